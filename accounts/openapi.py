@@ -18,7 +18,7 @@ from accounts.models import EventType, PlanCode
 from accounts.quota.limits import PEEKS_PER_MINUTE
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.int64 import INT64_MAX
-from petstore.api.openapi.operations import describe, operation
+from petstore.api.openapi.operations import build_operation, register_operations
 
 
 class BearerKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -125,11 +125,11 @@ BANNED = RESPONSE | {
     "ban": {"until": "2026-11-23T09:35:02Z"},
 }
 
-describe(
+register_operations(
     "AccountViewSet",
     "account",
     {
-        "retrieve": operation(
+        "retrieve": build_operation(
             "getAccount",
             "Get your account and what is left",
             "Returns your account, the key that asks, both windows of the quota as they are, and a ban. "
@@ -186,11 +186,11 @@ def add_event_examples(data: dict[EventType, dict[str, Any]]) -> None:
         event["data"] = data.get(EventType(event["type"]), event["data"])
 
 
-describe(
+register_operations(
     "EventViewSet",
     "events",
     {
-        "list": operation(
+        "list": build_operation(
             "listEvents",
             "Follow what happens",
             "Returns events, the oldest first: those of pets, which everybody sees, and those of your "

@@ -21,7 +21,14 @@ from inventory.serializers import (
 )
 from petstore.api import int64
 from petstore.api.errors import ErrorCode as Code
-from petstore.api.openapi.operations import as_examples, describe, links, listing, operation, problems
+from petstore.api.openapi.operations import (
+    build_error_examples,
+    build_examples,
+    build_links,
+    build_list_operation,
+    build_operation,
+    register_operations,
+)
 
 # The characters that str.strip() removes. `\s` differs between Python, ECMAScript and Rust.
 BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -86,23 +93,23 @@ PET_ID = OpenApiParameter("petId", int, OpenApiParameter.PATH, description="Iden
 ORDER_ID = OpenApiParameter("orderId", int, OpenApiParameter.PATH, description="Identifier of the order.")
 
 PETS_OPERATIONS = {
-    "list": listing(
+    "list": build_list_operation(
         "listPets",
         "pets",
         "Returns pets by ascending id, optionally those of one status, of one category, or both.",
         PetSerializer,
         ("Two pets.", PETS),
     ),
-    "create": operation(
+    "create": build_operation(
         "createPet",
         "Add a pet",
         f"Adds a pet to a category. Its id is assigned by the service. {RETRYABLE}",
-        request=OpenApiRequest(NewPetSerializer, examples=as_examples(NEW_PETS)),
+        request=OpenApiRequest(NewPetSerializer, examples=build_examples(NEW_PETS)),
         response=(201, PetSerializer, "The pet as it was added."),
         examples={"Answer": ("The new pet.", PET)},
         errors=[Code.UNKNOWN_CATEGORY],
         extensions={
-            "x-error-examples": problems(
+            "x-error-examples": build_error_examples(
                 (Code.MISSING_FIELD, "categoryId", REQUIRED),
                 (Code.INVALID_FIELD, "name", "Must be a string."),
                 (
@@ -111,7 +118,7 @@ PETS_OPERATIONS = {
                     "No category has this id. List them with GET /categories.",
                 ),
             ),
-            "x-links": links(
+            "x-links": build_links(
                 getPet={"parameters": NEW_PET_ID, "description": "The new pet, by its id."},
                 # A link's `requestBody` can't have expressions inside an object in OpenAPI 3.0, hence an
                 # extension.
@@ -122,7 +129,7 @@ PETS_OPERATIONS = {
             ),
         },
     ),
-    "retrieve": operation(
+    "retrieve": build_operation(
         "getPet",
         "Get a pet",
         "Returns one pet. Deprecated: removed on 5 December 2030. Use `listPets` with the `status` filter.",
@@ -135,7 +142,7 @@ PETS_OPERATIONS = {
 }
 
 CATEGORIES_OPERATIONS = {
-    "list": listing(
+    "list": build_list_operation(
         "listCategories",
         "categories",
         "Returns categories by ascending id.",
@@ -145,28 +152,28 @@ CATEGORIES_OPERATIONS = {
 }
 
 ORDERS_OPERATIONS = {
-    "list": listing(
+    "list": build_list_operation(
         "listOrders",
         "orders",
         "Returns the orders of your account by ascending id, optionally those of one status.",
         OrderSerializer,
         ("A delivered and a new order.", ORDERS),
     ),
-    "create": operation(
+    "create": build_operation(
         "placeOrder",
         "Order a pet",
         "Orders a pet that is available; it becomes pending. "
         f"Of any number of buyers exactly one gets it. {RETRYABLE}",
-        request=OpenApiRequest(NewOrderSerializer, examples=as_examples(NEW_ORDERS)),
+        request=OpenApiRequest(NewOrderSerializer, examples=build_examples(NEW_ORDERS)),
         response=(201, OrderSerializer, "The order as it was placed."),
         examples={"Answer": ("The new order.", ORDER)},
         errors=[Code.PET_NOT_FOUND, Code.PET_NOT_AVAILABLE],
         extensions={
-            "x-error-examples": problems(
+            "x-error-examples": build_error_examples(
                 (Code.MISSING_FIELD, "petId", REQUIRED),
                 (Code.INVALID_FIELD, "petId", "Must be an integer from -2^63 to 2^63 - 1."),
             ),
-            "x-links": links(
+            "x-links": build_links(
                 getOrder={"parameters": NEW_ORDER_ID, "description": "The new order, by its id."},
                 cancelOrder={
                     "parameters": NEW_ORDER_ID,
@@ -175,7 +182,7 @@ ORDERS_OPERATIONS = {
             ),
         },
     ),
-    "retrieve": operation(
+    "retrieve": build_operation(
         "getOrder",
         "Get an order",
         "Returns one order of your account.",
@@ -184,7 +191,7 @@ ORDERS_OPERATIONS = {
         examples={"New": ("A new order.", ORDER), "Delivered": ("A delivered order.", DELIVERED)},
         errors=[Code.ORDER_NOT_FOUND],
     ),
-    "destroy": operation(
+    "destroy": build_operation(
         "cancelOrder",
         "Cancel an order",
         "Cancels an order of your account that is not approved yet; its pet is available again. "
@@ -195,6 +202,6 @@ ORDERS_OPERATIONS = {
     ),
 }
 
-describe("PetViewSet", "pets", PETS_OPERATIONS)
-describe("CategoryViewSet", "categories", CATEGORIES_OPERATIONS)
-describe("OrderViewSet", "orders", ORDERS_OPERATIONS)
+register_operations("PetViewSet", "pets", PETS_OPERATIONS)
+register_operations("CategoryViewSet", "categories", CATEGORIES_OPERATIONS)
+register_operations("OrderViewSet", "orders", ORDERS_OPERATIONS)

@@ -16,7 +16,7 @@ from accounts.keys.scopes import EVENTS_READ
 from accounts.models import Event, EventType
 from accounts.quota.limits import to_microseconds
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, cursor_in, page_url
+from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, page_url, parse_cursor
 from petstore.api.query_params import bounded, invalid_parameter, single
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
@@ -44,7 +44,7 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
             raise invalid_parameter(f"`type` must be one of {', '.join(TYPES)}.")
         limit = bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         begins_at = None if since is None else time_in(since)
-        cursor = cursor_in(parameters, path)
+        cursor = parse_cursor(parameters, path)
         if begins_at is not None and cursor is not None:
             raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
         after = None if cursor is None else feed.Position.of_cursor(cursor)

@@ -23,9 +23,9 @@ RETRY_SECONDS = 2  # Retry-After of a 503.
 
 
 class ErrorCode(Enum):
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, message: str) -> None:
         self.status = status
-        self.sentence = sentence
+        self.message = message
 
     @property
     def value(self) -> str:
@@ -37,43 +37,52 @@ class ErrorCode(Enum):
     INSUFFICIENT_SCOPE = 403, "The API key lacks the scope for this operation. Use a key that has it."
     ACCOUNT_SUSPENDED = (
         403,
-        "The account of this API key is suspended. Ask why; the key works again once that is lifted.",
+        "The account of this API key is suspended. Contact us; the key works again once it is reinstated.",
     )
     MALFORMED_JSON = 400, "The body is not valid JSON. Send one JSON object in UTF-8."
     MISSING_FIELD = 400, "A required field is missing. See `details`."
     INVALID_FIELD = 400, "A field has an invalid value. See `details`."
-    UNKNOWN_CATEGORY = 400, "`categoryId` names no category. List them with GET /categories."
+    UNKNOWN_CATEGORY = 400, "No category has the id in `categoryId`. List them with GET /categories."
     INVALID_PARAMETER = 400, "A parameter has an invalid value. Correct it and send the request again."
     PET_NOT_FOUND = 404, "No pet has this id. List the pets with GET /pets."
     ORDER_NOT_FOUND = 404, "Your account has no order with this id. List yours with GET /store/orders."
-    RESOURCE_NOT_FOUND = 404, "Nothing is found at this path. See the paths in /docs."
-    METHOD_NOT_ALLOWED = 405, "This path does not take this method. The Allow header lists those it takes."
-    REQUEST_TIMEOUT = 408, "The body did not come in time. Send the request again, without pauses."
+    RESOURCE_NOT_FOUND = 404, "There is nothing at this path. See /docs for all paths."
+    METHOD_NOT_ALLOWED = 405, "This path does not support the method. See the Allow header."
+    REQUEST_TIMEOUT = 408, "The body did not arrive in time. Send the request again, without pauses."
     UNSUPPORTED_MEDIA_TYPE = 415, "The body must be JSON. Send it with `Content-Type: application/json`."
     PAYLOAD_TOO_LARGE = 413, "The body is larger than 64 KiB. Send a smaller one."
     PET_NOT_AVAILABLE = 409, "The pet is not available. Choose one with GET /pets?status=available."
     ORDER_NOT_CANCELLABLE = 409, "The order can no longer be cancelled: it is approved or delivered."
-    IDEMPOTENCY_KEY_REUSED = 422, "This Idempotency-Key came before with another request. Use a new one."
+    IDEMPOTENCY_KEY_REUSED = (
+        422,
+        "This Idempotency-Key was already used for a different request. Use a new one.",
+    )
     IDEMPOTENCY_KEY_IN_USE = (
         409,
         "The first request with this Idempotency-Key is still running. Try again in a moment.",
     )
-    RATE_LIMIT_EXCEEDED = 429, "The limit of requests per minute is used up. Wait as Retry-After says."
-    DAILY_QUOTA_EXCEEDED = 429, "The limit of requests per day is used up. Wait as Retry-After says."
+    RATE_LIMIT_EXCEEDED = (
+        429,
+        "The limit of requests per minute is used up. Wait as long as Retry-After says.",
+    )
+    DAILY_QUOTA_EXCEEDED = (
+        429,
+        "The limit of requests per day is used up. Wait as long as Retry-After says.",
+    )
     API_KEY_BANNED = (
         429,
-        "The API key is banned because it kept sending after 429. Wait as Retry-After says.",
+        "The API key is banned because it kept sending after 429. Wait as long as Retry-After says.",
     )
     ENDPOINT_REMOVED = 410, "This operation was removed. Use GET /pets with the `status` filter."
     CURSOR_EXPIRED = (
         410,
-        "Events after this point are no longer kept. Begin anew, without cursor and since.",
+        "The events after this point have been deleted. Start over without `cursor` and `since`.",
     )
     HEADERS_TOO_LARGE = 431, "A header is longer than 8,192 bytes. Send a shorter one."
     URI_TOO_LONG = 414, "The URL is longer than 8,192 bytes. Send a shorter one."
     SERVICE_UNAVAILABLE = (
         503,
-        "The service can't answer just now. Wait as Retry-After says, then try again.",
+        "The service is temporarily unavailable. Wait as long as Retry-After says, then try again.",
     )
     INTERNAL_ERROR = 500, "The service failed. Try again later, and report the X-Request-Id if it persists."
 
@@ -95,9 +104,9 @@ class ApiError(exceptions.APIException):
         headers: Mapping[str, str] | None = None,
         details: Sequence[Detail] = (),
     ) -> None:
-        self.error = code
+        self.code = code
         self.status_code = code.status
-        self.message = message or code.sentence
+        self.message = message or code.message
         self.headers = dict(headers or {})
         self.details = list(details)
         if code.status == status.HTTP_401_UNAUTHORIZED:
@@ -105,28 +114,28 @@ class ApiError(exceptions.APIException):
         super().__init__(self.message, code.value)
 
 
-def error_body(code: ErrorCode, message: str = "", details: Sequence[Detail] = ()) -> dict[str, Any]:
-    body = {"code": code.value, "message": message or code.sentence, "status": code.status}
+def build_error_body(code: ErrorCode, message: str = "", details: Sequence[Detail] = ()) -> dict[str, Any]:
+    body = {"code": code.value, "message": message or code.message, "status": code.status}
     return body | ({"details": list(details)} if details else {})
 
 
-def help_link(code: ErrorCode) -> str:
+def build_help_link(code: ErrorCode) -> str:
     return link(page_url(f"docs/errors#{code.value}"), "help")
 
 
-def error_response(exc: Exception) -> Response:
-    error = exc if isinstance(exc, ApiError) else as_api_error(exc)
-    if error.error.status >= 500:
-        log_failure(exc, error.error)
-    body = error_body(error.error, error.message, error.details)
-    headers = {**error.headers, "Link": help_link(error.error)}
-    return Response(body, error.error.status, headers)
+def build_error_response(exc: Exception) -> Response:
+    error = exc if isinstance(exc, ApiError) else convert_exception(exc)
+    if error.code.status >= 500:
+        log_failure(exc, error.code)
+    body = build_error_body(error.code, error.message, error.details)
+    headers = {**error.headers, "Link": build_help_link(error.code)}
+    return Response(body, error.code.status, headers)
 
 
 def log_failure(exc: Exception, error: ErrorCode) -> None:
     """Log a bug with its traceback, and a database failure in one line.
 
-    An outage is not logged per request; the database monitor has logged it.
+    During an outage requests are not logged, since the database monitor logs the outage once.
     """
     request_id = logs.request_id.get(None)
     if error is ErrorCode.INTERNAL_ERROR:
@@ -136,11 +145,11 @@ def log_failure(exc: Exception, error: ErrorCode) -> None:
         logger.error("%s on request %s: %s: %s", error.value, request_id, type(exc).__name__, reason)
 
 
-def as_api_error(exc: Exception) -> ApiError:
-    """Translate exceptions of Django, DRF and the database. An unknown exception is a bug: 500."""
+def convert_exception(exc: Exception) -> ApiError:
+    """Convert an exception of Django, DRF or the database. Any other exception is a bug and becomes 500."""
     match exc:
         case exceptions.ValidationError():
-            return validation_error(exc)
+            return convert_validation_error(exc)
         case exceptions.UnsupportedMediaType():
             return ApiError(ErrorCode.UNSUPPORTED_MEDIA_TYPE)
         case exceptions.ParseError():
@@ -151,41 +160,50 @@ def as_api_error(exc: Exception) -> ApiError:
             return ApiError(ErrorCode.INSUFFICIENT_SCOPE)
         case RequestDataTooBig():
             return ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
-        case SuspiciousOperation():  # For one, too many query parameters.
-            return ApiError(ErrorCode.INVALID_PARAMETER, "The query string is not acceptable.")
-        # An IntegrityError that no view handles is a race between two requests: a retry resolves it.
+        case SuspiciousOperation():  # Such as too many query parameters.
+            return ApiError(
+                ErrorCode.INVALID_PARAMETER,
+                "The query string is invalid. Correct it and send the request again.",
+            )
+        # An IntegrityError that no view handles comes from a race between requests; a retry resolves it.
         case OperationalError() | InterfaceError() | IntegrityError():
-            retry = {"Retry-After": str(RETRY_SECONDS)}
-            return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=retry)
-        case DatabaseError() if closed_connection(exc.__cause__):
-            return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
+            return _unavailable_error()
+        case DatabaseError() if _closes_connection(exc.__cause__):
+            return _unavailable_error()
         case _:
             return ApiError(ErrorCode.INTERNAL_ERROR)
 
 
-def closed_connection(cause: BaseException | None) -> bool:
-    """Tell whether a non-operational error of PostgreSQL closes the connection.
+def _unavailable_error() -> ApiError:
+    return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
 
-    The server has become a standby, or an idle transaction has timed out, or the connection broke in the
-    middle of a response: libpq reports that without an SQLSTATE, and psycopg raises the bare DatabaseError.
+
+def _closes_connection(cause: BaseException | None) -> bool:
+    """Check for an error that Django doesn't class as operational though it closes the connection.
+
+    The server became a standby, an idle transaction timed out, or the connection broke in the middle of a
+    response. libpq reports the last without an SQLSTATE, so psycopg raises a bare DatabaseError.
     """
-    known = isinstance(cause, ReadOnlySqlTransaction | IdleInTransactionSessionTimeout)
-    return known or type(cause) is psycopg.DatabaseError
+    return (
+        isinstance(cause, ReadOnlySqlTransaction | IdleInTransactionSessionTimeout)
+        or type(cause) is psycopg.DatabaseError
+    )
 
 
 DETAIL_CODES = {"required": ErrorCode.MISSING_FIELD, "unknown_category": ErrorCode.UNKNOWN_CATEGORY}
 
 
-def validation_error(exc: exceptions.ValidationError) -> ApiError:
-    found = exc.get_full_details()
-    if not isinstance(found, dict) or "non_field_errors" in found:
+def convert_validation_error(exc: exceptions.ValidationError) -> ApiError:
+    """Report all problems of a body in `details`; the Error's code is that of the most basic one."""
+    problems_by_field = exc.get_full_details()
+    if not isinstance(problems_by_field, dict) or "non_field_errors" in problems_by_field:
         return ApiError(ErrorCode.MALFORMED_JSON, "The body must be a JSON object.")
     details: list[Detail] = []
     codes: list[ErrorCode] = []
-    for field, problems in found.items():
+    for field, problems in problems_by_field.items():
         for problem in cast("list[dict[str, Any]]", problems):
             code = DETAIL_CODES.get(problem["code"], ErrorCode.INVALID_FIELD)
             codes.append(code)
             details.append({"field": str(field), "code": code.value, "message": str(problem["message"])})
-    order = [ErrorCode.MISSING_FIELD, ErrorCode.INVALID_FIELD, ErrorCode.UNKNOWN_CATEGORY]
-    return ApiError(min(codes, key=order.index), details=details)
+    precedence = [ErrorCode.MISSING_FIELD, ErrorCode.INVALID_FIELD, ErrorCode.UNKNOWN_CATEGORY]
+    return ApiError(min(codes, key=precedence.index), details=details)

@@ -88,13 +88,13 @@ def parse_page_query(filters: Filters, path: str, query: str) -> PageQuery:
     values = filter_values(parameters, filters)
     where = {one.column: value for one, value in values.items()}
     limit = bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    after = cursor_in(parameters, path)
+    after = parse_cursor(parameters, path)
     if after is not None:
         where["keyset__gt"] = after
     return PageQuery(where, limit, tuple((one.name, str(value)) for one, value in values.items()))
 
 
-def cursor_in(parameters: QueryDict, path: str) -> int | None:
+def parse_cursor(parameters: QueryDict, path: str) -> int | None:
     """Return the id that the page starts after, or None without a cursor. Raises ApiError 400."""
     cursor = single(parameters, "cursor")
     if cursor is None:
@@ -109,11 +109,11 @@ def cursor_in(parameters: QueryDict, path: str) -> int | None:
 
 @lru_cache(maxsize=1024)  # Signing is slow, and first pages are requested most.
 def page_url(base: str, path: str, filters: tuple[tuple[str, str], ...], limit: int, last_id: int) -> str:
-    query = [*filters, ("limit", str(limit)), ("cursor", cursor_after(path, last_id))]
+    query = [*filters, ("limit", str(limit)), ("cursor", build_cursor(path, last_id))]
     return f"{base}{path.removeprefix('/v1')}?{urlencode(query)}"
 
 
-def cursor_after(path: str, last_id: int) -> str:
+def build_cursor(path: str, last_id: int) -> str:
     return signer(path).sign(b62_encode(last_id))
 
 

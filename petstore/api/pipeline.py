@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, resolve
 
 from petstore.api.context import RequestContext, operation_of
-from petstore.api.errors import ApiError, ErrorCode, error_response
+from petstore.api.errors import ApiError, ErrorCode, build_error_response
 from petstore.api.request_headers import check_content, check_head
 from petstore.api.responses import Response
 from petstore.observability import tracing
@@ -79,7 +79,7 @@ class ApiPipeline:
             check_content(request)
             response: Response = match.func(request, **parameters)
         except Exception as error:  # noqa: BLE001  Every exception becomes an Error (D29).
-            response = error_response(error)
+            response = build_error_response(error)
         headers = response.headers
         headers["X-Request-Id"] = context.id
         headers["X-Content-Type-Options"] = "nosniff"

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from petstore.api.deprecation import Deprecation
-from petstore.api.errors import ApiError, ErrorCode, error_response
+from petstore.api.errors import ApiError, ErrorCode, build_error_response
 from petstore.api.pagination import KeysetPagination
 from petstore.api.parsers import JsonRequest
 from petstore.api.query_params import Filters
@@ -74,7 +74,7 @@ class ApiView(APIView):
         raise ApiError(ErrorCode.METHOD_NOT_ALLOWED, headers=allowed)
 
     def handle_exception(self, exc: Exception) -> Any:
-        return error_response(exc)
+        return build_error_response(exc)
 
 
 class UnknownPathView(ApiView):

@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
 from petstore.api.errors import ErrorCode
-from petstore.api.openapi.views import document
+from petstore.api.openapi.views import get_document
 from petstore.conformance.client import Response
 
 # Required content of headers by status, which the schemas leave open.
@@ -34,7 +34,7 @@ def as_json_schema(node: Any) -> Any:
 
 @cache
 def schemas() -> dict[str, Any]:
-    return dict(as_json_schema(document()["components"]["schemas"]))
+    return dict(as_json_schema(get_document()["components"]["schemas"]))
 
 
 def pet_schemas() -> dict[str, dict[str, Any]]:
@@ -52,7 +52,7 @@ def expect_valid(response: Response, name: str, value: Any, schema: dict[str, An
 def operation_of(response: Response) -> dict[str, Any]:
     """Find the documented operation, or {}. HEAD counts as GET."""
     method, _, target = response.request.partition(" ")
-    for path, methods in document()["paths"].items():
+    for path, methods in get_document()["paths"].items():
         if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), target.partition("?")[0]):
             return dict(methods.get(method.replace("HEAD", "GET").lower(), {}))
     return {}
@@ -63,7 +63,7 @@ def expect_documented(response: Response, operation: dict[str, Any]) -> None:
     name, documented = operation["operationId"], operation["responses"].get(str(response.status))
     response.expect(documented, f"the status {response.status} is not documented for {name}.")
     for header, reference in documented.get("headers", {}).items():
-        declared = document()["components"]["headers"][reference["$ref"].rpartition("/")[2]]
+        declared = get_document()["components"]["headers"][reference["$ref"].rpartition("/")[2]]
         if declared["required"] or header in response.headers:
             value, schema = response.header(header), declared["schema"]
             number = schema["type"] == "integer" and re.fullmatch("[0-9]+", value)

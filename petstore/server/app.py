@@ -16,7 +16,7 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_started
 from whitenoise.middleware import WhiteNoiseFileResponse
 
-from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
+from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
 from petstore.api.pipeline import ApiPipeline, is_api_path
 from petstore.backoffice.sessions import is_signed_in
 from petstore.observability.metrics import SHED
@@ -116,7 +116,7 @@ async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Sem
         is_staff = await has_session(scope)
         body = await page_body(scope, parts, is_staff)
         if body.error is not None:
-            if body.error.error is ErrorCode.PAYLOAD_TOO_LARGE:
+            if body.error.code is ErrorCode.PAYLOAD_TOO_LARGE:
                 await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware renders it.
             else:
                 exchange.protocol.response_str(*bodies.plain_error(scope, body.error))
@@ -161,9 +161,9 @@ def service_unavailable() -> tuple[Headers, bytes]:
         ("content-type", "application/json"),
         ("retry-after", str(RETRY_SECONDS)),
         ("cache-control", "no-store"),
-        ("link", help_link(code)),
+        ("link", build_help_link(code)),
     ]
-    return headers, orjson.dumps(error_body(code))
+    return headers, orjson.dumps(build_error_body(code))
 
 
 def overload_response(scope: Any) -> tuple[Headers, bytes]:

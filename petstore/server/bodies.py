@@ -160,7 +160,7 @@ async def discard(parts: Parts, error: ApiError, limit: int = MAX_DISCARDED) -> 
     Otherwise the connection would be reset while the client is sending, and it would never see the
     response.
     """
-    if error.error is ErrorCode.REQUEST_TIMEOUT:
+    if error.code is ErrorCode.REQUEST_TIMEOUT:
         return
     left = limit
     with suppress(TimeoutError, StopAsyncIteration):
@@ -172,7 +172,7 @@ async def discard(parts: Parts, error: ApiError, limit: int = MAX_DISCARDED) -> 
 def plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
     headers = [("content-type", "text/plain"), ("connection", "close")]
     headers.append(("x-request-id", get_request_id(scope.headers.get("x-request-id", ""))))
-    return error.status_code, headers, f"{PAGE_ERRORS[error.error]}\n"
+    return error.status_code, headers, f"{PAGE_ERRORS[error.code]}\n"
 
 
 PAGE_ERRORS = {

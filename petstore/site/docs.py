@@ -12,8 +12,8 @@ from django.views.decorators.http import require_safe
 
 from petstore.api.errors import ErrorCode
 from petstore.api.link_header import page_url
-from petstore.api.openapi.lists import lists
-from petstore.api.openapi.views import document
+from petstore.api.openapi.lists import get_list_operations
+from petstore.api.openapi.views import get_document
 from petstore.site.markdown import markdown
 
 GUIDES = {
@@ -83,14 +83,14 @@ def contents(page: str) -> dict[str, Any]:
     if page == "errors":
         own["codes"] = list(ErrorCode)
     elif page == "pagination":
-        own["lists"] = lists()
+        own["lists"] = get_list_operations()
     elif page == "events":
         own["events"] = event_examples()
     return context(page) | own
 
 
 def event_examples() -> list[dict[str, Any]]:
-    response = document()["paths"]["/events"]["get"]["responses"]["200"]
+    response = get_document()["paths"]["/events"]["get"]["responses"]["200"]
     examples = response["content"]["application/json"]["examples"]["Page"]["value"]
     groups = [list(events) for _, events in groupby(examples, key=lambda event: list(event["data"]))]
     return [

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from petstore.api.errors import ApiError, ErrorCode, error_response
+from petstore.api.errors import ApiError, ErrorCode, build_error_response
 from petstore.api.pipeline import is_api_path
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 
@@ -37,6 +37,6 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 def error_page(request: HttpRequest, exception: Exception | None = None, *, status: int) -> HttpResponse:
     code, text = RESPONSES[status]
     if is_api_path(request.path_info):  # The pipeline itself failed.
-        return error_response(ApiError(code)).as_django()
+        return build_error_response(ApiError(code)).as_django()
     context = {"title": HTTPStatus(status).phrase, "text": text}
     return render(request, "error.html", context, status=status)

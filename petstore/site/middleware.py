@@ -97,7 +97,7 @@ class HashingBusyMiddleware(MiddlewareMixin):
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
         error = request.META.get(BODY_ERROR)
-        return busy(request) if error and error.error is ErrorCode.SERVICE_UNAVAILABLE else None
+        return busy(request) if error and error.code is ErrorCode.SERVICE_UNAVAILABLE else None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         return busy(request) if isinstance(exception, HashingBusyError) else None

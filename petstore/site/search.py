@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 from django.views.decorators.http import require_safe
 
-from petstore.api.openapi.views import document
+from petstore.api.openapi.views import get_document
 from petstore.db.names import fold_text
 from petstore.site.docs import GUIDES, contents, context
 
@@ -75,7 +75,7 @@ def operations() -> list[SearchResult]:
             f"{reverse('docs')}#/{operation['tags'][0]}/{operation['operationId']}",
             f"{operation['operationId']}: {operation['summary']}. {operation.get('description', '')}",
         )
-        for path, methods in document()["paths"].items()
+        for path, methods in get_document()["paths"].items()
         for method, operation in methods.items()
         if "operationId" in operation
     ]

@@ -20,7 +20,7 @@ from accounts.quota import bans
 from accounts.quota.limits import HOUR, MINUTE, SECOND
 from inventory.status import ORDER_TRANSITIONS, OrderStatus
 from petstore.api.errors import ErrorCode
-from petstore.api.openapi.views import document
+from petstore.api.openapi.views import get_document
 from petstore.site.docs import GUIDES
 from petstore.templatetags.documentation import filled_in, highlighted
 from tests.conftest import Api
@@ -149,7 +149,7 @@ def test_highlighting_keeps_the_text(file: Path) -> None:
 
 
 def test_reference_has_a_sample_of_each_operation(client: Client) -> None:
-    described = [one["operationId"] for path in document()["paths"].values() for one in path.values()]
+    described = [one["operationId"] for path in get_document()["paths"].values() for one in path.values()]
     shown = re.findall(r'<div data-operation="(\w+)"><div class="examples">', client.get("/docs").text)
     assert sorted(shown) == sorted(described)
 

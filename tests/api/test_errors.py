@@ -8,7 +8,7 @@ from django.db import DatabaseError, InterfaceError, InternalError, OperationalE
 from psycopg import errors
 
 from inventory.models import Category
-from petstore.api.errors import ErrorCode, as_api_error
+from petstore.api.errors import ErrorCode, convert_exception
 from petstore.api.pipeline import ApiPipeline
 from tests.conftest import Api
 
@@ -85,15 +85,15 @@ def test_too_many_parameters_get_400(api: Api) -> None:
 def test_broken_connection_gets_503(raised: type[Exception], cause: psycopg.Error) -> None:
     error = raised()
     error.__cause__ = cause
-    assert as_api_error(error).error is ErrorCode.SERVICE_UNAVAILABLE
-    assert as_api_error(error).headers["Retry-After"]
+    assert convert_exception(error).code is ErrorCode.SERVICE_UNAVAILABLE
+    assert convert_exception(error).headers["Retry-After"]
 
 
 @pytest.mark.parametrize("cause", [psycopg.ProgrammingError(), errors.InFailedSqlTransaction()])
 def test_invalid_statement_gets_500(cause: psycopg.Error) -> None:
     error = DatabaseError()
     error.__cause__ = cause
-    assert as_api_error(error).error is ErrorCode.INTERNAL_ERROR
+    assert convert_exception(error).code is ErrorCode.INTERNAL_ERROR
 
 
 def test_bug_gets_500_without_internals(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

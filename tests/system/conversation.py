@@ -117,10 +117,12 @@ def answers(folder: Path, **environment: str) -> list[Answer]:
 
 def filtered_lists() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield requests for each list by each of its filters, and by all of them; some are rejected."""
-    from petstore.api.openapi.lists import lists  # Needs Django, which a command sets up first.
+    from petstore.api.openapi.lists import (
+        get_list_operations,
+    )  # Needs Django, which a command sets up first.
 
-    for one in lists():
-        values = {each.name: each.words or ("1", "2") for each in one.filters}
+    for one in get_list_operations():
+        values = {each.name: each.choices or ("1", "2") for each in one.filters}
         together = {name: words[0] for name, words in values.items()}
         queries = [
             {name: word} for name, words in values.items() for word in (*words, "", "made-up", "%ff")

@@ -78,7 +78,7 @@ def test_fewer_forwarded_addresses_than_proxies_get_400(
     settings.TRUSTED_PROXY_COUNT = proxies
     with pytest.raises(ApiError) as raised:
         check_head(request("10.0.0.9", forwarded))
-    assert raised.value.error is ErrorCode.INVALID_PARAMETER
+    assert raised.value.code is ErrorCode.INVALID_PARAMETER
 
 
 @pytest.mark.parametrize("peer", ["", "unix:", "not an address"])

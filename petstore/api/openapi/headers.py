@@ -7,7 +7,8 @@ from petstore.api.int64 import INT64_MAX
 Schema = dict[str, Any]
 
 COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT64_MAX}
-SCHEMAS: dict[str, Schema] = {  # Of headers that are not free text.
+# Headers that are not listed here are strings.
+SCHEMAS: dict[str, Schema] = {
     "X-RateLimit-Limit": COUNT,
     "X-RateLimit-Remaining": COUNT,
     "X-RateLimit-Reset": COUNT,
@@ -20,48 +21,55 @@ OPTIONAL = {"Idempotent-Replayed", "NextPage"}  # The others are always present.
 NEXT = '<https://api.example.com/v1/pets?limit=20&cursor=K.wT8b9>; rel="next"'
 SUCCESSOR = '<https://api.example.com/v1/pets?status=available>; rel="successor-version"'
 HELP = '<https://api.example.com/docs/errors#missing_api_key>; rel="help"'
-ABOUT_HELP = 'The URL of the documentation of the error, with `rel="help"`'
-ABOUT_SUCCESSOR = 'of its successor, with `rel="successor-version"`.'
+HELP_DESCRIPTION = 'The URL of the error\'s documentation, with `rel="help"`'
+SUCCESSOR_DESCRIPTION = 'of the operation\'s replacement, with `rel="successor-version"`.'
 
 # Description and example.
 DESCRIPTIONS: dict[str, tuple[str, Any]] = {
     "X-RateLimit-Limit": ("The limit of the window with the fewest remaining requests.", 300),
-    "X-RateLimit-Remaining": ("Requests that remain in that window.", 299),
-    "X-RateLimit-Reset": ("Unix time, in seconds, at which that window resets.", 1_786_435_260),
+    "X-RateLimit-Remaining": ("The requests that remain in that window.", 299),
+    "X-RateLimit-Reset": ("The Unix time, in seconds, at which that window resets.", 1_786_435_260),
     "RateLimit-Policy": (
-        "Each window's quota `q` and seconds `w`.",
+        "The quota `q` of each window, and its length in seconds `w`.",
         '"minute";q=300;w=60, "day";q=10000;w=86400',
     ),
     "RateLimit": (
-        "The remaining requests `r` of each window, and seconds to its reset `t`.",
+        "The remaining requests `r` of each window, and the seconds until it resets `t`.",
         '"minute";r=299;t=60, "day";r=9740;t=41340',
     ),
     "X-Request-Id": (
-        "The id of this request, as in the service's logs.",
+        "The ID of this request, which the service's logs contain.",
         "6a3c4d2e6b0f4f0c9d5a8f1b7e2c3d4a",
     ),
-    "Retry-After": ("Seconds to wait before the next try.", 17),
+    "Retry-After": ("The seconds to wait before sending the next request.", 17),
     "WWW-Authenticate": ("The authentication scheme.", "Bearer"),
     "ETag": (
-        "The version of this response, its `Link` included, for `If-None-Match`.",
+        "The version of this response, including its `Link`. Send it in `If-None-Match`.",
         '"9a0364b9e99bb480dd25e1f0284c8555"',
     ),
-    "Location": ("The URL of what was created.", "https://api.example.com/v1/pets/1"),
+    "Location": ("The URL of the created resource.", "https://api.example.com/v1/pets/1"),
     "Idempotent-Replayed": (
-        "`true` on a stored response, which an `Idempotency-Key` replayed. Absent on the first response.",
+        "`true` if this is the stored response to an earlier request with the same `Idempotency-Key`. "
+        "Absent from the first response.",
         "true",
     ),
-    "Deprecation": ("Since when the operation is deprecated: `@<unix time>` (RFC 9745).", "@1764892800"),
-    "Sunset": ("When the operation is removed: an HTTP date (RFC 8594).", "Thu, 05 Dec 2030 00:00:00 GMT"),
-    # Link, for a page, a deprecated operation, an error, and the latter two.
-    "NextPage": ('The URL of the next page, with `rel="next"` (RFC 8288). Absent on the last page.', NEXT),
+    "Deprecation": ("When the operation became deprecated: `@<Unix time>` (RFC 9745).", "@1764892800"),
+    "Sunset": (
+        "When the operation will be removed: an HTTP date (RFC 8594).",
+        "Thu, 05 Dec 2030 00:00:00 GMT",
+    ),
+    # Variants of Link: on pages, for a deprecated operation, on errors, and for both at once.
+    "NextPage": (
+        'The URL of the next page, with `rel="next"` (RFC 8288). Absent from the last page.',
+        NEXT,
+    ),
     "NextEvents": (
-        'The URL to poll next, with `rel="next"` (RFC 8288): on every page; a 304 has a new one.',
+        'The URL of the next page, with `rel="next"` (RFC 8288). On every page; a 304 has a new one.',
         NEXT.replace("/pets", "/events"),
     ),
-    "Successor": (f"The URL {ABOUT_SUCCESSOR}", SUCCESSOR),
-    "Help": (f"{ABOUT_HELP}.", HELP),
-    "HelpAndSuccessor": (f"{ABOUT_HELP}, and that {ABOUT_SUCCESSOR}", f"{HELP}, {SUCCESSOR}"),
+    "Successor": (f"The URL {SUCCESSOR_DESCRIPTION}", SUCCESSOR),
+    "Help": (f"{HELP_DESCRIPTION}.", HELP),
+    "HelpAndSuccessor": (f"{HELP_DESCRIPTION}, and that {SUCCESSOR_DESCRIPTION}", f"{HELP}, {SUCCESSOR}"),
 }
 HEADERS: dict[str, Schema] = {
     name: {
@@ -73,7 +81,7 @@ HEADERS: dict[str, Schema] = {
     for name, (description, example) in DESCRIPTIONS.items()
 }
 
-ALWAYS = (
+COMMON_HEADERS = (
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
@@ -81,7 +89,7 @@ ALWAYS = (
     "RateLimit",
     "X-Request-Id",
 )
-BY_STATUS = {
+HEADERS_BY_STATUS = {
     "201": ("Location",),
     "401": ("WWW-Authenticate",),
     "429": ("Retry-After",),
@@ -89,20 +97,20 @@ BY_STATUS = {
 }
 
 
-def headers(method: str, status: str, *, pages: str, deprecated: bool) -> Schema:
-    """Return references to the headers of a response.
+def build_header_references(method: str, status: str, *, page_link: str, deprecated: bool) -> Schema:
+    """Build references to the headers of a response.
 
-    `pages` names the component of a list's Link header.
+    `page_link` names the Link component of a list's pages; it is empty for other operations.
     """
-    names = {name: name for name in (*ALWAYS, *BY_STATUS.get(status, ()))}
+    components = {name: name for name in (*COMMON_HEADERS, *HEADERS_BY_STATUS.get(status, ()))}
     if method == "post" and status == "201":
-        names["Idempotent-Replayed"] = "Idempotent-Replayed"
+        components["Idempotent-Replayed"] = "Idempotent-Replayed"
     if method == "get" and status in {"200", "304"}:
-        names["ETag"] = "ETag"
-        if pages:
-            names["Link"] = pages
+        components["ETag"] = "ETag"
+        if page_link:
+            components["Link"] = page_link
     if deprecated:
-        names |= {"Deprecation": "Deprecation", "Sunset": "Sunset", "Link": "Successor"}
+        components |= {"Deprecation": "Deprecation", "Sunset": "Sunset", "Link": "Successor"}
     if status >= "400":
-        names["Link"] = "HelpAndSuccessor" if deprecated else "Help"
-    return {name: {"$ref": f"#/components/headers/{component}"} for name, component in names.items()}
+        components["Link"] = "HelpAndSuccessor" if deprecated else "Help"
+    return {name: {"$ref": f"#/components/headers/{component}"} for name, component in components.items()}

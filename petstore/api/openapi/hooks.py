@@ -5,12 +5,12 @@ from typing import Any
 from django.utils.module_loading import autodiscover_modules
 
 from petstore.api import int64
-from petstore.api.errors import DETAIL_CODES, error_body
+from petstore.api.errors import DETAIL_CODES, build_error_body
 from petstore.api.errors import ErrorCode as Code
-from petstore.api.openapi.headers import HEADERS, Schema, headers
-from petstore.api.pagination import cursor_after
+from petstore.api.openapi.headers import HEADERS, Schema, build_header_references
+from petstore.api.pagination import build_cursor
 
-PAGE = "Paginated"  # Prefix of drf-spectacular's names for schemas of paged lists.
+PAGE_PREFIX = "Paginated"  # drf-spectacular names the schemas of paginated lists with it.
 
 COMMON_ERRORS = [
     Code.MISSING_API_KEY,
@@ -27,7 +27,7 @@ COMMON_ERRORS = [
     Code.SERVICE_UNAVAILABLE,
 ]
 # A free operation needs no scope, and no quota or ban rejects it (D39).
-NOT_ON_FREE_OPERATIONS = {Code.INSUFFICIENT_SCOPE, Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED}
+ERRORS_OF_COUNTED_OPERATIONS = {Code.INSUFFICIENT_SCOPE, Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED}
 LIST_ERRORS = [Code.INVALID_PARAMETER]
 IDEMPOTENCY_ERRORS = [Code.INVALID_PARAMETER, Code.IDEMPOTENCY_KEY_IN_USE, Code.IDEMPOTENCY_KEY_REUSED]
 BODY_ERRORS = [
@@ -39,36 +39,43 @@ BODY_ERRORS = [
     Code.UNSUPPORTED_MEDIA_TYPE,
 ]
 
-
-def text(description: str, **more: Any) -> Schema:
-    return {"type": "string", **more, "description": description}
-
-
-def an_object(description: str, **properties: Schema) -> Schema:
-    """Build the schema of an object; only `details` is optional."""
-    required = [name for name in properties if name != "details"]
-    return {"type": "object", "description": description, "required": required, "properties": properties}
-
-
-CODE, MESSAGE = "Machine-readable error code.", "Human-readable description."
-ERROR = an_object(
-    "The body of every response of 400 and above.",
-    code=text(CODE, enum=[code.value for code in Code]),
-    message=text(MESSAGE),
-    status={"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status code."},
-    details={
-        "type": "array",
-        "description": "For a body with invalid fields: all problems in it.",
-        "items": {"$ref": "#/components/schemas/ErrorDetail"},
+CODE_DESCRIPTION = "Machine-readable error code."
+MESSAGE_DESCRIPTION = "Human-readable description."
+ERROR: Schema = {
+    "type": "object",
+    "description": "The body of every response with a status of 400 or above.",
+    "required": ["code", "message", "status"],
+    "properties": {
+        "code": {"type": "string", "enum": [code.value for code in Code], "description": CODE_DESCRIPTION},
+        "message": {"type": "string", "description": MESSAGE_DESCRIPTION},
+        "status": {
+            "type": "integer",
+            "minimum": 400,
+            "maximum": 599,
+            "description": "The HTTP status code.",
+        },
+        "details": {
+            "type": "array",
+            "description": "If the body has invalid fields: every problem found in it.",
+            "items": {"$ref": "#/components/schemas/ErrorDetail"},
+        },
     },
-)
-ERROR_DETAIL = an_object(
-    "One problem in a body.",
-    field=text("The member of the body."),
-    code=text(CODE, enum=sorted({code.value for code in [Code.INVALID_FIELD, *DETAIL_CODES.values()]})),
-    message=text(MESSAGE),
-)
-# The cost of a request, with any response; the plans' limits are in the document's `info` (D21).
+}
+ERROR_DETAIL: Schema = {
+    "type": "object",
+    "description": "One problem in a body.",
+    "required": ["field", "code", "message"],
+    "properties": {
+        "field": {"type": "string", "description": "The name of the member with the problem."},
+        "code": {
+            "type": "string",
+            "enum": sorted({code.value for code in [Code.INVALID_FIELD, *DETAIL_CODES.values()]}),
+            "description": CODE_DESCRIPTION,
+        },
+        "message": {"type": "string", "description": MESSAGE_DESCRIPTION},
+    },
+}
+# What a request costs, whatever its response. The document's `info` has the plans' limits (D21).
 RATE_LIMIT: Schema = {"cost": 1, "per": "account", "windows": ["minute", "day"], "refused-cost": 0}
 IF_NONE_MATCH: Schema = {
     "in": "header",
@@ -81,119 +88,154 @@ IDEMPOTENCY_KEY: Schema = {
     "in": "header",
     "name": "Idempotency-Key",
     "description": (
-        "A unique text that identifies this request. For 24 hours, the same request with the same key gets "
-        "the stored response and is not executed again. A rejection is not stored: fix the request and use "
-        "the same key. Clear it in tools that generate a value and send it each time."
+        "A unique string that identifies this request. For 24 hours, repeating the request with the same "
+        "key returns the stored response instead of executing the request again. Rejections are not "
+        "stored: correct the request and send it with the same key. If your tool fills in a value by "
+        "itself and sends it every time, clear it."
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
-# Messages that extend their code's sentence; operations add those of their fields.
-EXAMPLES = {Code.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."}}
-BAD_LIMIT = {Code.INVALID_PARAMETER: {"message": "`limit` must be a whole number from 1 to 100."}}
-BAD_KEY = {
-    Code.INVALID_PARAMETER: {"message": "`Idempotency-Key` must have 1 to 255 visible ASCII characters."}
+# Error examples whose message is more specific than the code's. Operations add those of their fields.
+COMMON_EXAMPLES = {
+    Code.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."},
+}
+LIST_EXAMPLES = {
+    Code.INVALID_PARAMETER: {"message": "`limit` must be a whole number from 1 to 100."},
+}
+IDEMPOTENCY_EXAMPLES = {
+    Code.INVALID_PARAMETER: {"message": "`Idempotency-Key` must have 1 to 255 visible ASCII characters."},
 }
 
 
-def only_v1(endpoints: list[Any]) -> list[Any]:
-    """Preprocessing hook: load the apps' descriptions, and drop paths outside /v1."""
+def select_v1_endpoints(endpoints: list[Any]) -> list[Any]:
+    """Preprocessing hook: load the apps' descriptions and drop paths outside /v1."""
     autodiscover_modules("openapi")
     return [endpoint for endpoint in endpoints if endpoint[0].startswith("/v1/")]
 
 
-def complete(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
+def complete_document(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
     """Postprocessing hook: add what drf-spectacular can't infer."""
     components = result["components"]
     components["headers"] = HEADERS
     schemas = components["schemas"]
-    inline_nullable(schemas)
+    inline_nullable_objects(schemas)
     for path, operations in result["paths"].items():
         for method, operation in operations.items():
-            inline_list(operation, schemas)
+            inline_list_schemas(operation, schemas)
             complete_operation(path, method, operation)
-    schemas = {name: schema for name, schema in schemas.items() if not name.startswith(PAGE)}
+    schemas = {name: schema for name, schema in schemas.items() if not name.startswith(PAGE_PREFIX)}
     components["schemas"] = schemas | {"Error": ERROR, "ErrorDetail": ERROR_DETAIL}
     return result
 
 
-def inline_nullable(schemas: Schema) -> None:
-    """Inline nullable objects: in OpenAPI 3.0.3, a reference can't be nullable."""
+def inline_nullable_objects(schemas: Schema) -> None:
+    """Replace references to nullable objects: in OpenAPI 3.0.3 a reference can't be nullable."""
     for schema in list(schemas.values()):
         for member in schema.get("properties", {}).values():
             if "nullable" in member and "allOf" in member:
-                (named,) = member.pop("allOf")
-                member.update(schemas.pop(named["$ref"].rpartition("/")[2]) | member)
+                (reference,) = member.pop("allOf")
+                referenced = schemas.pop(get_component_name(reference))
+                member.update(referenced | member)
 
 
-def inline_list(operation: Schema, schemas: Schema) -> None:
-    """Inline a list's schema: in the contract it is an array without a name.
+def inline_list_schemas(operation: Schema, schemas: Schema) -> None:
+    """Replace references to list schemas: the contract has arrays without a name.
 
-    drf-spectacular takes a list's example for a single item and wraps it once more.
+    drf-spectacular takes the example of a list for that of an item and wraps it in a list; unwrap it.
     """
     for response in operation["responses"].values():
-        for media in response.get("content", {}).values():
-            name = media["schema"].get("$ref", "").rpartition("/")[2]
-            if name.startswith(PAGE):
-                media["schema"] = schemas[name]
-                for example in media["examples"].values():
+        for media_type in response.get("content", {}).values():
+            name = get_component_name(media_type["schema"])
+            if name.startswith(PAGE_PREFIX):
+                media_type["schema"] = schemas[name]
+                for example in media_type["examples"].values():
                     (example["value"],) = example["value"]
 
 
-def idempotency_key(operation_id: str) -> Schema:
-    """Build the parameter without an example, which tools would send with each request.
+def get_component_name(schema: Schema) -> str:
+    """Return the name of the referenced component, or "" if the schema is not a reference."""
+    return str(schema.get("$ref", "")).rpartition("/")[2]
+
+
+def complete_operation(path: str, method: str, operation: Schema) -> None:
+    operation.setdefault("x-rate-limit", RATE_LIMIT)
+    link = get_page_link(operation)
+    add_error_responses(method, operation, is_list=bool(link))
+    complete_parameters(path, method, operation, link)
+    responses = operation["responses"]
+    if method == "get":
+        responses["304"] = {"description": "The `ETag` in `If-None-Match` is still current."}
+    for status, links in operation.pop("x-links", {}).items():
+        responses[status]["links"] = links
+    for status, response in responses.items():
+        response["headers"] = build_header_references(
+            method, status, page_link=link, deprecated="deprecated" in operation
+        )
+    operation["responses"] = dict(sorted(responses.items()))
+
+
+def get_page_link(operation: Schema) -> str:
+    """Return the component of the Link header on the operation's pages, or "" if it is not a list."""
+    names = {parameter["name"] for parameter in operation.get("parameters", [])}
+    if "limit" not in names:
+        return ""
+    return "NextEvents" if "since" in names else "NextPage"
+
+
+def complete_parameters(path: str, method: str, operation: Schema, link: str) -> None:
+    parameters = operation.get("parameters", [])
+    examples = operation.pop("x-parameter-examples", {})
+    if link == "NextPage":
+        examples["cursor"] = build_cursor(f"/v1{path}", 1)
+    for parameter in parameters:
+        if parameter["in"] == "path":
+            parameter.update(schema=int64.SCHEMA, example=1)
+        elif parameter["name"] in examples:
+            parameter["example"] = examples[parameter["name"]]
+    if method == "get":
+        operation["parameters"] = [*parameters, IF_NONE_MATCH]
+    elif method == "post":
+        operation["parameters"] = [*parameters, build_idempotency_key(operation["operationId"])]
+
+
+def build_idempotency_key(operation_id: str) -> Schema:
+    """Build the parameter, without an example, which tools would send with each request.
 
     The schema differs by operation: Postman generates one value for equal schemas, and a key that is shared
     by two operations is rejected (D31).
     """
-    schema = IDEMPOTENCY_KEY["schema"] | {"description": f"Names one request of `{operation_id}`."}
+    schema = IDEMPOTENCY_KEY["schema"] | {"description": f"Identifies one `{operation_id}` request."}
     return IDEMPOTENCY_KEY | {"schema": schema}
 
 
-def complete_operation(path: str, method: str, operation: Schema) -> None:
-    parameters = operation.get("parameters", [])
-    names = {parameter["name"] for parameter in parameters}
-    pages = ("NextEvents" if "since" in names else "NextPage") if "limit" in names else ""
-    parameter_examples = operation.pop("x-parameter-examples", {})
-    if pages == "NextPage":
-        parameter_examples["cursor"] = cursor_after(f"/v1{path}", 1)
-    for parameter in parameters:
-        if parameter["in"] == "path":
-            parameter.update(schema=int64.SCHEMA, example=1)
-        elif parameter["name"] in parameter_examples:
-            parameter["example"] = parameter_examples[parameter["name"]]
-    free = operation.setdefault("x-rate-limit", RATE_LIMIT)["cost"] == 0
-    codes = [code for code in COMMON_ERRORS if not (free and code in NOT_ON_FREE_OPERATIONS)]
+def add_error_responses(method: str, operation: Schema, *, is_list: bool) -> None:
+    codes = list(COMMON_ERRORS)
+    if operation["x-rate-limit"]["cost"] == 0:
+        codes = [code for code in codes if code not in ERRORS_OF_COUNTED_OPERATIONS]
     codes += operation.pop("x-error-codes", [])
-    codes += LIST_ERRORS if pages else []
-    codes += BODY_ERRORS if "requestBody" in operation else []
-    codes += IDEMPOTENCY_ERRORS if method == "post" else []
-    examples = EXAMPLES | (BAD_LIMIT if pages else BAD_KEY) | operation.pop("x-error-examples", {})
-    responses = operation["responses"]
-    for status in {code.status for code in codes}:
-        of_status = [code for code in codes if code.status == status]
-        responses[str(status)] = response_object(of_status, examples)
-    if method == "get":
-        operation["parameters"] = [*parameters, IF_NONE_MATCH]
-        responses["304"] = {"description": "The response is still the one that `If-None-Match` names."}
+    if is_list:
+        codes += LIST_ERRORS
+    if "requestBody" in operation:
+        codes += BODY_ERRORS
     if method == "post":
-        operation["parameters"] = [*parameters, idempotency_key(operation["operationId"])]
-    for status, links in operation.pop("x-links", {}).items():
-        responses[status]["links"] = links
-    for status, response in responses.items():
-        response["headers"] = headers(method, status, pages=pages, deprecated="deprecated" in operation)
-    operation["responses"] = dict(sorted(responses.items()))
+        codes += IDEMPOTENCY_ERRORS
+    examples = COMMON_EXAMPLES | (LIST_EXAMPLES if is_list else IDEMPOTENCY_EXAMPLES)
+    examples |= operation.pop("x-error-examples", {})
+    for status in {code.status for code in codes}:
+        matching = [code for code in codes if code.status == status]
+        operation["responses"][str(status)] = describe_error_response(matching, examples)
 
 
-def response_object(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
-    described = {
+def describe_error_response(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
+    examples_by_code = {
         code.value: {
-            "summary": code.sentence.partition(". ")[0].rstrip(".") + ".",
-            "value": error_body(code, **examples.get(code, {})),
+            "summary": code.message.partition(". ")[0].rstrip(".") + ".",
+            "value": build_error_body(code, **examples.get(code, {})),
         }
         for code in codes
     }
     schema = {"$ref": "#/components/schemas/Error"}
     return {
-        "description": " ".join(f"`{code.value}`: {code.sentence}" for code in codes),
-        "content": {"application/json": {"schema": schema, "examples": described}},
+        "description": " ".join(f"`{code.value}`: {code.message}" for code in codes),
+        "content": {"application/json": {"schema": schema, "examples": examples_by_code}},
     }

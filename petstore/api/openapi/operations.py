@@ -1,6 +1,6 @@
-"""Helpers for the apps' openapi.py, which describe their operations.
+"""Helpers for the apps' openapi.py modules, which describe their operations.
 
-Imported only when the document is built: drf-spectacular loads slowly.
+Imported only when the document is built, because drf-spectacular is slow to import.
 """
 
 from typing import Any
@@ -10,42 +10,45 @@ from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 
 from petstore.api.errors import ErrorCode as Code
 
-Examples = dict[str, tuple[str, Any]] | None
+Examples = dict[str, tuple[str, Any]]  # Summary and value by name.
 
 
-def operation(
+def build_operation(
     operation_id: str,
     summary: str,
     description: str,
     *,
     response: tuple[int, Any, str],
-    examples: Examples = None,
+    examples: Examples | None = None,
     errors: list[Code] | None = None,
-    **more: Any,
+    extensions: dict[str, Any] | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """Build arguments of `extend_schema`, with extensions for hooks.complete.
+    """Build the arguments of `extend_schema`, with extensions for `hooks.complete_document`.
 
-    `response` is a status, a serializer and a description, `examples` maps its names to summary and value,
-    and `errors` lists the codes beyond those of every operation.
+    `response` is a status, a serializer and a description. `errors` lists the codes beyond those of every
+    operation.
     """
-    status, serializer, text = response
-    described = OpenApiResponse(serializer, description=text, examples=as_examples(examples))
-    extensions = {"x-error-codes": errors or [], **more.pop("extensions", {})}
+    status, serializer, response_description = response
     return {
         "operation_id": operation_id,
         "summary": summary,
         "description": description,
-        "responses": {status: described},
-        "extensions": extensions,
-        **more,
+        "responses": {
+            status: OpenApiResponse(
+                serializer, description=response_description, examples=build_examples(examples or {})
+            )
+        },
+        "extensions": {"x-error-codes": errors or [], **(extensions or {})},
+        **options,
     }
 
 
-def listing(
-    operation_id: str, noun: str, description: str, serializer: Any, example: Any
+def build_list_operation(
+    operation_id: str, noun: str, description: str, serializer: Any, example: tuple[str, Any]
 ) -> dict[str, Any]:
-    """Build the arguments for a paged list; `example` is the summary and value of a page."""
-    return operation(
+    """Build the arguments for a paginated list; `example` is the summary and value of a page."""
+    return build_operation(
         operation_id,
         f"List {noun}",
         f'{description} Follow `Link: rel="next"` for the next page.',
@@ -54,45 +57,43 @@ def listing(
     )
 
 
-def as_examples(found: Examples) -> list[OpenApiExample]:
-    return [
-        OpenApiExample(name, value, summary=summary) for name, (summary, value) in (found or {}).items()
-    ]
+def build_examples(examples: Examples) -> list[OpenApiExample]:
+    return [OpenApiExample(name, value, summary=summary) for name, (summary, value) in examples.items()]
 
 
-def problems(*found: tuple[Code, str, str]) -> dict[Code, Any]:
+def build_error_examples(*problems: tuple[Code, str, str]) -> dict[Code, Any]:
+    """Build an example for each code, with the field and the message of its detail."""
     return {
         code: {"details": [{"field": field, "code": code.value, "message": message}]}
-        for code, field, message in found
+        for code, field, message in problems
     }
 
 
-def links(**found: dict[str, Any]) -> dict[str, Any]:
-    return {"201": {name: {"operationId": name, **link} for name, link in found.items()}}
+def build_links(**links: dict[str, Any]) -> dict[str, Any]:
+    """Build the links of a 201 response; their names are operation IDs."""
+    return {"201": {name: {"operationId": name, **link} for name, link in links.items()}}
 
 
-VIEWS: dict[str, tuple[str, dict[str, Any]]] = {}
+OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {}
 
 
-def describe(viewset: str, tag: str, operations: dict[str, Any]) -> None:
-    """Register an app's viewset by name, with the tag and its operations by action."""
-    VIEWS[viewset] = tag, operations
+def register_operations(viewset: str, tag: str, operations: dict[str, Any]) -> None:
+    """Register the operations of a viewset, named by its class, by action."""
+    OPERATIONS[viewset] = tag, operations
 
 
-class Operations(OpenApiViewExtension):  # type: ignore[no-untyped-call]
+class ApiViewExtension(OpenApiViewExtension):  # type: ignore[no-untyped-call]
     target_class = "petstore.api.views.ApiView"
     match_subclasses = True
 
     def view_replacement(self) -> Any:
-        tag, operations = VIEWS[self.target.__name__]
-        scopes = self.target.required_scopes
-        described = {
-            action: one | {"description": f"{one['description']} {needs(scopes.get(action))}"}
-            for action, one in operations.items()
-        }
-        schemas = {action: extend_schema(**one, tags=[tag]) for action, one in described.items()}
+        tag, operations = OPERATIONS[self.target.__name__]
+        schemas = {}
+        for action, operation in operations.items():
+            scope = self.target.required_scopes.get(action)
+            requirement = (
+                f"Requires the scope `{scope}`." if scope else "Requires no scope; any valid key works."
+            )
+            description = f"{operation['description']} {requirement}"
+            schemas[action] = extend_schema(**operation | {"description": description}, tags=[tag])
         return extend_schema_view(**schemas)(self.target)
-
-
-def needs(scope: str | None) -> str:
-    return f"Needs the scope `{scope}`." if scope else "Needs no scope; any valid key works."

@@ -63,9 +63,9 @@ def openapi_settings(
         "COMPONENT_SPLIT_REQUEST": False,
         "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
         "ENUM_NAME_OVERRIDES": enums,
-        "PREPROCESSING_HOOKS": ["petstore.api.openapi.hooks.only_v1"],
+        "PREPROCESSING_HOOKS": ["petstore.api.openapi.hooks.select_v1_endpoints"],
         "POSTPROCESSING_HOOKS": [
             "drf_spectacular.hooks.postprocess_schema_enums",
-            "petstore.api.openapi.hooks.complete",
+            "petstore.api.openapi.hooks.complete_document",
         ],
     }

@@ -1,6 +1,6 @@
-"""Serves the OpenAPI document, built once per process.
+"""The views of the OpenAPI document, which is built once per process.
 
-drf-spectacular is imported with the first request for it.
+drf-spectacular is slow to import, so the first request imports it.
 """
 
 from collections.abc import Callable
@@ -15,50 +15,50 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import etag, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-BUILDING = Lock()  # drf-spectacular is not thread-safe.
+BUILD_LOCK = Lock()  # drf-spectacular is not thread-safe.
 
 
-def document() -> dict[str, Any]:
-    with BUILDING:
-        return built()
+def get_document() -> dict[str, Any]:
+    with BUILD_LOCK:
+        return build_document()
 
 
 @cache
-def built() -> dict[str, Any]:
+def build_document() -> dict[str, Any]:
     from drf_spectacular.generators import SchemaGenerator
 
     return dict(SchemaGenerator().get_schema(public=True))  # type: ignore[no-untyped-call]
 
 
 @cache
-def as_json() -> bytes:
-    return orjson.dumps(document(), option=orjson.OPT_INDENT_2)
+def render_json() -> bytes:
+    return orjson.dumps(get_document(), option=orjson.OPT_INDENT_2)
 
 
 @cache
-def as_yaml() -> bytes:
+def render_yaml() -> bytes:
     from drf_spectacular.renderers import OpenApiYamlRenderer
 
-    return bytes(OpenApiYamlRenderer().render(document()))  # type: ignore[no-untyped-call]
+    return bytes(OpenApiYamlRenderer().render(get_document()))  # type: ignore[no-untyped-call]
 
 
 @cache
-def etag_of(content: Callable[[], bytes]) -> str:
-    return f'"{sha256(content()).hexdigest()[:32]}"'
+def get_etag(render: Callable[[], bytes]) -> str:
+    return f'"{sha256(render()).hexdigest()[:32]}"'
 
 
-def published(content: Callable[[], bytes], media_type: str) -> Callable[[HttpRequest], HttpResponse]:
-    """Build the view of a document, compressed: it contains no secret (BREACH)."""
+def document_view(render: Callable[[], bytes], media_type: str) -> Callable[[HttpRequest], HttpResponse]:
+    """Create the view of a rendering. It may be compressed: it contains no secret (BREACH)."""
 
     @require_safe
     @gzip_page
     @vary_on_headers("Accept-Encoding")
-    @etag(lambda request: etag_of(content))
+    @etag(lambda request: get_etag(render))
     def view(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(content(), content_type=media_type)
+        return HttpResponse(render(), content_type=media_type)
 
     return view
 
 
-openapi_json = published(as_json, "application/json")
-openapi_yaml = published(as_yaml, "application/yaml")  # RFC 9512.
+openapi_json = document_view(render_json, "application/json")
+openapi_yaml = document_view(render_yaml, "application/yaml")  # RFC 9512.

@@ -13,7 +13,7 @@ from django.test import Client
 from psycopg.errors import ReadOnlySqlTransaction
 
 from accounts.models import Account
-from petstore.api.errors import ErrorCode, as_api_error
+from petstore.api.errors import ErrorCode, convert_exception
 from petstore.db import base, monitor
 from petstore.db.base import DatabaseWrapper, wait_for_monitor
 from petstore.db.monitor import DatabaseUnavailableError, Server
@@ -236,8 +236,8 @@ def test_server_that_accepts_connections_but_does_not_respond_is_unavailable(
 def test_write_on_a_server_that_became_a_standby_is_a_503() -> None:
     error = InternalError()
     error.__cause__ = ReadOnlySqlTransaction()
-    assert as_api_error(error).error is ErrorCode.SERVICE_UNAVAILABLE
-    assert as_api_error(InternalError()).error is ErrorCode.INTERNAL_ERROR
+    assert convert_exception(error).code is ErrorCode.SERVICE_UNAVAILABLE
+    assert convert_exception(InternalError()).code is ErrorCode.INTERNAL_ERROR
 
 
 def test_outage_logged_by_the_monitor_is_not_logged_for_each_request(

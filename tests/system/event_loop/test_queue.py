@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from petstore.api.errors import ErrorCode, as_api_error
+from petstore.api.errors import ErrorCode, convert_exception
 from petstore.event_loop import greenlets
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.libpq import Statement
@@ -41,7 +41,7 @@ def test_request_that_gets_no_thread_in_time_is_a_503(settings: Any) -> None:
     assert served == ["served"] * count  # Started calls are not cancelled.
     assert isinstance(refused, OperationalError)
     assert str(refused) == greenlets.QUEUED_TOO_LONG
-    assert as_api_error(refused).error is ErrorCode.SERVICE_UNAVAILABLE
+    assert convert_exception(refused).code is ErrorCode.SERVICE_UNAVAILABLE
     assert len(begun) == count
 
 

@@ -13,8 +13,8 @@ THREADS = 8
 @pytest.fixture
 def unbuilt() -> None:
     """Clear the cached OpenAPI document, as in a process that has just started."""
-    views.built.cache_clear()
-    views.as_json.cache_clear()
+    views.build_document.cache_clear()
+    views.render_json.cache_clear()
 
 
 def test_openapi_document_is_built_once_for_concurrent_requests(unbuilt: None) -> None:
@@ -22,9 +22,9 @@ def test_openapi_document_is_built_once_for_concurrent_requests(unbuilt: None) -
 
     def ask(_: int) -> bytes:
         together.wait(10)
-        return views.as_json()
+        return views.render_json()
 
     with ThreadPoolExecutor(THREADS) as pool:
         answers = set(pool.map(ask, range(THREADS)))
     assert len(answers) == 1
-    assert views.built.cache_info().misses == 1
+    assert views.build_document.cache_info().misses == 1

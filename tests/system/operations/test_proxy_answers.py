@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from petstore.api.errors import RETRY_SECONDS, ErrorCode, error_body
+from petstore.api.errors import RETRY_SECONDS, ErrorCode, build_error_body
 from tests.support.live import ROOT, live_service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.raw_http import parsed, rest
@@ -66,7 +66,7 @@ def test_metrics_are_not_public_however_their_path_is_encoded(stage: Any, target
 )
 def test_ambiguous_path_is_rejected(stage: Any, target: str) -> None:
     status, headers, body = ask(stage, target)
-    assert (status, json.loads(body)) == (404, error_body(ErrorCode.RESOURCE_NOT_FOUND))
+    assert (status, json.loads(body)) == (404, build_error_body(ErrorCode.RESOURCE_NOT_FOUND))
     assert headers["x-request-id"]
 
 
@@ -91,7 +91,7 @@ def test_slow_body_gets_the_contracts_408_from_the_proxy(stage: Any) -> None:
     with socket.create_connection(("127.0.0.1", stage.port), timeout=15) as connection:
         connection.sendall(head.encode())
         status, headers, body = parsed(rest(connection))
-    assert (status, json.loads(body)) == (408, error_body(ErrorCode.REQUEST_TIMEOUT))
+    assert (status, json.loads(body)) == (408, build_error_body(ErrorCode.REQUEST_TIMEOUT))
     assert (headers["connection"], headers["x-request-id"]) == ("close", "slow")
     assert headers["x-ratelimit-limit"] == headers["x-ratelimit-remaining"] == "300"
 
@@ -137,7 +137,7 @@ def test_responses_of_the_proxy_itself_have_the_headers_of_the_api(tmp_path: Pat
     port = free_port()
     with proxy.haproxy(tmp_path, free_port(), free_port(), port):
         answer = httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Request-Id": "sent-1"})
-    assert (answer.status_code, answer.json()) == (503, error_body(ErrorCode.SERVICE_UNAVAILABLE))
+    assert (answer.status_code, answer.json()) == (503, build_error_body(ErrorCode.SERVICE_UNAVAILABLE))
     assert (answer.headers["content-type"], answer.headers["cache-control"]) == (
         "application/json",
         "no-store",
