@@ -16,19 +16,21 @@ from accounts.models import ApiKey, EventDraft, EventType, Feed, KeyStanding, Qu
 from accounts.quota.limits import DAY, to_microseconds
 
 THRESHOLDS = (80, 100)  # Per cent of the day's quota.
-DAYS_BEFORE_END = (7, 1)
+DAYS_BEFORE_EXPIRY = (7, 1)
 CHECK_INTERVAL = timedelta(seconds=55)
 RETENTION = timedelta(days=30)  # Longer than any window.
 
-Reached = dict[tuple[int, int, int], tuple[int, int]]  # Account, day, threshold: the day's limit and use.
+ReachedThresholds = dict[
+    tuple[int, int, int], tuple[int, int]
+]  # Account, day, threshold: the day's limit and use.
 
 
-def thresholds_of(account_id: int, day: int, limit: int, used: int) -> Reached:
+def find_reached_thresholds(account_id: int, day: int, limit: int, used: int) -> ReachedThresholds:
     reached = (threshold for threshold in THRESHOLDS if used * 100 >= limit * threshold)
     return {(account_id, day, threshold): (limit, used) for threshold in reached}
 
 
-def warn_of_use(reached: Reached) -> None:
+def send_quota_warnings(reached: ReachedThresholds) -> None:
     """Send the warnings, sorted to prevent deadlocks."""
     for (account_id, day, threshold), (limit, used) in sorted(reached.items()):
         data = {"window": "day", "limit": limit, "used": used, "threshold": threshold}
@@ -45,15 +47,15 @@ def send_missed_warnings(now: datetime | None = None) -> bool:
     if not due.exists() or not due.update(swept_at=to_microseconds(now)):
         return False
     Warned.objects.filter(at__lt=now - RETENTION).delete()
-    warn_of_expiring_keys(now)
-    send_missed_bans(now)
-    warn_of_stored_use(now)
+    send_expiry_warnings(now)
+    send_missed_ban_events(now)
+    send_missed_quota_warnings(now)
     return True
 
 
-def warn_of_expiring_keys(now: datetime) -> None:
+def send_expiry_warnings(now: datetime) -> None:
     """Warn again after a change of the expiry. With a day left, send the last warning only."""
-    ends = dict(zip(DAYS_BEFORE_END, (*DAYS_BEFORE_END[1:], 0), strict=True))
+    ends = dict(zip(DAYS_BEFORE_EXPIRY, (*DAYS_BEFORE_EXPIRY[1:], 0), strict=True))
     for days, later in ends.items():
         keys = ApiKey.objects.filter(
             revoked_at=None,
@@ -72,8 +74,8 @@ def warn_of_expiring_keys(now: datetime) -> None:
                 key.event(EventType.KEY_EXPIRING).save_once(key.pk, days, end)
 
 
-def send_missed_bans(now: datetime) -> None:
-    recent = to_microseconds(now) - DAY  # Includes bans that have ended since.
+def send_missed_ban_events(now: datetime) -> None:
+    recent = microseconds(now) - DAY  # Includes bans that have ended since.
     banned = KeyStanding.objects.filter(banned_until__gt=recent, banned_at__gt=recent).select_related("key")
     sent = warned(EventType.KEY_BANNED, 0).filter(
         subject_id=OuterRef("pk"), of_window=OuterRef("banned_at")
@@ -82,8 +84,8 @@ def send_missed_bans(now: datetime) -> None:
         state.key.add_ban_event(state.banned_at)
 
 
-def warn_of_stored_use(now: datetime) -> None:
-    day = to_microseconds(now) // DAY
+def send_missed_quota_warnings(now: datetime) -> None:
+    day = microseconds(now) // DAY
     limit = Coalesce("account__per_day", "account__plan__per_day")
     today = QuotaCounter.objects.filter(day=day).annotate(limit=limit)
     for threshold in THRESHOLDS:
@@ -95,7 +97,7 @@ def warn_of_stored_use(now: datetime) -> None:
             ~Exists(sent), reached__gte=F("limit")
         )
         rows = over.values_list("account_id", "limit", "day_used")
-        warn_of_use({(account_id, day, threshold): (most, used) for account_id, most, used in rows})
+        send_quota_warnings({(account_id, day, threshold): (most, used) for account_id, most, used in rows})
 
 
 def warned(kind: EventType, threshold: int) -> QuerySet[Warned]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
-from accounts.events.warnings import Reached
+from accounts.events.warnings import ReachedThresholds
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
 from accounts.quota.bans import Ban
 from accounts.quota.limits import MINUTE, to_datetime
@@ -139,7 +139,7 @@ class Batch:
     last_deprecated_calls: dict[tuple[int, str, int], int] = field(default_factory=dict)
     # For keys under an older pepper, by key id: the current pepper's number, and the digest with it.
     digests: dict[int, tuple[int, str]] = field(default_factory=dict)
-    reached: Reached = field(default_factory=dict)
+    reached: ReachedThresholds = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)
     rejected: list[RejectedRequest] = field(default_factory=list)
     dropped: int = 0  # Rejections beyond the limits of the log.

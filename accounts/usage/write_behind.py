@@ -17,7 +17,12 @@ from multiprocessing.util import Finalize
 from django.conf import settings
 from django.db import Error, connection, transaction
 
-from accounts.events.warnings import THRESHOLDS, send_missed_warnings, thresholds_of, warn_of_use
+from accounts.events.warnings import (
+    THRESHOLDS,
+    find_reached_thresholds,
+    send_missed_warnings,
+    send_quota_warnings,
+)
 from accounts.keys import key_format
 from accounts.keys.identity import Caller
 from accounts.keys.key_format import KeyText
@@ -76,7 +81,7 @@ class UsageRecorder:
     def _reach(self, account_id: int, day: int, window: Window) -> None:
         if day != self._day:
             self._day, self._reached = day, set()
-        reached = thresholds_of(account_id, day, window.limit, window.used)
+        reached = find_reached_thresholds(account_id, day, window.limit, window.used)
         if new := {place: use for place, use in reached.items() if place not in self._reached}:
             self._reached.update(new)
             self._batch.reached |= new
@@ -87,12 +92,12 @@ class UsageRecorder:
 
         If not, `count` adds them to the next write.
         """
-        reached = thresholds_of(account_id, day, limit, used)
+        reached = find_reached_thresholds(account_id, day, limit, used)
         with self._lock:
             if max(reached) in self._batch.reached:  # The database was unavailable just now.
                 return False
         try:
-            in_thread(warn_of_use, reached)
+            in_thread(send_quota_warnings, reached)
         except Error:
             return False
         return True
@@ -188,7 +193,7 @@ class UsageRecorder:
                 with transaction.atomic():
                     write_bans(batch.bans)
                 batch.bans = []
-                warn_of_use(batch.reached)
+                send_quota_warnings(batch.reached)
                 batch.reached = {}
                 write_digests(batch.digests)
                 with transaction.atomic():

@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.admin.accounts import KEYS_SHOWN
 from accounts.admin.timeline import TIMELINE_SHOWN
 from accounts.events.sequencing import sequence_all
-from accounts.events.warnings import warn_of_use
+from accounts.events.warnings import send_quota_warnings
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
 from inventory.models import Category, Order, Pet
 from petstore.backoffice import audit
@@ -287,7 +287,7 @@ def test_page_is_escaped(staff: Client, account: Account, issue: Any) -> None:
 
 
 def test_panels_need_the_permission_for_their_rows(account: Account, key: ApiKey) -> None:
-    warn_of_use({(account.pk, 1, 80): (100, 80)})
+    send_quota_warnings({(account.pk, 1, 80): (100, 80)})
     sequence_all()
     order_by(account)
     refuse(key)

@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
-from accounts.events.warnings import warn_of_use
+from accounts.events.warnings import send_quota_warnings
 from accounts.models import Account, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
 from accounts.quota.limits import to_microseconds
 from inventory.models import Category, Order, Pet
@@ -209,7 +209,7 @@ def test_account_timeline_has_warnings_and_links_to_all_events(
 ) -> None:
     other = Account.objects.create(name="Other", plan_id=PlanCode.PRO)
     for of in (account, other):
-        warn_of_use({(of.pk, 1, 80): (100, 80)})
+        send_quota_warnings({(of.pk, 1, 80): (100, 80)})
     key.event(EventType.KEY_EXPIRING).save()
     sequence_all()
     page = staff.get(f"/admin/accounts/account/{account.pk}/change/")

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import OperationalError
 from django.utils import timezone
 
-from accounts.events.warnings import send_missed_warnings, warn_of_use
+from accounts.events.warnings import send_missed_warnings, send_quota_warnings
 from accounts.models import (
     Account,
     ApiKey,
@@ -185,7 +185,7 @@ def test_request_counts_although_its_warning_cannot_be_written(
     desk = Desk(store, per_minute=100, per_day=10)
     desk.admitted(7)
     with monkeypatch.context() as away:
-        away.setattr(write_behind, "warn_of_use", Mock(side_effect=OperationalError("Away.")))
+        away.setattr(write_behind, "send_quota_warnings", Mock(side_effect=OperationalError("Away.")))
         assert desk.send().admitted
     assert told(EventType.QUOTA_REACHED) == []
     write_behind.recorder.write()
@@ -204,7 +204,7 @@ def test_ban_has_one_event(key: ApiKey) -> None:
 def test_16_concurrent_requests_at_a_threshold_write_one_event() -> None:
     reached = {(7, 20_000, threshold): (10, 10) for threshold in (80, 100)}
 
-    run_concurrently(*[lambda: warn_of_use(reached)] * 16)
+    run_concurrently(*[lambda: send_quota_warnings(reached)] * 16)
     assert [data["threshold"] for data in told(EventType.QUOTA_REACHED)] == [80, 100]
 
 

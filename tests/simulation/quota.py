@@ -14,7 +14,7 @@ from unittest import mock
 
 from django.conf import settings
 
-from accounts.events.warnings import thresholds_of
+from accounts.events.warnings import find_reached_thresholds
 from accounts.keys.key_format import KeyText
 from accounts.quota import fallback, key_record, redis_store
 from accounts.quota.admission import Admission
@@ -177,7 +177,7 @@ class QuotaScenario(Scenario):
         caller, decision = admission.caller, admission.decision
         self.admitted[caller.account_id] += decision.admitted
         day = decision.windows[-1]
-        reached = thresholds_of(caller.account_id, decision.day, day.limit, day.used).keys()
+        reached = find_reached_thresholds(caller.account_id, decision.day, day.limit, day.used).keys()
         if missing := reached - self.database.warned:
             return f"is told of {day} before the warning: {missing}"
         begun = self.database.bans[caller.key_id]

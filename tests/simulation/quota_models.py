@@ -10,7 +10,7 @@ from typing import Any
 import hiredis
 from django.conf import settings
 
-from accounts.events.warnings import thresholds_of
+from accounts.events.warnings import find_reached_thresholds
 from accounts.keys import key_format
 from accounts.keys.identity import Caller, KeyRecord
 from accounts.keys.key_format import KeyText
@@ -86,7 +86,7 @@ class DatabaseModel:
             counters.minute_ends, counters.minute_used = now + MINUTE, 0
         admitted = counters.minute_used < limits.per_minute and counters.day_used < limits.per_day
         use = counters.day_used + admitted
-        self.warned |= thresholds_of(facts.account_id, counters.day, limits.per_day, use).keys()
+        self.warned |= find_reached_thresholds(facts.account_id, counters.day, limits.per_day, use).keys()
         for name in ("minute_used", "day_used", "day_here"):
             setattr(counters, name, getattr(counters, name) + admitted)
         windows = build_windows(limits, counters.shown, now)
@@ -160,7 +160,7 @@ class Recorder:
     def warn_before(self, account: int, day: int, limit: int, used: int) -> bool:
         """Record the warnings; the database is always available."""
         self._database.take_time()
-        self._database.warned |= thresholds_of(account, day, limit, used).keys()
+        self._database.warned |= find_reached_thresholds(account, day, limit, used).keys()
         return True
 
     def record_ban(self, ban: Ban) -> None:
