@@ -182,7 +182,7 @@ class DatabaseQuotaStore:
         windows, at = windows_now(record, now)
         decision = peek_decision(windows, at, record.banned_until, peeks=peeks, peeks_end=peeks_end)
         caller = record.caller._replace(record=record)
-        write_behind.recorder.record_use(caller, at)
+        write_behind.recorder.record_key_use(caller, at)
         write_behind.recorder.rehash(key, record.id, record.pepper_number)
         return Admission(caller=caller, decision=decision)
 
@@ -212,7 +212,7 @@ def take(record: KeyRecord, now: int) -> RateLimitDecision:
         window.remaining for window in decision.windows
     ):
         day = decision.windows[-1]
-        write_behind.recorder.warn_before(record.account_id, decision.day, day.limit, day.used + 1)
+        write_behind.recorder.store_warnings(record.account_id, decision.day, day.limit, day.used + 1)
         decision = try_to_take(record, now, warned=day.used + 1)
     return decision
 

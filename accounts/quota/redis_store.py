@@ -180,7 +180,7 @@ class RedisQuotaStore:
             elif kind == "reaches":  # At most twice a day.
                 with well_formed(reply):
                     account_id, day, limit, used = map(int, values)
-                warned = write_behind.recorder.warn_before(account_id, day, limit, used)
+                warned = write_behind.recorder.store_warnings(account_id, day, limit, used)
                 arguments[3:5] = day if warned else "-", used
             elif kind == "bans":
                 with well_formed(reply):
@@ -198,9 +198,9 @@ class RedisQuotaStore:
         """Publish a key's record and its account's daily count from the database."""
         self._check_eviction_policy(public_id)
         (lease,) = self._run(LEASE, public_id, [token_hex(8), RECORD_TTL_MS])
-        record = key_record.read(public_id) or key_record.build_unknown(public_id)
-        _, _, counters = self._run(PUBLISH, public_id, build_publish_arguments(record, lease))
-        if record.id and not counters and write_behind.recorder.has_unwritten(record.account_id):
+        record = key_record.read(public_id) or key_record.absent(public_id)
+        _, _, counters = self._run(PUBLISH, public_id, publication(record, lease))
+        if record.id and not counters and write_behind.recorder.has_unwritten_requests(record.account_id):
             # Redis lost the account's counters, and this process has counts that are not yet written.
             with suppress(Error):
                 in_thread(write_behind.recorder.write)
@@ -326,6 +326,6 @@ def parse_peek(key: KeyText, reply: list[Any]) -> Admission:
         windows = build_windows(record.limits, Counters(*counters), now)
     caller = record.caller._replace(record=record)
     decision = peek_decision(windows, now, banned_until, peeks=peeks, peeks_end=peeks_end)
-    write_behind.recorder.record_use(caller, now)
+    write_behind.recorder.record_key_use(caller, now)
     write_behind.recorder.rehash(key, caller.key_id, record.pepper_number)
     return Admission(caller=caller, decision=decision)

@@ -73,7 +73,7 @@ class UsageRecorder:
             if in_redis:
                 batch.in_redis[caller.account_id, decision.day] += 1
 
-    def record_use(self, caller: Caller, now: int) -> None:
+    def record_key_use(self, caller: Caller, now: int) -> None:
         """Record a use of the key that does not count as a request."""
         with self._lock:
             self._batch.last_used[caller.key_id] = now
@@ -87,7 +87,7 @@ class UsageRecorder:
             self._batch.reached |= new
             self.wake()
 
-    def warn_before(self, account_id: int, day: int, limit: int, used: int) -> bool:
+    def store_warnings(self, account_id: int, day: int, limit: int, used: int) -> bool:
         """Store warnings of thresholds that a request is about to reach; return whether it succeeded.
 
         If not, `count` adds them to the next write.
@@ -102,7 +102,7 @@ class UsageRecorder:
             return False
         return True
 
-    def has_unwritten(self, account_id: int) -> bool:
+    def has_unwritten_requests(self, account_id: int) -> bool:
         """Whether the database may lack requests of this account that Redis counted."""
         with self._lock:
             return self._writing.locked() or any(

@@ -170,7 +170,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "a rejected request is admitted": Fault("quota", Patch(redis_store, "parse_admission", admit_anything)),
     "a request reaches a threshold before the warning is recorded": Fault(
-        "quota", Patch(Recorder, "warn_before", lambda *_: False)
+        "quota", Patch(Recorder, "store_warnings", lambda *_: False)
     ),
     "a ban starts before it is recorded": Fault("quota", Patch(Recorder, "record_ban", nothing)),
     "reading the account counts as a request": Fault(

@@ -136,10 +136,10 @@ class Recorder:
     def count(self, caller: Caller, decision: RateLimitDecision, *, in_redis: bool = False) -> None:
         self._counted[caller.account_id] += decision.admitted and in_redis
 
-    def record_use(self, *_: Any) -> None:
+    def record_key_use(self, *_: Any) -> None:
         """Ignore the last use."""
 
-    def has_unwritten(self, account: int) -> bool:
+    def has_unwritten_requests(self, account: int) -> bool:
         return self._is_writing or self._counted[account] > 0
 
     def write(self) -> None:
@@ -157,7 +157,7 @@ class Recorder:
     def rehash(self, *_: Any) -> None:
         """All keys have the newest pepper."""
 
-    def warn_before(self, account: int, day: int, limit: int, used: int) -> bool:
+    def store_warnings(self, account: int, day: int, limit: int, used: int) -> bool:
         """Record the warnings; the database is always available."""
         self._database.take_time()
         self._database.warned |= find_reached_thresholds(account, day, limit, used).keys()
