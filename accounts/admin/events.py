@@ -56,7 +56,7 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
             return queryset
         try:
             days = timedelta(days=7 if chosen == "older" else int(chosen))
-            start = feed.id_before(to_microseconds(timezone.now() - days))
+            start = feed.find_id_before(microseconds(timezone.now() - days))
         except ApiError:  # All stored events are newer.
             start = 0
         # Combined with the page's bound, since SQLite would scan from this one up to the page.
@@ -136,7 +136,7 @@ class EventAdmin(BigTableAdmin):
         """Add the event as `GET /v1/events` serves it, and links to its subjects."""
         event = orjson.loads(
             orjson.dumps(
-                feed.as_json((row.pk, row.type, row.created_at, row.data)), option=orjson.OPT_UTC_Z
+                feed.serialize_event((row.pk, row.type, row.created_at, row.data)), option=orjson.OPT_UTC_Z
             )
         )
         about = [subject for find in subjects for subject in find(row.account_id, event["data"])]

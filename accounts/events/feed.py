@@ -63,7 +63,7 @@ class Position(NamedTuple):
     at: int | None = None  # None for a first call.
 
     @classmethod
-    def of_cursor(cls, number: int) -> Position:
+    def from_cursor(cls, number: int) -> Position:
         return cls(number >> TIME_BITS, number & (1 << TIME_BITS) - 1)
 
     @property
@@ -77,7 +77,9 @@ class Page(NamedTuple):
     end: Position  # After the last event of a full page, else after the newest of the feed.
 
 
-def page(account_id: int, after: Position | None, limit: int, types: Collection[EventType] = ()) -> Page:
+def fetch_page(
+    account_id: int, after: Position | None, limit: int, types: Collection[EventType] = ()
+) -> Page:
     """Events after a position, by default from the oldest stored, of these types or of all.
 
     Raises ApiError 410 if the position is not in the feed (any more).
@@ -85,16 +87,16 @@ def page(account_id: int, after: Position | None, limit: int, types: Collection[
     wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
     own = tuple(not kind.is_public for kind in types)
     after_id = after.id if after else 0
-    rows = statement(own).fetch_all(account=account_id, after=after_id, limit=limit, **wanted)
+    rows = compile_page_query(own).rows(account=account_id, after=after_id, limit=limit, **wanted)
     cleared_id, last_id, last_at, after_at = rows[0][:4]
     if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
     found = [row[4:] for row in rows if row[4] is not None]
     end = Position(found[-1][0], found[-1][4]) if len(found) == limit else Position(last_id, last_at)
-    return Page(orjson.dumps([as_json(row[:4]) for row in found], option=orjson.OPT_UTC_Z), end)
+    return Page(orjson.dumps([serialize_event(row[:4]) for row in found], option=orjson.OPT_UTC_Z), end)
 
 
-def id_before(since: int) -> int:
+def find_id_before(since: int) -> int:
     """Find the id before the first event since a time, in microseconds since the epoch.
 
     Raises ApiError 410 if some of the events since then are pruned.
@@ -105,13 +107,13 @@ def id_before(since: int) -> int:
     return int(after)
 
 
-def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
+def serialize_event(row: tuple[Any, ...]) -> dict[str, Any]:
     number, kind, created_at, data = row
     return {"id": number, "type": kind, "createdAt": to_datetime(created_at), "data": orjson.Fragment(data)}
 
 
 @cache
-def statement(own: tuple[bool, ...]) -> RawRead:
+def compile_page_query(own: tuple[bool, ...]) -> RawRead:
     """Compile the query for all types, or for as many types as `own` has items: own or public ones."""
     if own:
         place, condition = OF_TYPE

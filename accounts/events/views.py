@@ -47,12 +47,12 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
         cursor = parse_cursor(parameters, path)
         if begins_at is not None and cursor is not None:
             raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
-        after = None if cursor is None else feed.Position.of_cursor(cursor)
+        after = None if cursor is None else feed.Position.from_cursor(cursor)
         if begins_at is not None:
             if begins_at < to_microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
                 raise ApiError(ErrorCode.CURSOR_EXPIRED)
-            after = feed.Position(feed.id_before(begins_at))
-        page = feed.page(get_caller(request).account_id, after, limit, TYPES[kind] if kind else ())
+            after = feed.Position(feed.find_id_before(begins_at))
+        page = feed.fetch_page(caller_of(request).account_id, after, limit, TYPES[kind] if kind else ())
         filters = (("type", kind),) if kind else ()
         url = page_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
         return Response.of_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})

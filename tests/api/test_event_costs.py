@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from accounts.events.feed import SINCE, statement
+from accounts.events.feed import SINCE, compile_page_query
 from accounts.events.views import TYPES
 from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode
 from accounts.quota.limits import to_microseconds
@@ -60,7 +60,7 @@ def learn() -> None:
 @pytest.mark.parametrize("kind", ["", "order", "order.placed", "pet", "pets", "key"])
 def test_page_costs_the_same_everywhere(ends: list[int], kind: str) -> None:
     types = TYPES[kind] if kind else ()
-    read = statement(tuple(not one.is_public for one in types))
+    read = compile_page_query(tuple(not one.is_public for one in types))
     names = {f"type_{number}": one.value for number, one in enumerate(types)}
     for after, limit in product((*ends, ends[-1] - 10), (1, 20)):
         check(read, {"account": OWN, "after": after, "limit": limit, **names})

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, InterfaceError, transaction
 
 from accounts.events import sequencing
-from accounts.events.feed import statement
+from accounts.events.feed import compile_page_query
 from accounts.events.sequencing import sequence_all
 from accounts.management.commands import clear_events
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
@@ -353,13 +353,13 @@ def test_id_assigned_again_is_detected_after_the_clock_was_set_back(api: Api) ->
 
 @pytest.mark.parametrize("kind", [None, "order", "pet.created"])
 def test_there_is_one_statement_however_many_limits_are_asked_for(api: Api, kind: str | None) -> None:
-    statement.cache_clear()
+    compile_page_query.cache_clear()
     draft(101)
     sequence_all()
     for limit in (1, 7, 20, 21, 99, 100):
         page = api.get(f"/events?limit={limit}" + (f"&type={kind}" if kind else ""))
         assert len(page.json()) == (0 if kind == "order" else limit)
-    assert statement.cache_info().currsize == 1
+    assert compile_page_query.cache_info().currsize == 1
 
 
 def test_cursor_continues_after_everything_before_it_was_pruned(api: Api) -> None:
