@@ -34,7 +34,7 @@ def send_quota_warnings(reached: ReachedThresholds) -> None:
     """Send the warnings, sorted to prevent deadlocks."""
     for (account_id, day, threshold), (limit, used) in sorted(reached.items()):
         data = {"window": "day", "limit": limit, "used": used, "threshold": threshold}
-        event = EventDraft.of(EventType.QUOTA_REACHED, data, account_id)
+        event = EventDraft.build(EventType.QUOTA_REACHED, data, account_id)
         event.save_once(account_id, threshold, day)
 
 
@@ -71,7 +71,7 @@ def send_expiry_warnings(now: datetime) -> None:
             assert key.expires_at is not None
             end = to_microseconds(key.expires_at)
             if (key.pk, end) not in sent:
-                key.event(EventType.KEY_EXPIRING).save_once(key.pk, days, end)
+                key.build_event(EventType.KEY_EXPIRING).save_once(key.pk, days, end)
 
 
 def send_missed_ban_events(now: datetime) -> None:

@@ -79,7 +79,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         with transaction.atomic():
             key.save()
             audit.record(by, key, Action.ISSUED, after=row_values(key))
-            key.event(EventType.KEY_ISSUED).save()
+            key.build_event(EventType.KEY_ISSUED).save()
         return key, text.text
 
 
@@ -170,7 +170,7 @@ class ApiKey(Published):
             key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
             key.save(update_fields=["revoked_at", "revoked_reason"])
             audit.record(by, key, Action.REVOKED, before=before, after=row_values(key), reason=reason)
-            key.event(EventType.KEY_REVOKED).save()
+            key.build_event(EventType.KEY_REVOKED).save()
         self.refresh_from_db()
 
     def rotate(self, *, by: Actor, overlap: timedelta = ROTATION_OVERLAP) -> tuple[ApiKey, str]:
@@ -203,7 +203,7 @@ class ApiKey(Published):
             old.save(update_fields=["expires_at"])
             why = f"Replaced by {new.public_id}."
             audit.record(by, old, Action.ROTATED, before=before, after=row_values(old), reason=why)
-            old.event(EventType.KEY_ROTATED).save()
+            old.build_event(EventType.KEY_ROTATED).save()
         self.refresh_from_db()
         return new, text
 
@@ -223,16 +223,16 @@ class ApiKey(Published):
             state.save()
             audit.record(by, self, Action.UNBANNED, reason=reason)
             self.add_ban_event(state.banned_at)  # The process that banned it may not have written it yet.
-            self.event(EventType.KEY_UNBANNED).save()
+            self.build_event(EventType.KEY_UNBANNED).save()
 
     def add_ban_event(self, began_at: int) -> bool:
         """Add the event of a ban, once per `began_at`, in microseconds; return whether it is new."""
-        return self.event(EventType.KEY_BANNED).save_once(self.pk, 0, began_at)
+        return self.build_event(EventType.KEY_BANNED).save_once(self.pk, 0, began_at)
 
-    def event(self, kind: EventType) -> EventDraft:
+    def build_event(self, kind: EventType) -> EventDraft:
         """Build an unsaved event with the key's public data."""
         data = {"id": self.public_id, "name": self.name, "expiresAt": self.expires_at}
-        return EventDraft.of(kind, {"key": data}, self.account_id)
+        return EventDraft.build(kind, {"key": data}, self.account_id)
 
     @property
     def events(self) -> AuditQuerySet:

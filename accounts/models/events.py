@@ -76,7 +76,7 @@ class EventDraft(EventFields):
         ]
 
     @classmethod
-    def of(cls, kind: EventType, data: Any, account_id: int = PUBLIC) -> EventDraft:
+    def build(cls, kind: EventType, data: Any, account_id: int = PUBLIC) -> EventDraft:
         """Return an event of now, to be written; `data` as the API shows it."""
         text = orjson.dumps(data, option=orjson.OPT_UTC_Z).decode()
         return cls(account_id=account_id, type=kind.value, data=text)

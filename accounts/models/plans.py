@@ -137,7 +137,7 @@ class Account(UniquelyNamed, Published):
                     "id": self.public_id, "name": self.name, "plan": self.plan_id,
                     "createdAt": self.created_at,
                 }  # fmt: skip
-                EventDraft.of(EventType.PLAN_CHANGED, {"account": data}, self.pk).save()
+                EventDraft.build(EventType.PLAN_CHANGED, {"account": data}, self.pk).save()
 
     def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
         """Change the plan. Takes effect with the next request; usage so far still counts (D27).

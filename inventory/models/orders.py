@@ -154,4 +154,4 @@ class Order(models.Model):
         """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
         insert(OrderEvent(order_id=self.pk, **change), wait=False)
-        insert(EventDraft.of(kind, {"order": self.as_json()}, self.account_id), wait=False)
+        insert(EventDraft.build(kind, {"order": self.as_json()}, self.account_id), wait=False)

@@ -62,7 +62,7 @@ class PetQuerySet(QuerySet["Pet"]):
     def add(self, **values: Any) -> Pet:
         """Insert a pet and its event. Raises IntegrityError at COMMIT if its category does not exist."""
         pet = insert(Pet(**values))
-        insert(EventDraft.of(EventType.PET_CREATED, {"pet": pet.as_json()}), wait=False)
+        insert(EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}), wait=False)
         return pet
 
     @transaction.atomic
@@ -78,10 +78,12 @@ class PetQuerySet(QuerySet["Pet"]):
                 continue
             first_id, last_id, count = first_id or new[0].pk, new[-1].pk, count + len(new)
             if count <= MAX_EVENTS:
-                drafts.extend(EventDraft.of(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in new)
+                drafts.extend(
+                    EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in new
+                )
         if count > MAX_EVENTS:
             data = {"count": count, "firstId": first_id, "lastId": last_id}
-            EventDraft.of(EventType.PETS_IMPORTED, data).save()
+            EventDraft.build(EventType.PETS_IMPORTED, data).save()
         else:
             EventDraft.objects.bulk_create(drafts)
 
@@ -130,7 +132,7 @@ class Pet(models.Model):
             after = rows.get(pk=self.pk)
             if after != before:
                 kind = EventType.PET_UPDATED if before else EventType.PET_CREATED
-                EventDraft.of(kind, {"pet": after}).save()
+                EventDraft.build(kind, {"pet": after}).save()
 
     @transaction.atomic
     def change_status(self, to: PetStatus, *, by: str, reason: str = "") -> None:
@@ -168,7 +170,7 @@ class Pet(models.Model):
         insert(self.status_changed(), wait=False)
 
     def status_changed(self) -> EventDraft:
-        return EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
+        return EventDraft.build(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
         """Delete with an event. Raises ProtectedError if the pet has orders."""
@@ -176,7 +178,7 @@ class Pet(models.Model):
             last = Pet.objects.as_json().select_for_update().filter(pk=self.pk).first()
             deleted = super().delete(*args, **options)
             if last is not None:  # None for a concurrent duplicate.
-                EventDraft.of(EventType.PET_DELETED, {"pet": last}).save()
+                EventDraft.build(EventType.PET_DELETED, {"pet": last}).save()
             return deleted
 
 

@@ -51,7 +51,7 @@ def tell(count: int, account_id: int = 0, at: int | None = None) -> None:
     """Append events to the feed, at a given time or now."""
     kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
     for number in range(count):
-        EventDraft.of(kind, {"number": number}, account_id).save()
+        EventDraft.build(kind, {"number": number}, account_id).save()
     if at is not None:
         EventDraft.objects.update(created_at=at)
     sequence_all()
@@ -173,11 +173,11 @@ def test_deleted_subjects_have_no_link(staff: Client, account: Account, category
 
 def test_event_is_described(staff: Client, account: Account) -> None:
     imported = {"count": 1_200, "firstId": 301, "lastId": 1_500}
-    EventDraft.of(EventType.PETS_IMPORTED, imported).save()
+    EventDraft.build(EventType.PETS_IMPORTED, imported).save()
     reached = {"window": "day", "limit": 9, "used": 8, "threshold": 80}
-    EventDraft.of(EventType.QUOTA_REACHED, reached, account.pk).save()
+    EventDraft.build(EventType.QUOTA_REACHED, reached, account.pk).save()
     nameless = {"key": {"id": "abc", "name": "", "expiresAt": None}}
-    EventDraft.of(EventType.KEY_ISSUED, nameless, account.pk).save()
+    EventDraft.build(EventType.KEY_ISSUED, nameless, account.pk).save()
     sequence_all()
     text = unescape(staff.get(LIST).text)
     for words in ("1,200 pets, from 301", "80% of the day", "key abc"):
@@ -210,7 +210,7 @@ def test_account_timeline_has_warnings_and_links_to_all_events(
     other = Account.objects.create(name="Other", plan_id=PlanCode.PRO)
     for of in (account, other):
         send_quota_warnings({(of.pk, 1, 80): (100, 80)})
-    key.event(EventType.KEY_EXPIRING).save()
+    key.build_event(EventType.KEY_EXPIRING).save()
     sequence_all()
     page = staff.get(f"/admin/accounts/account/{account.pk}/change/")
     timeline = page.context["panels"]["timeline"]

@@ -59,7 +59,7 @@ def add_order(account: Account) -> None:
 
 
 def add_event(account: Account) -> None:
-    EventDraft.of(EventType.ORDER_PLACED, {}, account.pk).save()
+    EventDraft.build(EventType.ORDER_PLACED, {}, account.pk).save()
     sequence_all()
 
 
@@ -86,7 +86,7 @@ def test_full_last_page_has_a_new_etag_once_a_row_follows(
 def test_feed_page_has_a_new_etag_once_its_link_moves(api: Api, account: Account, method: str) -> None:
     add_event(account)
     before = api(method, "/events")
-    EventDraft.of(EventType.ORDER_PLACED, {}, account.pk + 1).save()
+    EventDraft.build(EventType.ORDER_PLACED, {}, account.pk + 1).save()
     sequence_all()
     after = api(method, "/events", If_None_Match=before.headers["ETag"])
     assert (after.status_code, after.content) == (200, before.content)

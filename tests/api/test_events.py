@@ -60,7 +60,7 @@ def pet(category: Category) -> Pet:
 def draft(count: int, account_id: int = 0) -> None:
     kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
     for number in range(count):
-        EventDraft.of(kind, {"number": number}, account_id).save()
+        EventDraft.build(kind, {"number": number}, account_id).save()
 
 
 def test_creating_a_pet_is_an_event(api: Api, category: Category) -> None:
@@ -82,7 +82,7 @@ def test_every_database_makes_the_same_json(api: Api, fraction: int) -> None:
     data = {"pet": {"name": 'A "quoted" \u00e9\u4f60 \\ one', "categoryId": None, "price": 1.5}}
     last, at = Feed.objects.get(), 1_795_400_000 * SECOND + fraction
     for number in (1, 2):
-        row = EventDraft.of(EventType.PET_CREATED, data)
+        row = EventDraft.build(EventType.PET_CREATED, data)
         fields = {"type": row.type, "account_id": 0, "data": row.data}
         Event.objects.create(id=last.last_id + number, created_at=at, numbered_at=at, **fields)
     Feed.objects.update(last_id=last.last_id + 2, numbered_at=at)
@@ -208,7 +208,7 @@ def test_account_sees_public_events_and_its_own_in_one_order(
 def test_type_selects_one_type_or_all_with_a_prefix(api: Api, account: Account) -> None:
     draft(3)
     draft(2, account.pk)
-    EventDraft.of(EventType.PETS_IMPORTED, {}).save()
+    EventDraft.build(EventType.PETS_IMPORTED, {}).save()
     counts = {"pet.created": 3, "pet": 4, "pets": 1, "order": 2, "order.placed": 2, "quota": 0}
     for wanted, count in counts.items():
         found = list(follow(api, f"/events?limit=2&type={wanted}"))

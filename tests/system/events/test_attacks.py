@@ -33,7 +33,7 @@ def each_test(apart: None) -> None:
 
 
 def draft(number: int) -> None:
-    EventDraft.of(EventType.PET_CREATED, {"number": number}).save()
+    EventDraft.build(EventType.PET_CREATED, {"number": number}).save()
 
 
 def in_feed() -> list[Any]:
