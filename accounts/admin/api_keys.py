@@ -324,8 +324,8 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         return buttons | {
             "show_save": alive,
             "may_revoke": may_change and alive,
-            "may_rotate": row.state(now) == "active" and self.may_rotate(request, row),
-            "may_unban": may_change and alive and row.ban_end(now) is not None,
+            "may_rotate": row.get_state(now) == "active" and self.may_rotate(request, row),
+            "may_unban": may_change and alive and row.get_ban_end(now) is not None,
             "state": state_badge(row, now),
             "ban": ban_of(row, now),
             "replacement": getattr(row, "rotated_to", None),
@@ -335,7 +335,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             "sees_refusals": may_view(request, "accounts.refusal"),
             "refusals": row.refusals.select_related("key")[:LATEST],
             "history_title": "History of the key",
-            "history": history_entries(row.events),
+            "history": history_entries(row.audit_entries),
         }
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -382,8 +382,8 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     def question_context(self, key: ApiKey) -> dict[str, Any]:
         now = timezone.now()
         other_keys = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
-        ban_end = key.ban_end(now)
-        event = key.events.filter(action=Action.BANNED).first() if ban_end else None
+        ban_end = key.get_ban_end(now)
+        event = key.audit_entries.filter(action=Action.BANNED).first() if ban_end else None
         ban = {"Banned since": exact(event.at), "Reason for the ban": event.reason} if event else {}
         facts = {
             "Name of the key": visible_name(key.name) or "none",
@@ -417,5 +417,5 @@ def describe_key(key: ApiKey, now: datetime) -> str:
 
 
 def ban_of(key: ApiKey, now: datetime) -> str:
-    ends_at = key.ban_end(now)
+    ends_at = key.get_ban_end(now)
     return f"Banned until {exact(ends_at)}. {getattr(key, 'ban_reason', '')}" if ends_at else ""

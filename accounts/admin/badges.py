@@ -33,12 +33,12 @@ PLAN_COLOURS: dict[str, str] = {
 
 def key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
     """Return the state's name in STATE_COLOURS, and its text."""
-    state = key.state(now)
+    state = key.get_state(now)
     if state != "active":
         return state, state.capitalize()
     if key.account.suspended_at is not None:
         return "suspended", "Account suspended"
-    if ban_end := key.ban_end(now):
+    if ban_end := key.get_ban_end(now):
         return "banned", f"Banned until {exact(ban_end)}"
     if key.expires_at is not None and key.expires_at <= now + SOON:
         return "soon", "Expires soon"

@@ -53,7 +53,7 @@ def keys(request: HttpRequest) -> Card:
         text = f"{pluralize(to_replace, one, many)} no replacement."
         steps.append(Step(2, "key", text, "Rotate in time", links["in_7_days"]))
     now = timezone.now()
-    bans = [(key, key.ban_end(now)) for key in banned_first]
+    bans = [(key, key.get_ban_end(now)) for key in banned_first]
     context = {"bans": bans, "banned": banned, "expiring": expiring, "links": links, "may_lift": changes}
     return Card("keys", "right", 2, context, steps)
 

@@ -38,13 +38,13 @@ def find_key(public_id: str) -> ApiKey:
 def describe(key: ApiKey) -> dict[str, Any]:
     """Represent a key for --json, without secrets. Usage and limit are those of its account."""
     now = timezone.now()
-    banned_until = key.ban_end(now)
+    banned_until = key.get_ban_end(now)
     return {
         "id": key.public_id,
         "account": key.account.name,
         "plan": key.account.plan_id,
         "name": key.name,
-        "state": key.state(now),
+        "state": key.get_state(now),
         "pepper": key.pepper_number,
         "scopes": key.scopes.split(),
         "allowed_networks": key.allowed_networks,

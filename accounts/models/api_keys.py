@@ -140,21 +140,21 @@ class ApiKey(Published):
         return self.public_id
 
     @property
-    def about(self) -> str:
+    def description(self) -> str:
         return f"{visible_name(self.name)}, {self.account}" if self.name else str(self.account)
 
-    def state(self, now: datetime) -> str:
+    def get_state(self, now: datetime) -> str:
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
-    def ban_end(self, now: datetime) -> datetime | None:
+    def get_ban_end(self, now: datetime) -> datetime | None:
         """Return the end of the ban, None if the key is not banned."""
         state: KeyStanding | None = getattr(self, "standing", None)
         ends = datetime.fromtimestamp(state.banned_until / 1_000_000, UTC) if state else now
         return ends if ends > now else None
 
-    def locked(self) -> ApiKey:
+    def lock(self) -> ApiKey:
         """Fetch the row again, locked until the transaction ends."""
         return ApiKey.objects.select_for_update(of=("self",)).select_related("account").get(pk=self.pk)
 
@@ -163,7 +163,7 @@ class ApiKey(Published):
         if not reason.strip():
             raise ValidationError("Say why the key is revoked.")
         with transaction.atomic():
-            key = self.locked()
+            key = self.lock()
             if key.revoked_at is not None:
                 raise ValidationError(f"Key {self.public_id} is revoked already.")
             before = row_values(key)
@@ -181,9 +181,9 @@ class ApiKey(Published):
         """
         now = timezone.now()
         with transaction.atomic():
-            old = self.locked()
-            if old.state(now) != "active":
-                raise ValidationError(f"Key {old.public_id} is {old.state(now)}. Issue a new one.")
+            old = self.lock()
+            if old.get_state(now) != "active":
+                raise ValidationError(f"Key {old.public_id} is {old.get_state(now)}. Issue a new one.")
             if hasattr(old, "rotated_to"):
                 raise ValidationError(
                     f"Key {old.public_id} was rotated already, to {old.rotated_to.public_id}."
@@ -235,6 +235,6 @@ class ApiKey(Published):
         return EventDraft.build(kind, {"key": data}, self.account_id)
 
     @property
-    def events(self) -> AuditQuerySet:
+    def audit_entries(self) -> AuditQuerySet:
         """The key's audit trail, the newest entry first."""
         return AuditEntry.objects.about(self)

@@ -130,7 +130,7 @@ class Feed(Record):
         ]
 
     @classmethod
-    def locked(cls) -> Feed:
+    def lock(cls) -> Feed:
         """Lock the row until the transaction ends. PostgreSQL ends an idle one after 5 seconds."""
         if is_postgresql():
             with connection.cursor() as cursor:

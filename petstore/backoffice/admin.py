@@ -239,7 +239,7 @@ def add_descriptions(entries: Iterable[AuditEntry]) -> None:
             rows = model._base_manager.select_related().in_bulk(ids)
             for entry in found:
                 row: Any = rows.get(parse_id(entry.object_id))
-                entry.__dict__["about"] = row.about if row else ""
+                entry.__dict__["about"] = row.description if row else ""
 
 
 def link_to(model: str, pk: Any, text: str) -> str:

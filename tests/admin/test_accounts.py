@@ -330,7 +330,7 @@ def test_key_page_shows_usage_ban_and_refusals_before_the_form(
     refuse(other, request_id="of-another")
     text = unescape(staff.get(page_of(banned)).text)
     assert in_order(text, "Usage in the last 30 days", "of-mine", 'id="apikey_form"', "History of the key")
-    assert f"Banned until {banned.ban_end(timezone.now()):%Y-%m-%d %H:%M} UTC. {WHY}" in text
+    assert f"Banned until {banned.get_ban_end(timezone.now()):%Y-%m-%d %H:%M} UTC. {WHY}" in text
     assert "4,321" in text
     assert "9,999" not in text
     assert "of-another" not in text

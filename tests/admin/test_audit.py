@@ -424,7 +424,7 @@ def old_event(key: ApiKey, action: str, at: str) -> None:
 
 def test_entries_of_the_previous_version_appear_in_the_trail_during_an_upgrade(key: ApiKey) -> None:
     old_event(key, "banned", "2026-11-22 10:00:00+00:00")
-    entry = key.events.latest("id")
+    entry = key.audit_entries.latest("id")
     found = (entry.action, entry.actor_name, entry.reason, entry.object_text, f"{entry.at:%H:%M}")
     assert found == ("banned", "ann", "Old", key.public_id, "10:00")
     assert (entry.before, entry.after, entry.address) == ({}, {}, "0.0.0.0")

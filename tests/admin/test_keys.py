@@ -87,7 +87,7 @@ def test_key_is_issued_with_the_data_of_the_form(
     assert key.expires_at == datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert public_id_in(response.context["text"]) == key.public_id
     assert Api(response.context["text"]).get("/pets").status_code == 200
-    event = key.events.get()
+    event = key.audit_entries.get()
     assert (event.action, event.actor_id, event.actor_name) == ("issued", boss.pk, "boss")
 
 
@@ -315,13 +315,13 @@ def test_rename_does_not_undo_a_concurrent_revocation(
 def test_history_is_shown_and_read_only(staff: Client, key: ApiKey) -> None:
     page = staff.get(page_of(key))
     assert "Issued" in page.text
-    event = key.events.get()
+    event = key.audit_entries.get()
     forged = {
         "events-TOTAL_FORMS": 1, "events-INITIAL_FORMS": 1, "events-0-id": event.pk, "events-0-key": key.pk,
         "name": "", "events-0-reason": "forged", "events-0-DELETE": "on",
     }  # fmt: skip
     staff.post(page_of(key), forged)
-    assert key.events.get().reason == ""
+    assert key.audit_entries.get().reason == ""
 
 
 def test_keys_cannot_be_deleted_in_bulk(staff: Client, key: ApiKey) -> None:
@@ -339,7 +339,7 @@ def test_revoked_key_is_refused_with_the_next_request(
     response = staff.post(page_of(key, "revoke"), {"reason": "Leaked"}, follow=True)
     assert f"Key {key.public_id} is revoked." in response.text
     assert api.get("/pets").status_code == 401
-    event = key.events.latest("id")
+    event = key.audit_entries.latest("id")
     assert (event.action, event.actor_id, event.reason) == ("revoked", boss.pk, "Leaked")
 
 
@@ -479,7 +479,7 @@ def test_lifted_ban_takes_effect_with_the_next_request(staff: Client, key: ApiKe
     assert "required" in staff.post(page_of(key, "unban"), {"reason": " "}).text
     staff.post(page_of(key, "unban"), {"reason": "Their loop is mended."})
     assert api.get("/pets").status_code == 200
-    event = key.events.latest("id")
+    event = key.audit_entries.latest("id")
     assert (event.action, event.actor_name, event.reason) == ("unbanned", "boss", "Their loop is mended.")
     assert "is not banned" in staff.post(page_of(key, "unban"), {"reason": "Why not."}).text
 

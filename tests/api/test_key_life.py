@@ -29,7 +29,7 @@ def expire(key: ApiKey) -> None:
 
 def history(key: ApiKey) -> list[tuple[str, str, str]]:
     """Return what happened to the key, the first thing first."""
-    return list(key.events.order_by("id").values_list("action", "actor_name", "reason"))
+    return list(key.audit_entries.order_by("id").values_list("action", "actor_name", "reason"))
 
 
 # --- Issuing -------------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ def test_rotated_key_works_for_24_hours(issue: Issue) -> None:
     old.rotate(by=OPERATOR)
     assert old.expires_at is not None
     assert before + ONE_DAY <= old.expires_at <= timezone.now() + ONE_DAY
-    assert old.state(before + ONE_DAY) == "active"
-    assert old.state(old.expires_at) == "expired"
+    assert old.get_state(before + ONE_DAY) == "active"
+    assert old.get_state(old.expires_at) == "expired"
     assert Api(text).get("/pets").status_code == 200
 
 
@@ -162,10 +162,10 @@ def test_key_that_is_no_longer_active_is_not_rotated(issue: Issue, state: str) -
     key.refresh_from_db()
     if state == "revoked":  # An expired key can be.
         key.revoke(reason="Lost", by=OPERATOR)
-    assert key.state(timezone.now()) == state
+    assert key.get_state(timezone.now()) == state
     with pytest.raises(ValidationError, match=f"is {state}"):
         key.rotate(by=OPERATOR)
-    assert not key.events.filter(action="rotated").exists()
+    assert not key.audit_entries.filter(action="rotated").exists()
 
 
 def test_rotated_key_is_not_rotated_again(issue: Issue) -> None:
@@ -203,8 +203,8 @@ def test_one_of_many_concurrent_rotations_succeeds() -> None:
 def test_key_is_active_until_its_end_and_expired_from_it_on(issue: Issue) -> None:
     end = timezone.now() + ONE_DAY
     key, _ = issue(expires_at=end)
-    assert key.state(end - timedelta(microseconds=1)) == "active"
-    assert key.state(end) == "expired"
+    assert key.get_state(end - timedelta(microseconds=1)) == "active"
+    assert key.get_state(end) == "expired"
     assert issue()[0].state(timezone.now() + 36_500 * ONE_DAY) == "active"
 
 
@@ -218,7 +218,7 @@ def test_revoked_key_says_when_and_why(issue: Issue) -> None:
     assert key.revoked_at is not None
     assert before <= key.revoked_at <= timezone.now()
     assert key.revoked_reason == "Laptop stolen"
-    assert key.state(before) == "revoked"
+    assert key.get_state(before) == "revoked"
 
 
 def test_long_reason_is_cut_and_not_refused(issue: Issue) -> None:
@@ -266,7 +266,7 @@ def test_history_has_action_actor_and_reason(issue: Issue) -> None:
 def test_history_keeps_the_name_of_a_member_of_staff_who_left(account: Account) -> None:
     ann = User.objects.create_user("ann")
     key, _ = ApiKey.objects.issue(account, by=Actor(ann.username, ann.pk))
-    assert key.events.get().actor_id == ann.pk
+    assert key.audit_entries.get().actor_id == ann.pk
     ann.delete()
     assert history(key) == [("issued", "ann", "")]
 
@@ -274,7 +274,7 @@ def test_history_keeps_the_name_of_a_member_of_staff_who_left(account: Account) 
 def test_history_outlives_the_key(issue: Issue) -> None:
     key, _ = issue()
     key.revoke(reason="Lost", by=OPERATOR)
-    events = list(key.events)
+    events = list(key.audit_entries)
     key.delete()
     assert list(AuditEntry.objects.all()) == events
     assert [event.object_text for event in events] == [key.public_id] * 2

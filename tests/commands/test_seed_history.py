@@ -48,7 +48,11 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     ending = reports.expiring_keys()
     assert 0 < ending.in_7_days < ending.in_30_days
     assert {getattr(key, "replaced", None) for key in ending.keys} == {True, False}
-    assert {key.state(timezone.now()) for key in ApiKey.objects.all()} == {"active", "expired", "revoked"}
+    assert {key.get_state(timezone.now()) for key in ApiKey.objects.all()} == {
+        "active",
+        "expired",
+        "revoked",
+    }
     assert len(reports.deprecated_callers()) >= 3
     assert DailyUsage.objects.filter(day=today - timedelta(days=360)).exists()
     by_quota = {Refusal.Rule.MINUTE, Refusal.Rule.DAY, Refusal.Rule.BAN}

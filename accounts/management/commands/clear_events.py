@@ -40,7 +40,7 @@ def clear_batch() -> int:
     """
     kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
     with transaction.atomic():
-        feed = Feed.locked()
+        feed = Feed.lock()
         oldest = Event.objects.filter(pk__gt=feed.cleared_id, pk__lte=feed.cleared_id + BATCH)
         old = oldest.filter(numbered_at__lt=to_microseconds(kept_since))
         last = old.aggregate(id=Max("id"), at=Max("numbered_at"))

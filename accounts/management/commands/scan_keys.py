@@ -97,7 +97,7 @@ class Command(KeyCommand):
     def report(self, finding: Finding, options: dict[str, Any]) -> dict[str, Any]:
         """Represent a finding for --json, and revoke the key if it is live and --revoke is set."""
         key = owner(finding.key)
-        state = "unknown" if key is None else key.state(timezone.now()).replace("active", "live")
+        state = "unknown" if key is None else key.get_state(timezone.now()).replace("active", "live")
         if key is not None and state == "live" and options["revoke"]:
             key.revoke(reason=options["reason"], by=operator())
             state = "revoked now"

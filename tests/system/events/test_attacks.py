@@ -183,7 +183,7 @@ def test_open_transaction_delays_only_its_own_events() -> None:
 def test_hanging_sequencer_blocks_no_other() -> None:
     draft(1)
     with transaction.atomic():
-        Feed.locked()
+        Feed.lock()
         assert in_other_thread(sequence_all) == 0
         with connection.cursor() as cursor:
             cursor.execute("SHOW idle_in_transaction_session_timeout")
