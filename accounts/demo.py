@@ -28,8 +28,8 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
     Refusal,
-    key_mode,
-    signing_pepper,
+    get_key_mode,
+    get_signing_pepper_number,
 )
 from accounts.quota.bans import BAN_LENGTHS, Ban
 from accounts.quota.limits import MINUTE, to_datetime, to_microseconds
@@ -132,10 +132,10 @@ def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKe
     return ApiKey(
         account=account,
         public_id=account.public_id + own_id,
-        mode=key_mode(),
+        mode=get_key_mode(),
         name=name,
         digest=secrets.token_hex(32),
-        pepper_number=signing_pepper(),
+        pepper_number=get_signing_pepper_number(),
         created_at=account.created_at + timedelta(minutes=2),
         last_used_at=now - timedelta(minutes=choose.uniform(1, 600)),
     )

@@ -32,7 +32,7 @@ from accounts.admin.plans import number_field, what_if_view
 from accounts.admin.timeline import BANS, TIMELINE_SHOWN, account_entries, key_entries, warning_entries
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format
-from accounts.models import EPOCH, Account, ApiKey, PlanCode, active
+from accounts.models import EPOCH, Account, ApiKey, PlanCode, is_active
 from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
@@ -162,7 +162,7 @@ class AccountAdmin(PetstoreModelAdmin):
 
     @display(description="used today")
     def today(self, account: Account) -> SafeString:
-        return usage_bar(account.used_on(timezone.now().date()), account.limits.per_day)
+        return usage_bar(account.get_requests_on(timezone.now().date()), account.limits.per_day)
 
     @display(description="per minute")
     def per_minute_now(self, account: Account) -> str:
@@ -203,8 +203,8 @@ class AccountAdmin(PetstoreModelAdmin):
             return Coalesce(Subquery(matching), 0)
 
         return accounts.select_related("plan", "quota").annotate(
-            active_keys=number(active(now)),
-            banned_keys=number(reports.banned_now(now)),
+            active_keys=number(is_active(now)),
+            banned_keys=number(reports.is_banned(now)),
             last_used_at=Subquery(keys.annotate(last=Max("last_used_at")).values("last")),
         )
 
@@ -249,7 +249,7 @@ class AccountAdmin(PetstoreModelAdmin):
             "Plan": account.plan,
             "Requests per minute": f"{limits.per_minute:,}",
             "Requests per day": f"{limits.per_day:,}",
-            "Active keys": account.keys.filter(active(now)).count(),
+            "Active keys": account.keys.filter(is_active(now)).count(),
             **recent_requests(now, key__account=account),
             **suspension,
         }
@@ -299,12 +299,12 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     timeline += (entry for panel in more for entry in panel.entries)
     own = with_requests_today(account.keys.select_related("standing"))
     keys = list(own[: KEYS_SHOWN + 1]) if sees_keys else []
-    banned = own.filter(reports.banned_now(now))[:KEYS_SHOWN] if sees_keys else []
+    banned = own.filter(reports.is_banned(now))[:KEYS_SHOWN] if sees_keys else []
     return {
         "name": str(account),
         "suspended": suspension(account),
         "plan_badge": {"type": PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
-        "today": usage_bar(account.used_on(now.date()), account.limits.per_day),
+        "today": usage_bar(account.get_requests_on(now.date()), account.limits.per_day),
         "usage": usage_chart(now, key__account=account),
         "sees_keys": sees_keys,
         "sees_events": sees_events,

@@ -36,7 +36,7 @@ from accounts.admin.base import (
     with_requests_today,
 )
 from accounts.keys import networks, scopes
-from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord, PlanCode, active
+from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord, PlanCode, is_active
 from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.changelist import ChoiceFilter
@@ -87,7 +87,7 @@ class StateFilter(ChoiceFilter):
             return Q(revoked_at__isnull=False)
         if chosen == "expired":
             return Q(revoked_at=None, expires_at__lte=now)
-        return active(now) & Q(expires_at__lte=now + SOON) if chosen == "soon" else active(now)
+        return is_active(now) & Q(expires_at__lte=now + SOON) if chosen == "soon" else is_active(now)
 
 
 class ExpiresFilter(ChoiceFilter):
@@ -106,7 +106,7 @@ class BannedFilter(ChoiceFilter):
     options = (("now", "Banned now"),)
 
     def condition(self, chosen: str) -> Q:
-        return reports.banned_now(timezone.now())
+        return reports.is_banned(timezone.now())
 
 
 class PlanFilter(ChoiceFilter):
@@ -256,7 +256,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             yield SearchResult(rank, "key", key.public_id, describe_key(key, now), change_url(key))
         name = phrase_argument(term, UNBAN_PHRASE)
         if name is not None and request.user.has_perm("accounts.change_apikey"):
-            for key in self.search(request, keys.filter(reports.banned_now(now)), name)[:MAX_RESULTS]:
+            for key in self.search(request, keys.filter(reports.is_banned(now)), name)[:MAX_RESULTS]:
                 link = reverse("admin:accounts_apikey_unban", args=[key.pk])
                 title = f"{UNBAN_PHRASE} {visible_name(key.name) or key.public_id}"
                 yield SearchResult(3, "lock_open", title, describe_key(key, now), link)
@@ -381,7 +381,9 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     def question_context(self, key: ApiKey) -> dict[str, Any]:
         now = timezone.now()
-        other_keys = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
+        other_keys = (
+            ApiKey.objects.filter(is_active(now), account=key.account_id).exclude(pk=key.pk).count()
+        )
         ban_end = key.get_ban_end(now)
         event = key.audit_entries.filter(action=Action.BANNED).first() if ban_end else None
         ban = {"Banned since": exact(event.at), "Reason for the ban": event.reason} if event else {}

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 
 from accounts.keys import key_format
 from accounts.keys.key_format import KeyText
-from accounts.models import key_mode
+from accounts.models import get_key_mode
 from accounts.quota import anonymous
 from accounts.quota.key_record import KeyRejection
 from accounts.quota.redis_store import ForeignReplyError
@@ -88,7 +88,7 @@ def read_key(header: str) -> KeyText:
     if not header.strip():
         raise ApiError(ErrorCode.MISSING_API_KEY)
     scheme, _, token = header.strip().partition(" ")
-    key = key_format.parse(token.strip(" ")) if scheme.lower() == "bearer" else None
-    if key is None or key.mode != key_mode():
+    key = key_format.split(token.strip(" ")) if scheme.lower() == "bearer" else None
+    if key is None or key.mode != get_key_mode():
         raise ApiError(ErrorCode.INVALID_API_KEY)
     return key

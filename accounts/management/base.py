@@ -53,7 +53,7 @@ def describe(key: ApiKey) -> dict[str, Any]:
         "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
         "last_used_at": key.last_used_at.isoformat() if key.last_used_at else None,
         "banned_until": banned_until.isoformat() if banned_until else None,
-        "used_today": key.account.used_on(now.date()),
+        "used_today": key.account.get_requests_on(now.date()),
         "limit_per_day": key.account.limits.per_day,
     }
 

@@ -4,9 +4,9 @@ from accounts.models.api_keys import (
     MAX_LIFETIME,
     ROTATION_OVERLAP,
     ApiKey,
-    active,
-    key_mode,
-    signing_pepper,
+    get_key_mode,
+    get_signing_pepper_number,
+    is_active,
 )
 from accounts.models.events import Event, EventDraft, EventType, Feed, Warned
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
@@ -46,7 +46,7 @@ __all__ = [
     "QuotaCounter",
     "Refusal",
     "Warned",
-    "active",
-    "key_mode",
-    "signing_pepper",
+    "get_key_mode",
+    "get_signing_pepper_number",
+    "is_active",
 ]

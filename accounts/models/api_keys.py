@@ -25,12 +25,12 @@ MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
 
 
-def key_mode() -> str:
+def get_key_mode() -> str:
     """Return the mode of the keys that this environment issues and accepts (D20)."""
     return "test" if settings.ENVIRONMENT == "staging" else "live"
 
 
-def signing_pepper() -> int:
+def get_signing_pepper_number() -> int:
     """Return the number of the pepper for new digests."""
     return settings.API_KEY_PEPPER_NUMBER or max(settings.API_KEY_PEPPERS)
 
@@ -40,7 +40,7 @@ def validate_end(value: datetime) -> None:
         raise ValidationError("A key must end within 100 years.")
 
 
-def active(now: datetime) -> Q:
+def is_active(now: datetime) -> Q:
     """Match keys that are neither revoked nor expired."""
     return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
 
@@ -61,8 +61,8 @@ class ApiKeyManager(models.Manager["ApiKey"]):
 
         Raises ValidationError for an invalid scope, network or expiry.
         """
-        text = key_format.generate(key_mode(), account.public_id)
-        pepper_number = signing_pepper()
+        text = key_format.make(get_key_mode(), account.public_id)
+        pepper_number = get_signing_pepper_number()
         key = self.model(
             account=account,
             public_id=text.public_id,

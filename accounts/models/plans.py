@@ -190,7 +190,7 @@ class Account(UniquelyNamed, Published):
             audit.record(by, account, action, before=before, after=row_values(account), reason=reason)
         self.refresh_from_db()
 
-    def used_on(self, day: date) -> int:
+    def get_requests_on(self, day: date) -> int:
         """Return the requests of today or of the last day with any; with Redis, seconds late."""
         quota: QuotaCounter | None = getattr(self, "quota", None)
         return quota.day_used if quota and EPOCH + timedelta(days=quota.day) == day else 0

@@ -8,8 +8,8 @@ from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
 from accounts.keys.identity import KeyRecord
-from accounts.models import ApiKey, signing_pepper
-from accounts.quota.limits import Limits, to_microseconds
+from accounts.models import ApiKey, get_signing_pepper_number
+from accounts.quota.limits import Limits, microseconds
 from petstore.event_loop.compiled_reads import Read
 
 
@@ -64,7 +64,7 @@ def build_unknown(public_id: str) -> KeyRecord:
         account_id=0,
         public_id=public_id,
         digest=NO_DIGEST,
-        pepper_number=signing_pepper(),
+        pepper_number=get_signing_pepper_number(),
         limits=Limits(0, 0),
         version=-1,
         revoked=True,

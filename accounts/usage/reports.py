@@ -100,14 +100,14 @@ def deprecated_callers(days: int = 30, limit: int = 20, today: date | None = Non
 # --- Keys ----------------------------------------------------------------------------------------
 
 
-def banned_now(now: datetime) -> Q:
-    return Q(revoked_at=None, standing__banned_until__gt=to_microseconds(now))
+def is_banned(now: datetime) -> Q:
+    return Q(revoked_at=None, standing__banned_until__gt=microseconds(now))
 
 
 def banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:
     """Count the banned keys, without revoked ones; return the number and the first to be free."""
     found = (
-        ApiKey.objects.filter(banned_now(now or timezone.now()))
+        ApiKey.objects.filter(is_banned(now or timezone.now()))
         .annotate(total=Window(Count("pk")))
         .select_related("account", "standing")
         .order_by("standing__banned_until")

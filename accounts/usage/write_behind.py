@@ -26,7 +26,7 @@ from accounts.events.warnings import (
 from accounts.keys import key_format
 from accounts.keys.identity import Caller
 from accounts.keys.key_format import KeyText
-from accounts.models import signing_pepper
+from accounts.models import get_signing_pepper_number
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, HOUR, MINUTE, RateLimitDecision, Window
 from accounts.usage import minute_counts, rejection_log
@@ -115,7 +115,7 @@ class UsageRecorder:
         This needs the key's text, which is only known while it is used. `list_peppers` shows which peppers
         are still in use.
         """
-        number = signing_pepper()
+        number = get_signing_pepper_number()
         if pepper_number < number:
             with self._lock:
                 digests = self._batch.digests

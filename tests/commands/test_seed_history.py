@@ -92,7 +92,7 @@ def test_history_is_consistent() -> None:
     for account in Account.objects.all():
         assert account.created_at > now - timedelta(days=61)
         today = reports.usage_of(days=1, today=now.date(), key__account=account.pk)[0]
-        assert account.used_on(now.date()) == today.requests <= account.limits.per_day
+        assert account.get_requests_on(now.date()) == today.requests <= account.limits.per_day
 
 
 def test_history_is_deterministic() -> None:

@@ -8,7 +8,7 @@ from django.db.models import Count, Max
 from django.utils import timezone
 
 from accounts.management.base import KeyCommand
-from accounts.models import ApiKey, active, signing_pepper
+from accounts.models import ApiKey, get_signing_pepper_number, is_active
 
 
 class Command(KeyCommand):
@@ -31,14 +31,14 @@ class Command(KeyCommand):
 
 
 def peppers() -> list[dict[str, Any]]:
-    usable = ApiKey.objects.filter(active(timezone.now())).order_by("pepper_number")
+    usable = ApiKey.objects.filter(is_active(timezone.now())).order_by("pepper_number")
     in_use = usable.values_list("pepper_number").annotate(Count("pk"), Max("last_used_at"))
     found = {number: (keys, last) for number, keys, last in in_use}
     return [
         {
             "number": number,
             "known": number in settings.API_KEY_PEPPERS,
-            "signs": number == signing_pepper(),
+            "signs": number == get_signing_pepper_number(),
             "keys": keys,
             "last_used_at": last.isoformat() if last else None,
         }
