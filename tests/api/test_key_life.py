@@ -205,7 +205,7 @@ def test_key_is_active_until_its_end_and_expired_from_it_on(issue: Issue) -> Non
     key, _ = issue(expires_at=end)
     assert key.get_state(end - timedelta(microseconds=1)) == "active"
     assert key.get_state(end) == "expired"
-    assert issue()[0].state(timezone.now() + 36_500 * ONE_DAY) == "active"
+    assert issue()[0].get_state(timezone.now() + 36_500 * ONE_DAY) == "active"
 
 
 # --- Revoking ------------------------------------------------------------------------------------
