@@ -237,7 +237,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     # --- The list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return reports.with_ban_reason(with_requests_today(super().get_queryset(request)))
+        return reports.annotate_ban_reason(with_requests_today(super().get_queryset(request)))
 
     def get_list_display(self, request: HttpRequest) -> Any:
         banned = request.GET.get(BannedFilter.parameter_name) == "now"

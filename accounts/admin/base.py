@@ -44,7 +44,7 @@ def with_requests_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
 
 def usage_chart(now: datetime, **condition: Any) -> BarChart | None:
     """Chart the last 30 days, or None without requests. `condition` filters DailyUsage."""
-    days = reports.usage_of(days=30, today=now.date(), **condition)
+    days = reports.get_daily_usage(days=30, today=now.date(), **condition)
     if not any(day.requests or day.refusals for day in days):
         return None
     labels = [f"{day.day:%Y-%m-%d}" for day in days]
@@ -56,7 +56,7 @@ def usage_chart(now: datetime, **condition: Any) -> BarChart | None:
 
 def recent_requests(now: datetime, **condition: Any) -> dict[str, str]:
     """Labelled numbers of requests. `condition` filters DailyUsage."""
-    days = reports.usage_of(days=7, today=now.date(), **condition)
+    days = reports.get_daily_usage(days=7, today=now.date(), **condition)
     return {
         "Requests today": f"{days[-1].requests:,}",
         "Requests in the last 7 days": f"{sum(day.requests for day in days):,}",

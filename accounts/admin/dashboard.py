@@ -28,15 +28,15 @@ def cards(request: HttpRequest) -> Iterator[Card]:
     if may_view(request, "accounts.apikey"):
         yield keys(request)
     if may_view(request, "accounts.account"):
-        top = reports.top_accounts(TOP_ACCOUNTS)
+        top = reports.find_top_accounts(TOP_ACCOUNTS)
         yield traffic(request, used_today=bool(top))
         yield quota(request, top)
         yield callers_of_get_pet()
 
 
 def keys(request: HttpRequest) -> Card:
-    banned, banned_first = reports.banned_keys(LONGEST_LIST)
-    expiring = reports.expiring_keys(limit=LONGEST_LIST)
+    banned, banned_first = reports.find_banned_keys(LONGEST_LIST)
+    expiring = reports.find_expiring_keys(limit=LONGEST_LIST)
     to_replace = expiring.to_replace_in_7_days
     links = {
         "banned": list_url("accounts_apikey", banned="now"),
@@ -60,7 +60,7 @@ def keys(request: HttpRequest) -> Card:
 
 def traffic(request: HttpRequest, *, used_today: bool) -> Card:
     days = next((days for days in RANGES if request.GET.get("days") == str(days)), DAYS)
-    by_plan = reports.requests_by_plan(days)
+    by_plan = reports.get_daily_usage_by_plan(days)
     charts = [traffic_chart(by_plan, column) for column in ("requests", "refusals")]
     requests, refusals = (chart if chart.total else None for chart in charts)
     quiet = not (requests or refusals)
@@ -77,7 +77,7 @@ def traffic(request: HttpRequest, *, used_today: bool) -> Card:
     return Card("traffic", "top", 1, context, [step] if offers_to_add else [])
 
 
-def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> BarChart:
+def traffic_chart(by_plan: dict[PlanCode, list[reports.DailyTotals]], column: str) -> BarChart:
     series = [
         Series(
             plan.label,
@@ -108,7 +108,7 @@ def quota(request: HttpRequest, top: list[QuotaCounter]) -> Card:
 def callers_of_get_pet() -> Card:
     context = {
         "days": DAYS,
-        "callers": reports.deprecated_callers(DAYS, TOP_ACCOUNTS),
+        "callers": reports.find_deprecated_callers(DAYS, TOP_ACCOUNTS),
         "removed_at": settings.GET_PET_REMOVED_AT,
         "removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
     }

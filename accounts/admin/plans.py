@@ -45,7 +45,7 @@ def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str)
     result = {}
     if form.is_valid():
         other = Limits(**form.cleaned_data)
-        found = reports.what_if(row, other, days=DAYS)
+        found = reports.simulate_limits(row, other, days=DAYS)
         result = {
             "found": found, "summary": describe_comparison(found), "rows": rows(found, other, limits),
         }  # fmt: skip
@@ -53,7 +53,7 @@ def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str)
     return self.page(request, "accounts/what_if", title, whose=row, form=form, **result)
 
 
-def rows(found: reports.WhatIf, other: Limits, limits: Limits | None) -> list[tuple[str, str, str]]:
+def rows(found: reports.Simulation, other: Limits, limits: Limits | None) -> list[tuple[str, str, str]]:
     """Build the table. Without current `limits`, each account has its own."""
     minute, day = (f"{limits.per_minute:,}", f"{limits.per_day:,}") if limits else ("its own", "its own")
     share = f"{found.rejected / found.requests:.1%}" if found.requests else "0%"
@@ -67,7 +67,7 @@ def rows(found: reports.WhatIf, other: Limits, limits: Limits | None) -> list[tu
     ]
 
 
-def describe_comparison(found: reports.WhatIf) -> str:
+def describe_comparison(found: reports.Simulation) -> str:
     difference = found.rejected - found.rejected_now
     if not found.requests:
         text = f"No requests were recorded in the last {found.days} days. "

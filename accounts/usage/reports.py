@@ -40,7 +40,7 @@ from accounts.quota.limits import MINUTE, Limits, to_datetime, to_microseconds
 from petstore.backoffice.models import AuditEntry
 
 
-def last_days(days: int, today: date | None) -> list[date]:
+def list_days(days: int, today: date | None) -> list[date]:
     end = today or timezone.now().date()
     return [end - timedelta(days=back) for back in reversed(range(days))]
 
@@ -48,27 +48,31 @@ def last_days(days: int, today: date | None) -> list[date]:
 # --- Requests ------------------------------------------------------------------------------------
 
 
-class Day(NamedTuple):
+class DailyTotals(NamedTuple):
     day: date
     requests: int  # Admitted.
     refusals: int
 
 
-def requests_by_plan(days: int = 30, today: date | None = None) -> dict[PlanCode, list[Day]]:
+def get_daily_usage_by_plan(days: int = 30, today: date | None = None) -> dict[PlanCode, list[DailyTotals]]:
     """Sum usage by plan, the oldest day first. An account counts for its present plan on all days."""
-    wanted = last_days(days, today)
-    found = sums(DailyUsage.objects.all(), wanted, "key__account__plan")
-    return {plan: [Day(day, *found.get((day, plan), (0, 0))) for day in wanted] for plan in PlanCode}
+    wanted = list_days(days, today)
+    found = sum_usage(DailyUsage.objects.all(), wanted, "key__account__plan")
+    return {
+        plan: [DailyTotals(day, *found.get((day, plan), (0, 0))) for day in wanted] for plan in PlanCode
+    }
 
 
-def usage_of(days: int = 30, today: date | None = None, **whose: Any) -> list[Day]:
+def get_daily_usage(days: int = 30, today: date | None = None, **whose: Any) -> list[DailyTotals]:
     """Sum the usage of a key or an account, as `whose` filters DailyUsage, the oldest day first."""
-    wanted = last_days(days, today)
-    found = sums(DailyUsage.objects.filter(**whose), wanted)
-    return [Day(day, *found.get((day,), (0, 0))) for day in wanted]
+    wanted = list_days(days, today)
+    found = sum_usage(DailyUsage.objects.filter(**whose), wanted)
+    return [DailyTotals(day, *found.get((day,), (0, 0))) for day in wanted]
 
 
-def sums(usage: QuerySet[DailyUsage], days: list[date], *by: str) -> dict[tuple[Any, ...], tuple[int, int]]:
+def sum_usage(
+    usage: QuerySet[DailyUsage], days: list[date], *by: str
+) -> dict[tuple[Any, ...], tuple[int, int]]:
     """Sum requests and rejections by day and the fields `by`."""
     rows = (
         usage.filter(day__range=(days[0], days[-1]))
@@ -79,7 +83,7 @@ def sums(usage: QuerySet[DailyUsage], days: list[date], *by: str) -> dict[tuple[
     return {tuple(group): (requests, rejections) for *group, requests, rejections in rows}
 
 
-def top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounter]:
+def find_top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounter]:
     """Return today's counters, the largest share of the daily limit first."""
     day = ((today or timezone.now().date()) - EPOCH).days
     per_day = Coalesce("account__per_day", "account__plan__per_day")
@@ -88,9 +92,9 @@ def top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounte
     return list(used.order_by(share.desc(), "account__name")[:limit])
 
 
-def deprecated_callers(days: int = 30, limit: int = 20, today: date | None = None) -> list[Account]:
+def find_deprecated_callers(days: int = 30, limit: int = 20, today: date | None = None) -> list[Account]:
     """Find the accounts with most calls of `getPet`, annotated with `calls` and `last_call_at`."""
-    wanted = last_days(days, today)
+    wanted = list_days(days, today)
     callers = Account.objects.filter(
         deprecated_uses__operation="getPet", deprecated_uses__day__range=(wanted[0], wanted[-1])
     ).annotate(calls=Sum("deprecated_uses__requests"), last_call_at=Max("deprecated_uses__last_call_at"))
@@ -104,7 +108,7 @@ def is_banned(now: datetime) -> Q:
     return Q(revoked_at=None, standing__banned_until__gt=microseconds(now))
 
 
-def banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:
+def find_banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:
     """Count the banned keys, without revoked ones; return the number and the first to be free."""
     found = (
         ApiKey.objects.filter(is_banned(now or timezone.now()))
@@ -112,11 +116,11 @@ def banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list
         .select_related("account", "standing")
         .order_by("standing__banned_until")
     )
-    keys = list(with_ban_reason(found)[:limit])
+    keys = list(annotate_ban_reason(found)[:limit])
     return getattr(keys[0], "total", 0) if keys else 0, keys
 
 
-def with_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+def annotate_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
     """Annotate keys with the `ban_reason` of their last ban."""
     bans = AuditEntry.objects.filter(
         model=ApiKey._meta.label_lower,
@@ -134,7 +138,7 @@ class ExpiringKeys(NamedTuple):
     to_replace_in_7_days: int  # Without a replacement.
 
 
-def expiring_keys(limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
+def find_expiring_keys(limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
     """Find keys that expire within 30 days; those without a replacement first, then the soonest."""
     now = now or timezone.now()
     week = Q(expires_at__lte=now + timedelta(days=7))
@@ -154,7 +158,7 @@ def expiring_keys(limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
 # --- What if -------------------------------------------------------------------------------------
 
 
-class WhatIf(NamedTuple):
+class Simulation(NamedTuple):
     days: int
     accounts: int  # With any requests.
     requests: int  # Admitted, or rejected by the quota.
@@ -168,31 +172,33 @@ class WhatIf(NamedTuple):
         return self.rejected_by_minute + self.rejected_by_day
 
 
-def what_if(row: Plan | Account, limits: Limits, *, days: int = 30, today: date | None = None) -> WhatIf:
+def simulate_limits(
+    row: Plan | Account, limits: Limits, *, days: int = 30, today: date | None = None
+) -> Simulation:
     """Simulate limits on the recorded traffic of a plan's present accounts, or of one account.
 
     An estimate. It uses clock minutes, while real windows start with a request. Retries of rejected
     requests count as requests, which overestimates rejections. Requests during a ban are not recorded.
     """
-    period = last_days(days, today)
+    period = list_days(days, today)
     whose = Q(account__plan=row) if isinstance(row, Plan) else Q(account=row)
     requests = by_minute = by_day = rejected_now = 0
     accounts: set[int] = set()
     affected: set[int] = set()
-    for account, load, limits_now in day_loads(whose, period):
+    for account, load, limits_now in iterate_day_loads(whose, period):
         wanted = sum(sent * times for sent, times in load.items())
-        minute_rejections, day_rejections = simulate(load, wanted, limits)
+        minute_rejections, day_rejections = count_rejections(load, wanted, limits)
         requests += wanted
         by_minute += minute_rejections
         by_day += day_rejections
-        rejected_now += sum(simulate(load, wanted, limits_now))
+        rejected_now += sum(count_rejections(load, wanted, limits_now))
         accounts.add(account)
         if minute_rejections or day_rejections:
             affected.add(account)
-    return WhatIf(days, len(accounts), requests, by_minute, by_day, rejected_now, len(affected))
+    return Simulation(days, len(accounts), requests, by_minute, by_day, rejected_now, len(affected))
 
 
-def day_loads(whose: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], Limits]]:
+def iterate_day_loads(whose: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], Limits]]:
     """Yield for each account and day a histogram {requests in a minute: minutes}, and today's limits."""
     limits = (
         Coalesce("account__per_minute", "account__plan__per_minute"),
@@ -213,7 +219,7 @@ def day_loads(whose: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], L
             yield account, load, limits_now
 
 
-def simulate(load: Counter[int], wanted: int, limits: Limits) -> tuple[int, int]:
+def count_rejections(load: Counter[int], wanted: int, limits: Limits) -> tuple[int, int]:
     """Return the rejections of a day's requests by the minute limit, and of the rest by the daily limit."""
     by_minute = sum(
         (sent - limits.per_minute) * times for sent, times in load.items() if sent > limits.per_minute

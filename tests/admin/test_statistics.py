@@ -19,7 +19,7 @@ from accounts.models import (
 )
 from accounts.quota.limits import Limits, to_microseconds
 from accounts.usage import reports
-from accounts.usage.reports import WhatIf, what_if
+from accounts.usage.reports import Simulation, simulate_limits
 from tests.conftest import OPERATOR
 from tests.support.costs import queries_of
 
@@ -59,7 +59,7 @@ def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
     use(small, 2, 7, 7)
     use(small, 3, 99)  # Too old.
     idle = [(ago(2), 0, 0), (ago(1), 0, 0), (ago(0), 0, 0)]
-    assert reports.requests_by_plan(days=3, today=TODAY) == {
+    assert reports.get_daily_usage_by_plan(days=3, today=TODAY) == {
         PlanCode.FREE: [(ago(2), 7, 7), *idle[1:]],
         PlanCode.PRO: idle,
         PlanCode.BUSINESS: [*idle[:2], (ago(0), 15, 1)],
@@ -71,7 +71,7 @@ def test_usage_of_an_account_includes_exactly_its_own_keys(key: ApiKey, issue: A
     use(key, 1, 10, 1)
     use(issue()[0], 1, 5)
     use(issue(free)[0], 1, 1_000)
-    assert reports.usage_of(days=2, today=TODAY, key__account=key.account_id) == [
+    assert reports.get_daily_usage(days=2, today=TODAY, key__account=key.account_id) == [
         (ago(1), 15, 1),
         (ago(0), 0, 0),
     ]
@@ -87,12 +87,12 @@ def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
         (account, today, 1_000), (free, today, 900), (custom, today, 45_000), (idle, today - 1, 9),
     ):  # fmt: skip
         QuotaCounter.objects.create(account=who, day=day, day_used=used, **spent)
-    assert [(used.account, used.day_used) for used in reports.top_accounts(today=TODAY)] == [
+    assert [(used.account, used.day_used) for used in reports.find_top_accounts(today=TODAY)] == [
         (custom, 45_000),  # Of 50,000.
         (free, 900),  # Of 1,000: the same share, ordered by name.
         (account, 1_000),  # Of 100,000.
     ]
-    assert len(reports.top_accounts(limit=1, today=TODAY)) == 1
+    assert len(reports.find_top_accounts(limit=1, today=TODAY)) == 1
 
 
 def test_callers_of_a_deprecated_operation_have_count_and_last_call(
@@ -109,7 +109,7 @@ def test_callers_of_a_deprecated_operation_have_count_and_last_call(
     call(account, 30, 1_000)  # Too old.
     call(free, 0, 9)
     call(free, 0, 9, operation="somethingElse")
-    callers: list[Any] = reports.deprecated_callers(today=TODAY)
+    callers: list[Any] = reports.find_deprecated_callers(today=TODAY)
     assert [(caller, caller.calls, caller.last_call_at) for caller in callers] == [
         (free, 9, NOW),
         (account, 5, NOW - timedelta(1)),
@@ -120,15 +120,15 @@ def test_callers_of_a_deprecated_operation_have_count_and_last_call(
 
 
 def test_banned_keys_are_those_with_a_current_ban(key: ApiKey, issue: Any) -> None:
-    assert reports.banned_keys(now=NOW) == (0, [])
-    now = to_microseconds(NOW)
+    assert reports.find_banned_keys(now=NOW) == (0, [])
+    now = microseconds(NOW)
     others = [issue()[0] for _ in range(3)]
     ends = [now + 1, now, now + 60_000_000, now + 10]
     for banned, end in zip([key, *others], ends, strict=True):
         KeyStanding.objects.create(key=banned, banned_at=now - 5_000_000, banned_until=end)
     others[2].revoke(reason="Leaked.", by=OPERATOR)
-    assert reports.banned_keys(now=NOW) == (2, [key, others[1]])
-    assert reports.banned_keys(limit=1, now=NOW) == (2, [key])
+    assert reports.find_banned_keys(now=NOW) == (2, [key, others[1]])
+    assert reports.find_banned_keys(limit=1, now=NOW) == (2, [key])
 
 
 def test_expiring_keys_are_counted_and_replaced_ones_marked(issue: Any) -> None:
@@ -142,14 +142,14 @@ def test_expiring_keys_are_counted_and_replaced_ones_marked(issue: Any) -> None:
     issue()  # Never expires.
     revoked.revoke(reason="Leaked.", by=OPERATOR)
     ApiKey.objects.filter(pk=late.pk).update(rotated_from=soon)
-    found = reports.expiring_keys(now=NOW)
+    found = reports.find_expiring_keys(now=NOW)
     assert (found.in_7_days, found.in_30_days, found.to_replace_in_7_days) == (2, 3, 1)
     assert [(row.pk, getattr(row, "replaced", None)) for row in found.keys] == [
         (week.pk, False),
         (month.pk, False),
         (soon.pk, True),
     ]
-    assert [row.pk for row in reports.expiring_keys(limit=1, now=NOW).keys] == [week.pk]
+    assert [row.pk for row in reports.find_expiring_keys(limit=1, now=NOW).keys] == [week.pk]
 
 
 # --- What if
@@ -161,12 +161,12 @@ def load(account: Account, days_ago: int, minutes: dict[int, int]) -> None:
 
 
 def test_what_if_counts_rejections_under_other_limits(account: Account, free: Account) -> None:
-    assert what_if(account.plan, Limits(1, 1), today=TODAY) == (30, 0, 0, 0, 0, 0, 0)
+    assert simulate_limits(account.plan, Limits(1, 1), today=TODAY) == (30, 0, 0, 0, 0, 0, 0)
     load(account, 0, {10: 3, 100: 2, 1: 50})  # 280 requests: 30 + 200 + 50.
     load(account, 1, {20: 1})
     load(account, 30, {1_000: 1})  # Too old.
     load(free, 0, {1_000: 9})  # Not of this plan.
-    assert what_if(account.plan, Limits(60, 150), today=TODAY) == WhatIf(
+    assert simulate_limits(account.plan, Limits(60, 150), today=TODAY) == Simulation(
         days=30,
         accounts=1,
         requests=300,
@@ -175,15 +175,15 @@ def test_what_if_counts_rejections_under_other_limits(account: Account, free: Ac
         rejected_now=0,
         accounts_rejected=1,
     )
-    assert what_if(account, Limits(60, 150), today=TODAY).rejected == 130
+    assert simulate_limits(account, Limits(60, 150), today=TODAY).rejected == 130
 
 
 def test_what_if_with_current_limits_matches_actual_rejections(free: Account, custom: Account) -> None:
     load(free, 0, {100: 1, 61: 2})
     load(custom, 0, {5_001: 1, 5_000: 3})
-    assert what_if(free.plan, Limits(60, 1_000), today=TODAY).rejected == 42
-    assert what_if(free.plan, Limits(100, 1_000), today=TODAY)[3:] == (0, 0, 42, 0)
-    assert what_if(custom, Limits(9_000, 90_000), today=TODAY).rejected_now == 1
+    assert simulate_limits(free.plan, Limits(60, 1_000), today=TODAY).rejected == 42
+    assert simulate_limits(free.plan, Limits(100, 1_000), today=TODAY)[3:] == (0, 0, 42, 0)
+    assert simulate_limits(custom, Limits(9_000, 90_000), today=TODAY).rejected_now == 1
 
 
 # --- Queries
@@ -196,12 +196,12 @@ def test_each_statistic_takes_one_or_two_queries(key: ApiKey, issue: Any) -> Non
         day = ago(number)
         key.account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=NOW)
     asked: list[tuple[Callable[[], object], int]] = [
-        (lambda: reports.requests_by_plan(today=TODAY), 1),
-        (lambda: reports.top_accounts(today=TODAY), 1),
-        (lambda: reports.banned_keys(now=NOW), 1),
-        (lambda: reports.expiring_keys(now=NOW), 2),
-        (lambda: reports.deprecated_callers(today=TODAY), 1),
-        (lambda: reports.usage_of(today=TODAY, key__account=1), 1),
-        (lambda: what_if(Plan(code=PlanCode.FREE), Limits(1, 1), today=TODAY), 2),
+        (lambda: reports.get_daily_usage_by_plan(today=TODAY), 1),
+        (lambda: reports.find_top_accounts(today=TODAY), 1),
+        (lambda: reports.find_banned_keys(now=NOW), 1),
+        (lambda: reports.find_expiring_keys(now=NOW), 2),
+        (lambda: reports.find_deprecated_callers(today=TODAY), 1),
+        (lambda: reports.get_daily_usage(today=TODAY, key__account=1), 1),
+        (lambda: simulate_limits(Plan(code=PlanCode.FREE), Limits(1, 1), today=TODAY), 2),
     ]
     assert [queries_of(ask) for ask, _ in asked] == [queries for _, queries in asked]

@@ -42,10 +42,10 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     assert "Added 40 accounts with 365 days" in seed("--year")
     today = timezone.now().date()
     assert {account.plan_id for account in Account.objects.all()} == set(PlanCode.values)
-    for plan, days in reports.requests_by_plan().items():
+    for plan, days in reports.get_daily_usage_by_plan().items():
         assert all(day.requests > 0 or day.day == today for day in days), plan
-    assert reports.banned_keys()[0] == 3
-    ending = reports.expiring_keys()
+    assert reports.find_banned_keys()[0] == 3
+    ending = reports.find_expiring_keys()
     assert 0 < ending.in_7_days < ending.in_30_days
     assert {getattr(key, "replaced", None) for key in ending.keys} == {True, False}
     assert {key.get_state(timezone.now()) for key in ApiKey.objects.all()} == {
@@ -53,11 +53,11 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
         "expired",
         "revoked",
     }
-    assert len(reports.deprecated_callers()) >= 3
+    assert len(reports.find_deprecated_callers()) >= 3
     assert DailyUsage.objects.filter(day=today - timedelta(days=360)).exists()
     by_quota = {Refusal.Rule.MINUTE, Refusal.Rule.DAY, Refusal.Rule.BAN}
     assert {refusal.rule for refusal in Refusal.objects.all()} == by_quota
-    free = reports.what_if(Plan.objects.get(pk=PlanCode.FREE), Limits(30, 500))
+    free = reports.simulate_limits(Plan.objects.get(pk=PlanCode.FREE), Limits(30, 500))
     assert free.rejected > free.rejected_now > 0
     assert {order.status for order in Order.objects.all()} == set(OrderStatus.values)
     assert Order.objects.filter(status=OrderStatus.APPROVED).exclude(ship_date=None).exists()
@@ -91,7 +91,7 @@ def test_history_is_consistent() -> None:
     assert sent["sent"] * 0.9 < loads < sent["sent"] * 1.1
     for account in Account.objects.all():
         assert account.created_at > now - timedelta(days=61)
-        today = reports.usage_of(days=1, today=now.date(), key__account=account.pk)[0]
+        today = reports.get_daily_usage(days=1, today=now.date(), key__account=account.pk)[0]
         assert account.get_requests_on(now.date()) == today.requests <= account.limits.per_day
 
 
