@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import Actor, ApiKey
 from accounts.quota import publication
 from petstore.cache import redis_owner
-from petstore.management.base import JsonCommand, visible
+from petstore.management.base import JsonCommand, escape_nonprintable
 
 # Relations that `describe` needs.
 RELATED = ("account__plan", "account__quota", "standing")
@@ -32,7 +32,9 @@ def find_key(public_id: str) -> ApiKey:
     try:
         return ApiKey.objects.select_related(*RELATED).get(public_id=public_id)
     except ApiKey.DoesNotExist:
-        raise CommandError(f"No key has the ID {visible(public_id)}. List keys with list_keys.") from None
+        raise CommandError(
+            f"No key has the ID {escape_nonprintable(public_id)}. List keys with list_keys."
+        ) from None
 
 
 def describe(key: ApiKey) -> dict[str, Any]:
@@ -102,5 +104,5 @@ class KeyActionCommand(KeyCommand):
     def run(self, options: dict[str, Any]) -> None:
         key = find_key(options["id"])
         type(self).action(key, reason=options["reason"], by=operator())
-        text = f"Done. Key {key.public_id} of {visible(key.account.name)} is {self.done}."
+        text = f"Done. Key {key.public_id} of {escape_nonprintable(key.account.name)} is {self.done}."
         self.write_result(options, describe(key), text)

@@ -27,7 +27,7 @@ class HelpFormatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
     """Django's order of options, without rewrapping the examples."""
 
 
-def visible(text: str, keep: str = "") -> str:
+def escape_nonprintable(text: str, keep: str = "") -> str:
     """Escape non-printable characters, such as control characters and bidirectional overrides."""
     return "".join(char if char.isprintable() or char in keep else f"\\u{ord(char):04x}" for char in text)
 
@@ -39,7 +39,7 @@ class VisibleOutput(OutputWrapper):
         self, msg: str = "", style_func: Any = None, ending: str | None = None
     ) -> None:
         try:
-            super().write(visible(msg, keep="\n"), style_func, ending)
+            super().write(escape_nonprintable(msg, keep="\n"), style_func, ending)
             self.flush()
         except OSError as error:
             discard_output()
@@ -80,7 +80,7 @@ class DocumentedCommand(BaseCommand):
         parser = super().create_parser(prog_name, subcommand, **kwargs)
         parser.description = fill(parser.description or "", WIDTH)
         error = parser.error
-        parser.error = lambda message: error(visible(message))  # type: ignore[method-assign]
+        parser.error = lambda message: error(escape_nonprintable(message))  # type: ignore[method-assign]
         return parser
 
 

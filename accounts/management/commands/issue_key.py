@@ -11,8 +11,8 @@ from django.utils import timezone
 from accounts.keys.scopes import SCOPES
 from accounts.management.base import KeyCommand, describe, operator
 from accounts.models import Account, ApiKey, PlanCode
-from petstore.db.names import NAME_LENGTH, find_by_name
-from petstore.management.base import visible
+from petstore.db.names import NAME_LENGTH, named
+from petstore.management.base import escape_nonprintable
 
 MAX_DAYS = 36_500
 
@@ -56,7 +56,7 @@ class Command(KeyCommand):
         self.write_result(
             options,
             {"key": text, **describe(key)},
-            f"{text}\n\nKey {key.public_id} of {visible(key.account.name)} ({key.account.plan}). "
+            f"{text}\n\nKey {key.public_id} of {escape_nonprintable(key.account.name)} ({key.account.plan}). "
             "Copy it now: it can't be shown again.",
         )
 

@@ -7,8 +7,8 @@ from django.core.management.base import CommandError
 
 from accounts.management.base import RELATED, KeyCommand, describe
 from accounts.models import Account, ApiKey
-from petstore.db.names import find_by_name
-from petstore.management.base import visible
+from petstore.db.names import named
+from petstore.management.base import escape_nonprintable
 
 COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
 
@@ -47,7 +47,9 @@ def summarize(row: dict[str, Any]) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [[column.upper() for column in COLUMNS]]
-    lines += [[visible(str(row[column] or "-")) for column in COLUMNS] for row in map(summarize, rows)]
+    lines += [
+        [escape_nonprintable(str(row[column] or "-")) for column in COLUMNS] for row in map(summarize, rows)
+    ]
     widths = [max(len(line[index]) for line in lines) for index in range(len(COLUMNS))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

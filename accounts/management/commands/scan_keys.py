@@ -20,7 +20,7 @@ from accounts.keys import key_format
 from accounts.keys.key_format import KeyText
 from accounts.management.base import KeyCommand, operator
 from accounts.models import ApiKey
-from petstore.management.base import visible
+from petstore.management.base import escape_nonprintable
 
 # Text or binary. Not inside a longer word.
 ANYWHERE = re.compile(rb"(?<![0-9A-Za-z_])" + key_format.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
@@ -84,12 +84,15 @@ class Command(KeyCommand):
             raise CommandError("--revoke needs a --reason.")
         unsearched: list[str] = []
         found = [self.report(finding, options) for finding in findings(options["paths"], unsearched)]
-        lines = [f"{visible(row['place'])}:{row['line']}: {row['id']} {row['state']}" for row in found]
+        lines = [
+            f"{escape_nonprintable(row['place'])}:{row['line']}: {row['id']} {row['state']}"
+            for row in found
+        ]
         summary = f"Found {len(found)} keys, {sum(row['state'] == 'live' for row in found)} of them live."
         self.write_result(options, found, "\n".join([*lines, summary]))
         if unsearched:
             more = f" and {len(unsearched) - MAX_NAMED:,} more" if len(unsearched) > MAX_NAMED else ""
-            names = ", ".join(map(visible, unsearched[:MAX_NAMED]))
+            names = ", ".join(map(escape_nonprintable, unsearched[:MAX_NAMED]))
             raise CommandError(f"Some files can't be read and may contain keys: {names}{more}.")
         if any(row["state"] == "live" for row in found):
             sys.exit(1)

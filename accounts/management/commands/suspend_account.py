@@ -8,8 +8,8 @@ from django.core.management.base import CommandError
 from accounts.management.base import KeyCommand, operator
 from accounts.models import Account
 from accounts.quota import publication
-from petstore.db.names import find_by_name
-from petstore.management.base import visible
+from petstore.db.names import named
+from petstore.management.base import escape_nonprintable
 
 
 class Command(KeyCommand):
@@ -35,7 +35,7 @@ class Command(KeyCommand):
         action(reason=options["reason"], by=operator())
         if text := publication.get_warning(account=account.pk):
             self.stderr.write(text)
-        name = visible(account.name)
+        name = escape_nonprintable(account.name)
         since = account.suspended_at.isoformat() if account.suspended_at else None
         self.write_result(
             options,

@@ -13,8 +13,8 @@ from django.core.management.base import CommandError
 from inventory.import_export import FORMATS, STREAM, detect_format, export, snapshot
 from inventory.import_export.writing import CSV_COLUMNS, Exported, atomic_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
-from petstore.db.names import find_by_name
-from petstore.management.base import INTERRUPTED, JsonCommand, discard_output, visible
+from petstore.db.names import named
+from petstore.management.base import INTERRUPTED, JsonCommand, discard_output, escape_nonprintable
 
 
 class Command(JsonCommand):
@@ -63,7 +63,7 @@ class Command(JsonCommand):
         except OSError as error:
             if file == STREAM:
                 discard_output()
-            name = "standard output" if file == STREAM else visible(file)
+            name = "standard output" if file == STREAM else escape_nonprintable(file)
             raise CommandError(f"Can't write {name}: {error.strerror}.") from None
         out = self.stdout if file != STREAM else self.stderr  # Keep the message out of the export.
         result = json.dumps({"file": file, "format": file_format, "pets": self.count})

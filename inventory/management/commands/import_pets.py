@@ -18,7 +18,7 @@ from django.db import IntegrityError
 
 from inventory.import_export import FORMATS, STREAM, add, detect_format, read_valid_batches
 from inventory.import_export.checking import COLUMNS_HELP, Report, Row
-from petstore.management.base import INTERRUPTED, JsonCommand, visible
+from petstore.management.base import INTERRUPTED, JsonCommand, escape_nonprintable
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -70,7 +70,7 @@ class Command(JsonCommand):
         try:
             added = self.run(file_format, report, options)
         except OSError as error:
-            name = "standard input" if options["file"] == STREAM else visible(options["file"])
+            name = "standard input" if options["file"] == STREAM else escape_nonprintable(options["file"])
             raise CommandError(f"Can't read {name}: {error.strerror}.") from None
         except IntegrityError:
             text = f"The database rejected the pets. Was a category deleted in the meantime? {NOTHING}"

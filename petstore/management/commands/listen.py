@@ -24,7 +24,7 @@ from petstore.conformance.client import (
     url_and_key,
 )
 from petstore.environment import is_page_url
-from petstore.management.base import JsonCommand, visible
+from petstore.management.base import JsonCommand, escape_nonprintable
 
 LIMIT = 100
 FROM_NOW = "9999-12-31T23:59:59Z"  # A time in the future is the end of the feed.
@@ -154,7 +154,7 @@ class Command(JsonCommand):
 
 def one_line(event: dict[str, Any]) -> str:
     data = orjson.dumps(event["data"]).decode()
-    return visible(f"{event['id']} {event['createdAt']} {event['type']} {data}")
+    return escape_nonprintable(f"{event['id']} {event['createdAt']} {event['type']} {data}")
 
 
 def message_of(response: Response) -> str:

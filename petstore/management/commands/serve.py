@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from petstore.cache import redis_owner
-from petstore.management.base import DocumentedCommand, visible
+from petstore.management.base import DocumentedCommand, escape_nonprintable
 
 
 def free_address(host: str, port: int) -> str:
@@ -32,7 +32,7 @@ def free_address(host: str, port: int) -> str:
             reason = "this machine has no such address"
         except OSError as error:
             reason = error.strerror or str(error)
-    text = f"Can't listen on {visible(host) or 'an empty host'} port {port}: {reason}."
+    text = f"Can't listen on {escape_nonprintable(host) or 'an empty host'} port {port}: {reason}."
     raise CommandError(f"{text} Choose another with --host, --port or PORT.")
 
 
