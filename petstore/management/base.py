@@ -112,7 +112,7 @@ class JsonCommand(DocumentedCommand):
         """Write to standard error, but not in the style of an error."""
         self.stderr.write(text, lambda text: text)
 
-    def bar(self, activity: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
+    def progress_bar(self, activity: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
         """Progress bar on standard error, if that is a terminal. `total` is None if unknown."""
         from tqdm import tqdm  # Slow to import.
 

@@ -25,7 +25,7 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = 0
-        with self.bar("Deleting", None, options) as bar:
+        with self.progress_bar("Deleting", None, options) as bar:
             while count := clear_batch():
                 sequence_all()  # Other sequencers rarely get the lock during pruning.
                 deleted += count

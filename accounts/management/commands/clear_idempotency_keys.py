@@ -21,7 +21,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         old = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - RETENTION)
         deleted = 0
-        with self.bar("Deleting", None, options) as bar:
+        with self.progress_bar("Deleting", None, options) as bar:
             while batch := list(old.values_list("pk", flat=True)[:BATCH]):
                 deleted += IdempotencyRecord.objects.filter(pk__in=batch).delete()[0]
                 bar.update(len(batch))

@@ -70,7 +70,7 @@ class Command(JsonCommand):
         out.write(result if options["json"] else f"Done. Exported {self.count:,} pets.", lambda text: text)
 
     def counted(self, rows: Iterator[Exported], options: dict[str, Any]) -> Generator[Exported, None, None]:
-        with self.bar("Writing", None, options) as bar:
+        with self.progress_bar("Writing", None, options) as bar:
             for row in rows:
                 yield row
                 self.count += 1

@@ -86,7 +86,7 @@ class Command(JsonCommand):
         file = options["file"]
         opened = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
         with opened as stream, tempfile.TemporaryFile() as spool:
-            with self.bar("Checking", None, options) as bar:
+            with self.progress_bar("Checking", None, options) as bar:
                 for rows in read_valid_batches(stream, file_format, report):
                     bar.update(len(rows))
                     if not options["dry_run"] and (options["skip_bad"] or not report.bad):
@@ -94,7 +94,7 @@ class Command(JsonCommand):
             if options["dry_run"] or not report.readable or (report.bad and not options["skip_bad"]):
                 return 0
             spool.seek(0)
-            with self.bar("Adding", report.good, options) as bar:
+            with self.progress_bar("Adding", report.good, options) as bar:
                 add(self.track(map(orjson.loads, spool), bar))
         return report.good
 

@@ -83,7 +83,7 @@ class Command(JsonCommand):
             self.write_result(options, {"added": 0}, "Done. Pets exist already.")
             return
         rows = pets(options["pets"])
-        with self.bar("Adding", options["pets"], options) as bar:
+        with self.progress_bar("Adding", options["pets"], options) as bar:
             while batch := list(islice(rows, BATCH)):
                 Pet.objects.add_all([batch])
                 bar.update(len(batch))

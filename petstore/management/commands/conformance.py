@@ -66,7 +66,7 @@ class Command(JsonCommand):
                 text = f"{session.url} rejects the key (401). Is it complete, and of this deployment?"
                 raise incomplete(text)
             checks = [check for check in CHECKS if options["write"] or not check.writes]
-            with self.bar("Checking", len(checks), options) as bar:
+            with self.progress_bar("Checking", len(checks), options) as bar:
                 for check in checks:
                     results.append(check.run(session))
                     bar.update()
