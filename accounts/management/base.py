@@ -15,10 +15,10 @@ from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, escape_nonprintable
 
 # Relations that `describe` needs.
-RELATED = ("account__plan", "account__quota", "standing")
+KEY_RELATIONS = ("account__plan", "account__quota", "standing")
 
 
-def operator() -> Actor:
+def get_operator() -> Actor:
     """Return the operating system's user as the actor for the audit trail."""
     try:
         name = getpass.getuser()
@@ -27,17 +27,17 @@ def operator() -> Actor:
     return Actor(f"{name} (command)")
 
 
-def find_key(public_id: str) -> ApiKey:
+def get_key(public_id: str) -> ApiKey:
     """Raise CommandError if there is no such key."""
     try:
-        return ApiKey.objects.select_related(*RELATED).get(public_id=public_id)
+        return ApiKey.objects.select_related(*KEY_RELATIONS).get(public_id=public_id)
     except ApiKey.DoesNotExist:
         raise CommandError(
             f"No key has the ID {escape_nonprintable(public_id)}. List keys with list_keys."
         ) from None
 
 
-def describe(key: ApiKey) -> dict[str, Any]:
+def serialize_key(key: ApiKey) -> dict[str, Any]:
     """Represent a key for --json, without secrets. Usage and limit are those of its account."""
     now = timezone.now()
     banned_until = key.get_ban_end(now)
@@ -60,7 +60,7 @@ def describe(key: ApiKey) -> dict[str, Any]:
     }
 
 
-def sentences(error: ValidationError) -> str:
+def join_messages(error: ValidationError) -> str:
     """Join the messages, with the names of the fields."""
     if not hasattr(error, "error_dict"):
         return " ".join(error.messages)
@@ -84,7 +84,7 @@ class KeyCommand(JsonCommand):
             if "id" in options and (text := publication.get_warning(public_id=options["id"])):
                 self.stderr.write(text)
         except ValidationError as error:
-            raise CommandError(sentences(error)) from None
+            raise CommandError(join_messages(error)) from None
 
     def run(self, options: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -102,7 +102,7 @@ class KeyActionCommand(KeyCommand):
         parser.add_argument("--reason", required=True, metavar="TEXT", help="Stored in the key's history.")
 
     def run(self, options: dict[str, Any]) -> None:
-        key = find_key(options["id"])
-        type(self).action(key, reason=options["reason"], by=operator())
+        key = get_key(options["id"])
+        type(self).action(key, reason=options["reason"], by=get_operator())
         text = f"Done. Key {key.public_id} of {escape_nonprintable(key.account.name)} is {self.done}."
-        self.write_result(options, describe(key), text)
+        self.write_result(options, serialize_key(key), text)

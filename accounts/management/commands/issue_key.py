@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.keys.scopes import SCOPES
-from accounts.management.base import KeyCommand, describe, operator
+from accounts.management.base import KeyCommand, get_operator, serialize_key
 from accounts.models import Account, ApiKey, PlanCode
 from petstore.db.names import NAME_LENGTH, named
 from petstore.management.base import escape_nonprintable
@@ -55,7 +55,7 @@ class Command(KeyCommand):
         key, text = self.issue(options)
         self.write_result(
             options,
-            {"key": text, **describe(key)},
+            {"key": text, **serialize_key(key)},
             f"{text}\n\nKey {key.public_id} of {escape_nonprintable(key.account.name)} ({key.account.plan}). "
             "Copy it now: it can't be shown again.",
         )
@@ -75,7 +75,7 @@ class Command(KeyCommand):
             key_scopes=options["scopes"],
             expires_at=timezone.now() + timedelta(days=days) if days else None,
             allowed_networks=allow_from or [],
-            by=operator(),
+            by=get_operator(),
         )
 
     def get_or_create_account(self, options: dict[str, Any]) -> Account:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import RELATED, KeyCommand, describe
+from accounts.management.base import KEY_RELATIONS, KeyCommand, serialize_key
 from accounts.models import Account, ApiKey
 from petstore.db.names import named
 from petstore.management.base import escape_nonprintable
@@ -26,14 +26,14 @@ class Command(KeyCommand):
         parser.add_argument("--account", metavar="NAME", help="Only this account's keys.")
 
     def run(self, options: dict[str, Any]) -> None:
-        keys = ApiKey.objects.select_related(*RELATED)
+        keys = ApiKey.objects.select_related(*KEY_RELATIONS)
         if options["account"] is not None:
             name = options["account"].strip()
             account = find_by_name(Account.objects.all(), name)
             if account is None:
                 raise CommandError(f"No account has the name {name!r}. Omit --account to list all keys.")
             keys = keys.filter(account=account)
-        rows = [describe(key) for key in keys]
+        rows = [serialize_key(key) for key in keys]
         self.write_result(
             options, rows, table(rows) if rows else "There are no keys. Issue one with issue_key."
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import KeyCommand, describe, find_key, operator
+from accounts.management.base import KeyCommand, get_key, get_operator, serialize_key
 from accounts.models import ROTATION_OVERLAP
 
 MAX_HOURS = 24 * 365
@@ -34,11 +34,11 @@ class Command(KeyCommand):
     def run(self, options: dict[str, Any]) -> None:
         if not 0 <= options["overlap_hours"] <= MAX_HOURS:
             raise CommandError(f"--overlap-hours must be from 0 to {MAX_HOURS}.")
-        old = find_key(options["id"])
-        new, text = old.rotate(by=operator(), overlap=timedelta(hours=options["overlap_hours"]))
+        old = get_key(options["id"])
+        new, text = old.rotate(by=get_operator(), overlap=timedelta(hours=options["overlap_hours"]))
         self.write_result(
             options,
-            {"key": text, **describe(new), "replaces": describe(old)},
+            {"key": text, **serialize_key(new), "replaces": serialize_key(old)},
             f"{text}\n\nKey {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}. "
             "Copy it now: it can't be shown again.",
         )

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from accounts.keys import key_format
 from accounts.keys.key_format import KeyText
-from accounts.management.base import KeyCommand, operator
+from accounts.management.base import KeyCommand, get_operator
 from accounts.models import ApiKey
 from petstore.management.base import escape_nonprintable
 
@@ -102,7 +102,7 @@ class Command(KeyCommand):
         key = owner(finding.key)
         state = "unknown" if key is None else key.get_state(timezone.now()).replace("active", "live")
         if key is not None and state == "live" and options["revoke"]:
-            key.revoke(reason=options["reason"], by=operator())
+            key.revoke(reason=options["reason"], by=get_operator())
             state = "revoked now"
         return {
             "place": finding.place,

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import KeyCommand, operator
+from accounts.management.base import KeyCommand, get_operator
 from accounts.models import Account
 from accounts.quota import publication
 from petstore.db.names import named
@@ -32,8 +32,8 @@ class Command(KeyCommand):
         if account is None:
             raise CommandError(f"No account has the name {options['account']!r}.")
         action = account.lift_suspension if options["lift"] else account.suspend
-        action(reason=options["reason"], by=operator())
-        if text := publication.get_warning(account=account.pk):
+        action(reason=options["reason"], by=get_operator())
+        if text := publication.warning(account=account.pk):
             self.stderr.write(text)
         name = escape_nonprintable(account.name)
         since = account.suspended_at.isoformat() if account.suspended_at else None
