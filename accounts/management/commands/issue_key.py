@@ -52,12 +52,12 @@ class Command(KeyCommand):
         parser.add_argument("--per-day", type=int, metavar="N", help="Enterprise only.")
 
     def run(self, options: dict[str, Any]) -> None:
-        key, text = self.issue(options)
+        key, key_text = self.issue(options)
+        account = f"{escape_nonprintable(key.account.name)} ({key.account.plan})"
         self.write_result(
             options,
-            {"key": text, **serialize_key(key)},
-            f"{text}\n\nKey {key.public_id} of {escape_nonprintable(key.account.name)} ({key.account.plan}). "
-            "Copy it now: it can't be shown again.",
+            {"key": key_text, **serialize_key(key)},
+            f"{key_text}\n\nKey {key.public_id} of {account}. Copy it now: it can't be shown again.",
         )
 
     @transaction.atomic
