@@ -56,7 +56,7 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
             return queryset
         try:
             days = timedelta(days=7 if chosen == "older" else int(chosen))
-            start = feed.find_id_before(microseconds(timezone.now() - days))
+            start = feed.find_id_before(to_microseconds(timezone.now() - days))
         except ApiError:  # All stored events are newer.
             start = 0
         # Combined with the page's bound, since SQLite would scan from this one up to the page.

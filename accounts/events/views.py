@@ -52,7 +52,7 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
             if begins_at < to_microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
                 raise ApiError(ErrorCode.CURSOR_EXPIRED)
             after = feed.Position(feed.find_id_before(begins_at))
-        page = feed.fetch_page(caller_of(request).account_id, after, limit, TYPES[kind] if kind else ())
+        page = feed.fetch_page(get_caller(request).account_id, after, limit, TYPES[kind] if kind else ())
         filters = (("type", kind),) if kind else ()
         url = page_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
         return Response.of_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})

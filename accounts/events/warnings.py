@@ -75,7 +75,7 @@ def send_expiry_warnings(now: datetime) -> None:
 
 
 def send_missed_ban_events(now: datetime) -> None:
-    recent = microseconds(now) - DAY  # Includes bans that have ended since.
+    recent = to_microseconds(now) - DAY  # Includes bans that have ended since.
     banned = KeyStanding.objects.filter(banned_until__gt=recent, banned_at__gt=recent).select_related("key")
     sent = warned(EventType.KEY_BANNED, 0).filter(
         subject_id=OuterRef("pk"), of_window=OuterRef("banned_at")
@@ -85,7 +85,7 @@ def send_missed_ban_events(now: datetime) -> None:
 
 
 def send_missed_quota_warnings(now: datetime) -> None:
-    day = microseconds(now) // DAY
+    day = to_microseconds(now) // DAY
     limit = Coalesce("account__per_day", "account__plan__per_day")
     today = QuotaCounter.objects.filter(day=day).annotate(limit=limit)
     for threshold in THRESHOLDS:

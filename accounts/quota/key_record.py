@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.keys.identity import KeyRecord
 from accounts.models import ApiKey, get_signing_pepper_number
-from accounts.quota.limits import Limits, microseconds
+from accounts.quota.limits import Limits, to_microseconds
 from petstore.event_loop.compiled_reads import Read
 
 

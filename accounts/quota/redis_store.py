@@ -198,8 +198,8 @@ class RedisQuotaStore:
         """Publish a key's record and its account's daily count from the database."""
         self._check_eviction_policy(public_id)
         (lease,) = self._run(LEASE, public_id, [token_hex(8), RECORD_TTL_MS])
-        record = key_record.read(public_id) or key_record.absent(public_id)
-        _, _, counters = self._run(PUBLISH, public_id, publication(record, lease))
+        record = key_record.read(public_id) or key_record.build_unknown(public_id)
+        _, _, counters = self._run(PUBLISH, public_id, build_publish_arguments(record, lease))
         if record.id and not counters and write_behind.recorder.has_unwritten_requests(record.account_id):
             # Redis lost the account's counters, and this process has counts that are not yet written.
             with suppress(Error):

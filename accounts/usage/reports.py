@@ -105,7 +105,7 @@ def find_deprecated_callers(days: int = 30, limit: int = 20, today: date | None 
 
 
 def is_banned(now: datetime) -> Q:
-    return Q(revoked_at=None, standing__banned_until__gt=microseconds(now))
+    return Q(revoked_at=None, standing__banned_until__gt=to_microseconds(now))
 
 
 def find_banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:

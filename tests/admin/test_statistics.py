@@ -121,7 +121,7 @@ def test_callers_of_a_deprecated_operation_have_count_and_last_call(
 
 def test_banned_keys_are_those_with_a_current_ban(key: ApiKey, issue: Any) -> None:
     assert reports.find_banned_keys(now=NOW) == (0, [])
-    now = microseconds(NOW)
+    now = to_microseconds(NOW)
     others = [issue()[0] for _ in range(3)]
     ends = [now + 1, now, now + 60_000_000, now + 10]
     for banned, end in zip([key, *others], ends, strict=True):
