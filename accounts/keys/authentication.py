@@ -88,7 +88,7 @@ def read_key(header: str) -> KeyText:
     if not header.strip():
         raise ApiError(ErrorCode.MISSING_API_KEY)
     scheme, _, token = header.strip().partition(" ")
-    key = key_format.split(token.strip(" ")) if scheme.lower() == "bearer" else None
+    key = key_format.parse(token.strip(" ")) if scheme.lower() == "bearer" else None
     if key is None or key.mode != get_key_mode():
         raise ApiError(ErrorCode.INVALID_API_KEY)
     return key

@@ -61,7 +61,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
 
         Raises ValidationError for an invalid scope, network or expiry.
         """
-        text = key_format.make(get_key_mode(), account.public_id)
+        text = key_format.generate(get_key_mode(), account.public_id)
         pepper_number = get_signing_pepper_number()
         key = self.model(
             account=account,
@@ -140,7 +140,7 @@ class ApiKey(Published):
         return self.public_id
 
     @property
-    def description(self) -> str:
+    def audit_description(self) -> str:
         return f"{visible_name(self.name)}, {self.account}" if self.name else str(self.account)
 
     def get_state(self, now: datetime) -> str:

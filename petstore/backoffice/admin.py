@@ -234,12 +234,12 @@ def add_descriptions(entries: Iterable[AuditEntry]) -> None:
     for entry in entries:
         by_model.setdefault(entry.model, []).append(entry)
     for model in admin.site._registry:
-        if found := hasattr(model, "description") and by_model.get(model._meta.label_lower):
+        if found := hasattr(model, "audit_description") and by_model.get(model._meta.label_lower):
             ids = {parse_id(entry.object_id) for entry in found} - {None}
             rows = model._base_manager.select_related().in_bulk(ids)
             for entry in found:
                 row: Any = rows.get(parse_id(entry.object_id))
-                entry.__dict__["about"] = row.description if row else ""
+                entry.__dict__["about"] = row.audit_description if row else ""
 
 
 def link_to(model: str, pk: Any, text: str) -> str:
