@@ -87,7 +87,7 @@ def fetch_page(
     wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
     own = tuple(not kind.is_public for kind in types)
     after_id = after.id if after else 0
-    rows = compile_page_query(own).rows(account=account_id, after=after_id, limit=limit, **wanted)
+    rows = compile_page_query(own).fetch_all(account=account_id, after=after_id, limit=limit, **wanted)
     cleared_id, last_id, last_at, after_at = rows[0][:4]
     if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.keys.scopes import SCOPES
 from accounts.management.base import KeyCommand, get_operator, serialize_key
 from accounts.models import Account, ApiKey, PlanCode
-from petstore.db.names import NAME_LENGTH, named
+from petstore.db.names import NAME_LENGTH, find_by_name
 from petstore.management.base import escape_nonprintable
 
 MAX_DAYS = 36_500

@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 
 from accounts.management.base import KEY_RELATIONS, KeyCommand, serialize_key
 from accounts.models import Account, ApiKey
-from petstore.db.names import named
+from petstore.db.names import find_by_name
 from petstore.management.base import escape_nonprintable
 
 COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")

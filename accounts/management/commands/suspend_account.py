@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from accounts.management.base import KeyCommand, get_operator
 from accounts.models import Account
 from accounts.quota import publication
-from petstore.db.names import named
+from petstore.db.names import find_by_name
 from petstore.management.base import escape_nonprintable
 
 

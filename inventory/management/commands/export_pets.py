@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 from inventory.import_export import FORMATS, STREAM, detect_format, export, snapshot
 from inventory.import_export.writing import CSV_COLUMNS, Exported, atomic_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
-from petstore.db.names import named
+from petstore.db.names import find_by_name
 from petstore.management.base import INTERRUPTED, JsonCommand, discard_output, escape_nonprintable
 
 
