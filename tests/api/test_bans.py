@@ -309,7 +309,7 @@ def test_ban_is_in_the_audit_trail_once(desk: Make) -> None:
     acme = desk()
     ends = acme.get_banned().banned_until
     acme.admitted(10)
-    event = acme.keys[0].events.get(action=AuditEntry.Action.BANNED)
+    event = acme.keys[0].audit_entries.get(action=AuditEntry.Action.BANNED)
     assert event.actor_name == "the service"
     assert event.reason == (
         "Kept sending after 429: 43 requests were rejected within a minute. Banned for 5 minutes."
@@ -353,7 +353,7 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Desk) -> None:
     assert lifted.send().admitted
     decision = lifted.get_banned()
     assert decision.banned_until - decision.now == BAN_LENGTHS[0]
-    event = lifted.keys[0].events.get(action=AuditEntry.Action.UNBANNED)
+    event = lifted.keys[0].audit_entries.get(action=AuditEntry.Action.UNBANNED)
     assert event.reason == "A loop in their code, fixed."
 
 

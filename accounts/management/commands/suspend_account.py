@@ -33,7 +33,7 @@ class Command(KeyCommand):
             raise CommandError(f"No account has the name {options['account']!r}.")
         action = account.lift_suspension if options["lift"] else account.suspend
         action(reason=options["reason"], by=get_operator())
-        if text := publication.warning(account=account.pk):
+        if text := publication.get_warning(account=account.pk):
             self.stderr.write(text)
         name = escape_nonprintable(account.name)
         since = account.suspended_at.isoformat() if account.suspended_at else None
