@@ -91,7 +91,7 @@ class StatusField(serializers.ChoiceField):
         return data
 
 
-def serializer_field(member: Member, *, for_input: bool = False) -> serializers.Field[Any, Any, Any, Any]:
+def build_field(member: Member, *, for_input: bool = False) -> serializers.Field[Any, Any, Any, Any]:
     class_name = (for_input and member.input_field_class) or member.field_class
     field_class = globals().get(class_name) or getattr(serializers, class_name)
     options = {"help_text": member.help_text, **member.options}

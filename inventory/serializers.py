@@ -9,7 +9,7 @@ from django.utils.functional import cached_property
 from rest_framework import serializers
 
 from inventory import members
-from inventory.fields import Int64Field, serializer_field
+from inventory.fields import Int64Field, build_field
 from inventory.members import Members
 from inventory.models import Category
 
@@ -18,7 +18,7 @@ class OutputSerializer(serializers.Serializer[Any]):
     members: Members
 
     def get_fields(self) -> dict[str, Any]:
-        return {member.name: serializer_field(member) for member in self.members}
+        return {member.name: build_field(member) for member in self.members}
 
 
 class InputSerializer(serializers.Serializer[Any]):
@@ -27,7 +27,7 @@ class InputSerializer(serializers.Serializer[Any]):
     members: Members
 
     def get_fields(self) -> dict[str, Any]:
-        return {member.name: serializer_field(member, for_input=True) for member in self.members.writable}
+        return {member.name: build_field(member, for_input=True) for member in self.members.writable}
 
     @cached_property
     def _writable_fields(self) -> list[Any]:

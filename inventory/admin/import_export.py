@@ -1,6 +1,6 @@
 """Import and export of pets in the back office. An import has a preview, and adds all pets or none.
 
-Reading, validation and writing are those of `inventory.import_export`, as in `manage.py import_pets`.
+Like `manage.py import_pets`, it uses `inventory.import_export`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, 
 from inventory.admin.shared import RowActionsAdmin
 from inventory.import_export import (
     STREAM,
-    add,
-    category_ids,
+    add_pets,
+    category_ids_by_name,
+    consistent_snapshot,
     detect_format,
-    export,
     read_valid_batches,
-    snapshot,
+    stream_pets,
 )
-from inventory.import_export.checking import COLUMNS_HELP, MAIN_COLUMNS, Report, Row
-from inventory.import_export.writing import CSV_COLUMNS, write
-from inventory.members import PET
+from inventory.import_export.validation import MAIN_COLUMNS, PetAttributes, Report, describe_columns
+from inventory.import_export.writers import CSV_COLUMNS, write_pets
+from inventory.members import PET, Member
 from inventory.models import Category, Pet, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
@@ -47,25 +47,25 @@ logger = logging.getLogger(__name__)
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_PETS = 10_000
-PROBLEMS_SHOWN = 200
-PETS_SHOWN = 20
-MAX_EXPORTED = 100_000
-TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
-TOO_BIG = (
+MAX_EXPORTED_PETS = 100_000
+MAX_PROBLEMS_IN_REPORT = 200
+MAX_PETS_IN_PREVIEW = 20
+FORMAT_NAMES = {"csv": "CSV", "jsonl": "JSON Lines"}
+EXPORT_CONFIRMATION = Confirmation("Export pets", "Export", "", downloads_file=True)
+
+NO_INPUT = "Paste pets or choose a file."
+TWO_INPUTS = "You pasted pets and chose a file. Remove one of them."
+UNKNOWN_FORMAT = "The file name ends in neither .csv nor .jsonl. Choose the format."
+FILE_TOO_LARGE = (
     f"The file is too large: the limit is {MAX_PETS:,} pets and {MAX_BYTES // 2**20} MB. "
     "Split it, or ask an operator to run `manage.py import_pets`."
 )
-NEITHER = "Paste pets or choose a file."
-BOTH = "You pasted pets and chose a file. Remove one of them."
-PASTED = "the pasted text"
-UNKNOWN_FORMAT = "The file name ends in neither .csv nor .jsonl. Choose the format."
-TOO_MANY = (
-    f"This list has more than {MAX_EXPORTED:,} pets. Narrow it with filters, or ask an operator to run "
-    "`manage.py export_pets`."
+EXPORT_TOO_LARGE = (
+    f"This list has more than {MAX_EXPORTED_PETS:,} pets. Narrow it with filters, or ask an operator to "
+    "run `manage.py export_pets`."
 )
-NOT_IMPORTED = "Nothing was imported: {}. Check the pets again."
-EXPORT = Confirmation("Export pets", "Export", "", downloads_file=True)
-GONE = (
+IMPORT_FAILED = "Nothing was imported: {}. Check the pets again."
+UPLOAD_EXPIRED = (
     "This preview is no longer stored: the pets have been imported, another preview has replaced it, or an "
     "hour has passed. If the pets are not in the list, check them again."
 )
@@ -89,29 +89,31 @@ class ImportForm(forms.Form):
     )
     format = forms.ChoiceField(
         required=False,
-        choices=[("", "From the file extension; pasted text is CSV"), *TITLES.items()],
+        choices=[("", "From the file extension; pasted text is CSV"), *FORMAT_NAMES.items()],
         widget=UnfoldAdminSelectWidget,
     )
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
+        cleaned_data = super().clean() or {}
         if self.errors:
-            return cleaned
-        file, pasted = cleaned["import_file"], cleaned["pasted"].encode()
-        if bool(file) == bool(pasted.strip()):
-            raise ValidationError(BOTH if file else NEITHER)
+            return cleaned_data
+        file, pasted = cleaned_data["import_file"], cleaned_data["pasted"].encode()
+        if file and pasted.strip():
+            raise ValidationError(TWO_INPUTS)
+        if not file and not pasted.strip():
+            raise ValidationError(NO_INPUT)
         if (file.size if file else len(pasted)) > MAX_BYTES:
-            raise ValidationError(TOO_BIG)
+            raise ValidationError(FILE_TOO_LARGE)
         try:
-            file_format = detect_format(file.name if file else STREAM, cleaned["format"])
+            file_format = detect_format(file.name if file else STREAM, cleaned_data["format"])
         except ValueError:
             raise ValidationError({"format": UNKNOWN_FORMAT}) from None
         content = file.read() if file else pasted
-        report, rows = check(content, file_format)
-        if report.good + report.bad > MAX_PETS:
-            raise ValidationError(TOO_BIG)
-        name = "".join(sign for sign in file.name if sign.isprintable()) if file else PASTED
-        return {"report": report, "rows": rows, "name": name, "content": content, "format": file_format}
+        report, pets = validate_content(content, file_format)
+        if report.good_lines + report.bad_lines > MAX_PETS:
+            raise ValidationError(FILE_TOO_LARGE)
+        name = "".join(filter(str.isprintable, file.name)) if file else "the pasted text"
+        return {"report": report, "pets": pets, "name": name, "content": content, "format": file_format}
 
 
 class ExportForm(forms.Form):
@@ -124,11 +126,11 @@ class ExportForm(forms.Form):
     )
 
 
-def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
-    """Validate the file as import_pets does, and return the report with the good rows."""
-    report = Report(max_problems=PROBLEMS_SHOWN)
+def validate_content(content: bytes, file_format: str) -> tuple[Report, list[PetAttributes]]:
+    """Return the report, and the valid pets."""
+    report = Report(max_problems=MAX_PROBLEMS_IN_REPORT)
     batches = read_valid_batches(io.BytesIO(content), file_format, report, MAX_PETS + 1)
-    return report, [row for rows in batches for row in rows]
+    return report, [pet for batch in batches for pet in batch]
 
 
 class PetImportExportAdmin(RowActionsAdmin):
@@ -142,48 +144,53 @@ class PetImportExportAdmin(RowActionsAdmin):
     )
 
     def import_view(self, request: HttpRequest) -> HttpResponse:
-        """Validate a file and show a preview. Store it for import if every line is good."""
+        """Validate a file and show a preview. Store the file for the import if every line is good."""
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
-        context: dict[str, Any] = {"form": form, "columns": MAIN_COLUMNS, "columns_in_words": COLUMNS_HELP}
-        pasted = form.fields["pasted"].widget.attrs
-        pasted["autofocus"] = not form.is_bound  # Focus would scroll the report out of view.
+        # Focus would scroll the report out of view.
+        form.fields["pasted"].widget.attrs["autofocus"] = not form.is_bound
+        context: dict[str, Any] = {
+            "form": form,
+            "columns": MAIN_COLUMNS,
+            "column_descriptions": describe_columns(),
+        }
         if form.is_valid():
-            given = form.cleaned_data
-            context |= self.preview(given["report"], given["rows"], given["name"])
-            if given["rows"] and not given["report"].bad:
+            upload = form.cleaned_data
+            context |= self.get_preview(upload["report"], upload["pets"], upload["name"])
+            if upload["pets"] and not upload["report"].bad_lines:
                 context["upload"] = PetUpload.objects.store(
                     cast("User", request.user).pk,
-                    file_name=given["name"],
-                    file_format=given["format"],
-                    content=given["content"],
+                    file_name=upload["name"],
+                    file_format=upload["format"],
+                    content=upload["content"],
                 )
         return self.page(request, "inventory/pet/import", "Import pets", **context)
 
-    def preview(self, report: Report, rows: list[Row], name: str) -> dict[str, Any]:
-        names = {pk: category for category, pk in category_ids().items()}
+    def get_preview(self, report: Report, pets: list[PetAttributes], file_name: str) -> dict[str, Any]:
+        category_names = {pk: name for name, pk in category_ids_by_name().items()}
+
+        def get_cell(pet: PetAttributes, member: Member) -> Any:
+            value: Any = pet.get(member.attribute)
+            return category_names.get(value) if member.column else value or ""
+
         return {
             "report": report,
-            "file_name": name,
-            "more_problems": report.bad - len(report.problems),
+            "file_name": file_name,
+            "unlisted_problems": report.bad_lines - len(report.problems),
             "pets": [
-                [
-                    names.get(row[member.attribute]) if member.column else row.get(member.attribute) or ""
-                    for member in PET.writable
-                ]
-                for row in rows[:PETS_SHOWN]
+                [get_cell(pet, member) for member in PET.writable] for pet in pets[:MAX_PETS_IN_PREVIEW]
             ],
-            "more_pets": max(0, len(rows) - PETS_SHOWN),
-            "good": pluralize(report.good, "pet"),
-            "bad": pluralize(report.bad, "bad line"),
+            "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,
+            "good": pluralize(report.good_lines, "pet"),
+            "bad": pluralize(report.bad_lines, "bad line"),
         }
 
     def import_template_view(self, request: HttpRequest) -> FileResponse:
         """Send a CSV file with the header and an example."""
         category = Category.objects.order_by("name").first()
+        category_name = category.name if category else "Dogs"
+        example = [category_name if member.column else str(member.example) for member in PET.writable]
         file = io.BytesIO()
-        name = category.name if category else "Dogs"
-        pet = [name if member.column else str(member.example) for member in PET.writable]
-        spreadsheets.write([MAIN_COLUMNS, pet], file)
+        spreadsheets.write([MAIN_COLUMNS, example], file)
         file.seek(0)
         return FileResponse(
             file, as_attachment=True, filename="pets.csv", content_type=CONTENT_TYPES["csv"]
@@ -191,53 +198,53 @@ class PetImportExportAdmin(RowActionsAdmin):
 
     @method_decorator(require_POST)
     def process_import_view(self, request: HttpRequest) -> HttpResponse:
-        """Import the previewed file, once even if the form is submitted twice."""
-        page = "import"
+        """Import the previewed file, only once even if the form is submitted twice."""
         try:
-            text, level, page = self.add_upload(request), messages.SUCCESS, "changelist"
+            message = self.import_upload(request)
         except PetUpload.DoesNotExist:
-            text, level = GONE, messages.WARNING
+            self.message_user(request, UPLOAD_EXPIRED, messages.WARNING)
         except ValidationError as error:
-            text, level = str(error.message), messages.ERROR
+            self.message_user(request, str(error.message), messages.ERROR)
         except IntegrityError:
             logger.exception("The database rejected an import.")
-            text, level = NOT_IMPORTED.format("the database rejected it"), messages.ERROR
-        self.message_user(request, text, level)
-        return redirect(f"admin:inventory_pet_{page}")
+            self.message_user(request, IMPORT_FAILED.format("the database rejected it"), messages.ERROR)
+        else:
+            self.message_user(request, message, messages.SUCCESS)
+            return redirect("admin:inventory_pet_changelist")
+        return redirect("admin:inventory_pet_import")
 
-    def add_upload(self, request: HttpRequest) -> str:
-        """Add the pets and delete the upload. Return a message.
+    def import_upload(self, request: HttpRequest) -> str:
+        """Add the pets and delete the upload. Return the success message.
 
         Raises PetUpload.DoesNotExist, and ValidationError if a category was deleted since the preview.
         """
+        user, token = cast("User", request.user), request.POST.get("upload", "")
         with transaction.atomic():
-            waiting = PetUpload.objects.pending(
-                cast("User", request.user).pk, request.POST.get("upload", "")
-            )
-            upload = waiting.select_for_update().get()
-            # Validated again, since categories may have been deleted.
-            report, rows = check(bytes(upload.content), upload.file_format)
-            if report.bad:
-                raise ValidationError(NOT_IMPORTED.format("a category no longer exists"))
-            add([rows])
-            pets = pluralize(len(rows), "pet")
-            self.log_addition(request, upload, f"Imported {pets} from {upload.file_name}.")
+            upload = PetUpload.objects.unexpired(user.pk, token).select_for_update().get()
+            report, pets = validate_content(bytes(upload.content), upload.file_format)
+            if report.bad_lines:
+                raise ValidationError(IMPORT_FAILED.format("a category no longer exists"))
+            add_pets([pets])
+            count = pluralize(len(pets), "pet")
+            self.log_addition(request, upload, f"Imported {count} from {upload.file_name}.")
             upload.delete()
-        return f"{pets} imported from {upload.file_name}."
+        return f"{count} imported from {upload.file_name}."
 
     def export_view(self, request: HttpRequest) -> Any:
         """Export the pets that match the filters and the search of the list."""
         pets: PetQuerySet = self.get_changelist_instance(request).get_queryset(request)
 
-        def send(given: dict[str, Any]) -> FileResponse:
-            if pets.order_by("id")[MAX_EXPORTED : MAX_EXPORTED + 1].exists():
-                raise ValidationError(TOO_MANY)
-            file_format = given["format"]
-            with snapshot():
-                write_pets = partial(write, export(pets), file_format=file_format, for_spreadsheets=True)
-                return send_export(request, Pet, f"pets.{file_format}", write_pets)
+        def send_file(cleaned_data: dict[str, Any]) -> FileResponse:
+            if pets.order_by("id")[MAX_EXPORTED_PETS : MAX_EXPORTED_PETS + 1].exists():
+                raise ValidationError(EXPORT_TOO_LARGE)
+            file_format = cleaned_data["format"]
+            with consistent_snapshot():
+                write = partial(
+                    write_pets, stream_pets(pets), file_format=file_format, for_spreadsheets=True
+                )
+                return send_export(request, Pet, f"pets.{file_format}", write)
 
-        which = "All pages of the list, with its filters and search." if request.GET else "All pets."
-        about = f"{which} The columns are {', '.join(CSV_COLUMNS)}."
+        scope = "All pages of the list, with its filters and search." if request.GET else "All pets."
+        about = f"{scope} The columns are {', '.join(CSV_COLUMNS)}."
         back = f"{self.list_url()}?{request.GET.urlencode()}"
-        return confirm(self, request, EXPORT, ExportForm, send, back=back, about=about)
+        return confirm(self, request, EXPORT_CONFIRMATION, ExportForm, send_file, back=back, about=about)

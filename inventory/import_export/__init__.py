@@ -9,48 +9,58 @@ from typing import Any, BinaryIO
 from django.db import transaction
 from django.db.models import F
 
-from inventory.import_export.checking import BATCH, Checker, Report, Row, valid_batches
-from inventory.import_export.reading import READERS, lines
-from inventory.import_export.writing import Exported
+from inventory.import_export.readers import READERS, read_lines
+from inventory.import_export.validation import (
+    BATCH_SIZE,
+    PetAttributes,
+    Report,
+    Validator,
+    validate_in_batches,
+)
+from inventory.import_export.writers import ExportedPet
 from inventory.members import PET
 from inventory.models import Category, Pet, PetQuerySet
 from petstore.db.identity import is_postgresql
 
 FORMATS = ("csv", "jsonl")
-STREAM = "-"
+STREAM = "-"  # The file name that stands for standard input or output.
 
 
-def detect_format(file: str, chosen: str | None) -> str:
+def detect_format(file: str, chosen_format: str | None) -> str:
     """Default to the format of the file's extension, or to CSV for a stream.
 
     Raises ValueError for an unknown extension.
     """
-    suffix = "csv" if file == STREAM else Path(file).suffix.lower().removeprefix(".")
-    if not chosen and suffix not in FORMATS:
-        expected = " or ".join(f".{one}" for one in FORMATS)
-        raise ValueError(f"The file name does not end in {expected}. Choose the format with --format.")
-    return chosen or suffix
+    if chosen_format:
+        return chosen_format
+    if file == STREAM:
+        return "csv"
+    extension = Path(file).suffix.lower().removeprefix(".")
+    if extension not in FORMATS:
+        raise ValueError("The file name does not end in .csv or .jsonl. Choose the format with --format.")
+    return extension
 
 
-def category_ids() -> dict[str, int]:
+def category_ids_by_name() -> dict[str, int]:
     return dict(Category.objects.order_by("id").values_list("name", "id"))
 
 
 def read_valid_batches(
     stream: BinaryIO, file_format: str, report: Report, max_records: int | None = None
-) -> Iterator[list[Row]]:
-    """Yield the valid rows of a file in batches; the rest goes into the report."""
-    records = READERS[file_format](lines(stream), report)
-    return valid_batches(islice(records, max_records), Checker(category_ids()), report)
+) -> Iterator[list[PetAttributes]]:
+    """Yield the valid pets of a file in batches, and add the invalid lines to the report."""
+    records = READERS[file_format](read_lines(stream), report)
+    validator = Validator(category_ids_by_name())
+    return validate_in_batches(islice(records, max_records), validator, report)
 
 
-def add(batches: Iterable[list[Row]]) -> None:
+def add_pets(batches: Iterable[list[PetAttributes]]) -> None:
     """Add the pets of all batches, or none."""
-    Pet.objects.add_all((Pet(**row) for row in rows) for rows in batches)
+    Pet.objects.add_all((Pet(**attributes) for attributes in batch) for batch in batches)
 
 
-def snapshot() -> AbstractContextManager[Any]:
-    """Context of an export: it streams, and reads one consistent snapshot.
+def consistent_snapshot() -> AbstractContextManager[Any]:
+    """Let an export stream rows from one consistent snapshot.
 
     PostgreSQL's server-side cursors need a transaction. In SQLite a single query is consistent by itself,
     and a transaction would block writers.
@@ -58,9 +68,9 @@ def snapshot() -> AbstractContextManager[Any]:
     return transaction.atomic() if is_postgresql() else nullcontext()
 
 
-def export(pets: PetQuerySet) -> Iterator[Exported]:
-    """Yield the pets by ascending id, in one query. Requires `snapshot`."""
+def stream_pets(pets: PetQuerySet) -> Iterator[ExportedPet]:
+    """Yield the pets by ascending id, in one query. Requires `consistent_snapshot`."""
     relations = {member.column: F(f"{member.column}__name") for member in PET if member.column}
     values: Any = pets.order_by("id").as_json().values(*PET.names, **relations)
-    rows: Iterator[Exported] = values.iterator(chunk_size=BATCH)
+    rows: Iterator[ExportedPet] = values.iterator(chunk_size=BATCH_SIZE)
     return rows

@@ -1,4 +1,4 @@
-"""Uploaded files that await confirmation by staff."""
+"""Uploaded files that staff have not confirmed yet."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import models
+from django.db.models import QuerySet
 from django.utils import timezone
 
 LIFETIME = timedelta(hours=1)
 
 
 class PetUploadManager(models.Manager["PetUpload"]):
-    """Stores one file per member of staff, for at most LIFETIME."""
-
     def store(
         self, user_id: int, *, file_name: str, file_format: str, content: bytes, now: datetime | None = None
     ) -> PetUpload:
-        """Replace the user's file, and delete expired ones."""
+        """Replace the user's upload, and delete expired ones."""
         now = now or timezone.now()
         self.filter(made_at__lt=now - LIFETIME).delete()
         upload, _ = self.update_or_create(
@@ -33,20 +32,21 @@ class PetUploadManager(models.Manager["PetUpload"]):
         )
         return upload
 
-    def pending(self, user_id: int, token: str, now: datetime | None = None) -> models.QuerySet[PetUpload]:
-        """Filter on the user's unexpired file with this token, which may be malformed."""
+    def unexpired(self, user_id: int, token: str, now: datetime | None = None) -> QuerySet[PetUpload]:
+        """Filter on the user and the token. A malformed token matches nothing."""
+        now = now or timezone.now()
         try:
-            number = uuid.UUID(token)
+            valid_token = uuid.UUID(token)
         except ValueError:
             return self.none()
-        return self.filter(user_id=user_id, token=number, made_at__gte=(now or timezone.now()) - LIFETIME)
+        return self.filter(user_id=user_id, token=valid_token, made_at__gte=now - LIFETIME)
 
 
 class PetUpload(models.Model):
-    """A validated file between preview and confirmation.
+    """A validated file between preview and confirmation; at most one per member of staff.
 
-    Any worker on any machine may receive the confirmation. The import deletes the row in its transaction,
-    so a second click imports nothing.
+    It is stored in the database because any worker on any machine may receive the confirmation. The import
+    deletes the row in its transaction, so a second click imports nothing.
     """
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -59,7 +59,7 @@ class PetUpload(models.Model):
     objects = PetUploadManager()
 
     class Meta:
-        default_permissions = ()  # Not managed in the back office.
+        default_permissions = ()  # The back office has no pages for uploads.
 
     def __str__(self) -> str:
         return self.file_name

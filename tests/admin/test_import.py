@@ -38,9 +38,9 @@ def upload(staff: Client, content: bytes, name: str = "pets.csv", **fields: str)
     return staff.post(IMPORT, {"import_file": SimpleUploadedFile(name, content), **fields})
 
 
-def token_in(page: Any) -> str:
-    found = re.search(r'name="upload" value="([^"]+)"', page.text)
-    return found[1] if found else ""
+def find_token(page: Any) -> str:
+    match = re.search(r'name="upload" value="([^"]+)"', page.text)
+    return match[1] if match else ""
 
 
 def confirm(staff: Client, token: str) -> str:
@@ -56,7 +56,7 @@ def test_valid_file_is_previewed_and_imported_after_confirmation(staff: Client) 
     page = upload(staff, GOOD)
     assert "2 pets to import" in page.text
     assert Pet.objects.count() == 0
-    assert "2 pets imported from pets.csv." in confirm(staff, token_in(page))
+    assert "2 pets imported from pets.csv." in confirm(staff, find_token(page))
     pets = Pet.objects.order_by("id").values_list("name", "category__name", "status")
     assert list(pets) == [("Rex", "Dogs", "available"), ("Tom", "Cats", "available")]
     assert not PetUpload.objects.exists()
@@ -73,7 +73,7 @@ def test_bad_lines_are_listed_and_block_the_import(staff: Client) -> None:
     assert "No category has the name" in lines[1][2]
     assert "3 bad lines" in page.text
     assert "2 pets good" in page.text
-    assert token_in(page) == ""
+    assert find_token(page) == ""
     assert not PetUpload.objects.exists()
 
 
@@ -101,14 +101,14 @@ def test_file_gets_the_same_report_as_from_the_command(
     path.write_bytes(FILES[name])
     with suppress(CommandError, SystemExit):
         call_command("import_pets", str(path), "--dry-run", "--json")
-    decision = json.loads(capsys.readouterr().out)
+    summary = json.loads(capsys.readouterr().out)
     response = upload(staff, FILES[name], name)
     assert response.status_code == 200
     report = response.context["report"]
-    assert (report.good, report.bad) == (decision["good"], decision["bad"])
-    assert [asdict(problem) for problem in report.problems] == decision["errors"]
-    assert report.remark == decision["remark"]
-    assert bool(token_in(response)) == (decision["good"] > 0 and decision["bad"] == 0)
+    assert (report.good_lines, report.bad_lines) == (summary["good"], summary["bad"])
+    assert [asdict(problem) for problem in report.problems] == summary["errors"]
+    assert report.warning == summary["remark"]
+    assert bool(find_token(response)) == (summary["good"] > 0 and summary["bad"] == 0)
 
 
 def test_preview_is_escaped(staff: Client) -> None:
@@ -125,13 +125,13 @@ def test_preview_is_escaped(staff: Client) -> None:
 
 def test_import_is_limited_in_pets_and_bytes(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_export, "MAX_PETS", 20)
-    most = b"name,category\n" + b"Rex,Dogs\n" * 20
-    for content in (most + b"Rex,Dogs\n", b"name,category\n" + b" " * 2 * 1024 * 1024):
+    largest = b"name,category\n" + b"Rex,Dogs\n" * 20
+    for content in (largest + b"Rex,Dogs\n", b"name,category\n" + b" " * 2 * 1024 * 1024):
         page = upload(staff, content)
         assert page.status_code == 200
         assert "manage.py import_pets" in page.text
-        assert token_in(page) == ""
-    assert "20 pets imported" in confirm(staff, token_in(upload(staff, most)))
+        assert find_token(page) == ""
+    assert "20 pets imported" in confirm(staff, find_token(upload(staff, largest)))
     assert Pet.objects.count() == 20
 
 
@@ -142,7 +142,7 @@ def test_report_of_many_bad_lines_is_truncated(staff: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "fields", "sentence"),
+    ("name", "fields", "text"),
     [
         ("pets.txt", {}, "Choose the format"),
         ("pets.csv", {"format": "xlsx"}, "Select a valid choice"),
@@ -151,36 +151,36 @@ def test_report_of_many_bad_lines_is_truncated(staff: Client) -> None:
         (f"{'x' * 300}.csv", {}, "2 pets to import"),
     ],
 )
-def test_any_file_name_is_accepted(staff: Client, name: str, fields: dict[str, str], sentence: str) -> None:
-    assert sentence in upload(staff, GOOD, name, **fields).text
+def test_any_file_name_is_accepted(staff: Client, name: str, fields: dict[str, str], text: str) -> None:
+    assert text in upload(staff, GOOD, name, **fields).text
 
 
 @pytest.mark.parametrize(
-    "sent", [{}, {"import_file": "text"}, {"import_file": ""}, {"format": "csv"}, {"pasted": " \r\n\t"}]
+    "data", [{}, {"import_file": "text"}, {"import_file": ""}, {"format": "csv"}, {"pasted": " \r\n\t"}]
 )
-def test_form_without_pets_is_rejected(staff: Client, sent: dict[str, str]) -> None:
-    response = staff.post(IMPORT, sent)
+def test_form_without_pets_is_rejected(staff: Client, data: dict[str, str]) -> None:
+    response = staff.post(IMPORT, data)
     assert response.status_code == 200
     assert "Paste pets or choose a file." in response.text
 
 
-@pytest.mark.parametrize("between", [",", ";", "\t"])
-def test_pasted_pets_are_imported(staff: Client, between: str) -> None:
-    pasted = "name,category,status\r\nRex,Dogs,\r\nTom,Cats,".replace(",", between)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_pasted_pets_are_imported(staff: Client, delimiter: str) -> None:
+    pasted = "name,category,status\r\nRex,Dogs,\r\nTom,Cats,".replace(",", delimiter)
     page = staff.post(IMPORT, {"pasted": pasted})
     assert "2 pets to import" in page.text
-    assert "2 pets imported from the pasted text." in confirm(staff, token_in(page))
+    assert "2 pets imported from the pasted text." in confirm(staff, find_token(page))
     assert set(Pet.objects.values_list("name", "category__name")) == {("Rex", "Dogs"), ("Tom", "Cats")}
 
 
 def test_pasted_json_lines_are_imported(staff: Client) -> None:
     page = staff.post(IMPORT, {"pasted": '{"name": "Rex", "category": "Dogs"}', "format": "jsonl"})
-    assert "1 pet imported" in confirm(staff, token_in(page))
+    assert "1 pet imported" in confirm(staff, find_token(page))
 
 
 def test_pasted_pets_are_limited_and_stay_in_the_form(staff: Client) -> None:
-    big = "name,category\n" + " " * 2 * 1024 * 1024
-    for pasted in (big, big * 2):
+    too_large = "name,category\n" + " " * 2 * 1024 * 1024
+    for pasted in (too_large, too_large * 2):
         assert "manage.py import_pets" in staff.post(IMPORT, {"pasted": pasted}).text
     assert "Rex,Dragons</textarea>" in staff.post(IMPORT, {"pasted": "name,category\nRex,Dragons"}).text
 
@@ -188,7 +188,7 @@ def test_pasted_pets_are_limited_and_stay_in_the_form(staff: Client) -> None:
 def test_pasted_text_besides_a_file_is_rejected(staff: Client) -> None:
     page = upload(staff, GOOD, pasted="name,category\nRex,Dogs")
     assert "You pasted pets and chose a file." in page.text
-    assert token_in(page) == ""
+    assert find_token(page) == ""
 
 
 def test_template_can_be_imported(staff: Client) -> None:
@@ -206,22 +206,22 @@ def test_empty_file_is_rejected(staff: Client) -> None:
 
 
 def test_second_confirmation_imports_nothing(staff: Client) -> None:
-    token = token_in(upload(staff, GOOD))
+    token = find_token(upload(staff, GOOD))
     confirm(staff, token)
     assert "This preview is no longer stored" in confirm(staff, token)
     assert Pet.objects.count() == 2
 
 
 def test_newer_file_replaces_the_older(staff: Client) -> None:
-    older = token_in(upload(staff, GOOD))
-    newer = token_in(upload(staff, b"name,category\nLuna,Cats\n"))
+    older = find_token(upload(staff, GOOD))
+    newer = find_token(upload(staff, b"name,category\nLuna,Cats\n"))
     assert "no longer stored" in confirm(staff, older)
     assert "1 pet imported" in confirm(staff, newer)
     assert PetUpload.objects.count() == 0
 
 
 def test_file_of_a_colleague_cannot_be_confirmed(staff: Client) -> None:
-    token = token_in(upload(staff, GOOD))
+    token = find_token(upload(staff, GOOD))
     other = Client()
     other.force_login(User.objects.create(username="other", is_staff=True, is_superuser=True))
     assert "no longer stored" in confirm(other, token)
@@ -229,15 +229,15 @@ def test_file_of_a_colleague_cannot_be_confirmed(staff: Client) -> None:
 
 
 def test_file_expires_after_an_hour(staff: Client, boss: User) -> None:
-    token = token_in(upload(staff, GOOD))
+    token = find_token(upload(staff, GOOD))
     now = timezone.now()
-    waiting = PetUpload.objects.pending
-    assert waiting(boss.pk, token, now + LIFETIME - timedelta(minutes=1)).exists()
-    assert not waiting(boss.pk, token, now + LIFETIME + timedelta(minutes=1)).exists()
+    unexpired = PetUpload.objects.unexpired
+    assert unexpired(boss.pk, token, now + LIFETIME - timedelta(minutes=1)).exists()
+    assert not unexpired(boss.pk, token, now + LIFETIME + timedelta(minutes=1)).exists()
     other = User.objects.create(username="other")
     later = now + LIFETIME + timedelta(minutes=1)
     PetUpload.objects.store(other.pk, file_name="new.csv", file_format="csv", content=GOOD, now=later)
-    assert [kept.file_name for kept in PetUpload.objects.all()] == ["new.csv"]
+    assert [upload.file_name for upload in PetUpload.objects.all()] == ["new.csv"]
 
 
 @pytest.mark.parametrize("token", ["", "abc", "0" * 32, "x" * 100_000, "\u0661" * 32, "{" * 36])
@@ -247,18 +247,18 @@ def test_any_token_gives_a_message(staff: Client, token: str) -> None:
 
 def test_category_deleted_before_confirmation_stops_the_import(staff: Client) -> None:
     category = Category.objects.create(name="Newts")
-    token = token_in(upload(staff, b"name,category\nRex,Dogs\nNeo,Newts\n"))
+    token = find_token(upload(staff, b"name,category\nRex,Dogs\nNeo,Newts\n"))
     category.delete()
     assert "a category no longer exists" in confirm(staff, token)
     assert Pet.objects.count() == 0
 
 
 def test_database_error_is_not_blamed_on_a_category(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(batches: Any) -> None:
+    def reject(batches: Any) -> None:
         raise IntegrityError("new row violates a check constraint")
 
-    token = token_in(upload(staff, GOOD))
-    monkeypatch.setattr("inventory.admin.import_export.add", refuse)
+    token = find_token(upload(staff, GOOD))
+    monkeypatch.setattr("inventory.admin.import_export.add_pets", reject)
     page = confirm(staff, token)
     assert "Nothing was imported" in page
     assert "category no longer exists" not in page
@@ -305,7 +305,7 @@ def test_formulas_are_escaped_in_csv(staff: Client, sign: str) -> None:
 def test_json_lines_round_trip(staff: Client, category: Category) -> None:
     Pet.objects.create(name='=1+1 <b>"quoted"</b>', category=category)
     content = export(staff, "jsonl").getvalue()
-    confirm(staff, token_in(upload(staff, content, "pets.jsonl")))
+    confirm(staff, find_token(upload(staff, content, "pets.jsonl")))
     assert set(Pet.objects.values_list("name", flat=True)) == {'=1+1 <b>"quoted"</b>'}
     assert Pet.objects.count() == 2
 
@@ -313,7 +313,7 @@ def test_json_lines_round_trip(staff: Client, category: Category) -> None:
 def test_export_that_is_too_large_is_rejected(
     staff: Client, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_export, "MAX_EXPORTED", 3)
+    monkeypatch.setattr(import_export, "MAX_EXPORTED_PETS", 3)
     Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(3))
     assert len(export(staff).getvalue().splitlines()) == 4
     Pet.objects.create(name="Tom", category=category)
@@ -329,7 +329,7 @@ def test_invalid_filter_does_not_break_the_export(staff: Client, query: dict[str
     assert "Select a valid choice" in staff.post(EXPORT, {"format": "xlsx"}).text
 
 
-# --- Who may, and what ---------------------------------------------------------------------------
+# --- Permissions ------------------------------------------------------------------------------------
 
 
 def test_import_needs_the_add_permission(db: None) -> None:
@@ -348,7 +348,7 @@ def test_export_needs_the_view_permission(db: None) -> None:
 
 
 def test_only_pets_have_import_and_export(db: None) -> None:
-    pages = [page for each in admin.site.urls[0] for page in getattr(each, "url_patterns", [each])]
-    exchanging = {page.name for page in pages if re.search("import|export", page.name or "")}
+    pages = [page for entry in admin.site.urls[0] for page in getattr(entry, "url_patterns", [entry])]
+    exchange_pages = {page.name for page in pages if re.search("import|export", page.name or "")}
     pets = {f"inventory_pet_{page}" for page in ("import", "import_template", "process_import", "export")}
-    assert exchanging == pets | {"backoffice_auditentry_export"}
+    assert exchange_pages == pets | {"backoffice_auditentry_export"}

@@ -17,7 +17,7 @@ from accounts.events.sequencing import sequence_all
 from accounts.management.commands import clear_events
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
 from accounts.quota.limits import SECOND, to_datetime
-from inventory.import_export import add
+from inventory.import_export import add_pets
 from inventory.models import Category, Order, Pet, PetStatus
 from tests.conftest import OPERATOR, Api
 
@@ -140,7 +140,7 @@ def test_import_of_more_than_1000_pets_is_one_event(
     api: Api, category: Category, count: int, kinds: list[str]
 ) -> None:
     row = {"name": "Pet", "category_id": category.pk, "status": "available"}
-    add([[row] * 600, [row] * (count - 600)])
+    add_pets([[row] * 600, [row] * (count - 600)])
     found = [one for one in follow(api, "/events?limit=100") if one["type"].startswith("pet")]
     assert [one["type"] for one in found] == kinds
     if count > 1_000:
@@ -151,7 +151,7 @@ def test_import_of_more_than_1000_pets_is_one_event(
 def test_import_that_fails_leaves_no_event(api: Api, category: Category) -> None:
     row = {"name": "Pet", "category_id": category.pk, "status": "available"}
     with pytest.raises(IntegrityError):
-        add([[row], [row | {"status": "unknown"}]])
+        add_pets([[row], [row | {"status": "unknown"}]])
     assert told(api, EventType.PET_CREATED) == []
 
 

@@ -16,9 +16,9 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from inventory.import_export import export, snapshot
-from inventory.import_export.checking import BATCH
-from inventory.import_export.writing import write
+from inventory.import_export import consistent_snapshot, stream_pets
+from inventory.import_export.validation import BATCH_SIZE
+from inventory.import_export.writers import write_pets
 from inventory.models import Category, Pet
 from petstore.backoffice.spreadsheets import escape_formula, unescape_formula
 from tests.conftest import COMMITTED, Api
@@ -45,7 +45,7 @@ def pets(db: None) -> list[Pet]:
     ]
 
 
-def shop() -> list[tuple[str, str, str]]:
+def stored_pets() -> list[tuple[str, str, str]]:
     return list(Pet.objects.order_by("id").values_list("name", "category__name", "status"))
 
 
@@ -55,7 +55,7 @@ def run(file: Path | str, *arguments: str) -> str:
     return out.getvalue()
 
 
-def rows(file: Path) -> list[dict[str, str]]:
+def read_csv(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(file.read_bytes().decode(), newline="")))
 
 
@@ -88,7 +88,7 @@ def test_json_lines_have_the_api_pet_and_its_category(tmp_path: Path, pets: list
 
 @pytest.mark.parametrize("name", ["pets.csv", "pets.jsonl", "PETS.CSV"])
 def test_export_can_be_imported_into_another_shop(tmp_path: Path, pets: list[Pet], name: str) -> None:
-    before = shop()
+    before = stored_pets()
     run(tmp_path / name)
     Pet.objects.all().delete()
     ids = dict(Category.objects.values_list("name", "id"))
@@ -96,12 +96,12 @@ def test_export_can_be_imported_into_another_shop(tmp_path: Path, pets: list[Pet
     for kind in sorted(ids, key=lambda kind: -ids[kind]):
         Category.objects.create(name=kind)
     call_command("import_pets", str(tmp_path / name), stdout=StringIO())
-    assert shop() == before
+    assert stored_pets() == before
     assert dict(Category.objects.values_list("name", "id")) != ids
 
 
 @pytest.mark.parametrize(
-    ("options", "chosen"),
+    ("options", "expected"),
     [
         (("--status", "sold"), {("Birds", "sold")}),
         (("--category", "Cats"), {("Cats", "pending")}),
@@ -109,10 +109,10 @@ def test_export_can_be_imported_into_another_shop(tmp_path: Path, pets: list[Pet
     ],
 )
 def test_export_is_filtered(
-    tmp_path: Path, pets: list[Pet], options: tuple[str, ...], chosen: set[tuple[str, str]]
+    tmp_path: Path, pets: list[Pet], options: tuple[str, ...], expected: set[tuple[str, str]]
 ) -> None:
     run(tmp_path / "pets.csv", *options)
-    assert {(row["category"], row["status"]) for row in rows(tmp_path / "pets.csv")} == chosen
+    assert {(row["category"], row["status"]) for row in read_csv(tmp_path / "pets.csv")} == expected
 
 
 def test_export_for_spreadsheets_has_no_formula(tmp_path: Path, pets: list[Pet]) -> None:
@@ -124,16 +124,16 @@ def test_export_for_spreadsheets_has_no_formula(tmp_path: Path, pets: list[Pet])
 
 
 def test_export_for_spreadsheets_can_be_imported(tmp_path: Path, pets: list[Pet]) -> None:
-    hard = ["'=1", "''=1", "'Rex", 'Zzz;"=1+1;x', "\uff1d1", "x\r\n'+1", "a, -b|'@c", "''"]
-    for name in hard:
+    hard_names = ["'=1", "''=1", "'Rex", 'Zzz;"=1+1;x', "\uff1d1", "x\r\n'+1", "a, -b|'@c", "''"]
+    for name in hard_names:
         Pet.objects.create(name=name, category=pets[0].category, status="sold")
     pets[0].category.name = "'=Dogs"
     pets[0].category.save()
-    before = shop()
+    before = stored_pets()
     run(tmp_path / "pets.csv", "--for-spreadsheets")
     Pet.objects.all().delete()
     call_command("import_pets", str(tmp_path / "pets.csv"), stdout=StringIO())
-    assert shop() == before
+    assert stored_pets() == before
 
 
 def test_formula_escape_is_reversible() -> None:
@@ -148,7 +148,7 @@ def test_formula_escape_is_reversible() -> None:
 def test_category_is_escaped_too() -> None:
     starts = ["=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20", " =", "\xa0=", '"=']
     written = io.BytesIO()
-    write([PET | {"category": f"{start}1"} for start in starts], written, "csv", for_spreadsheets=True)
+    write_pets([PET | {"category": f"{start}1"} for start in starts], written, "csv", for_spreadsheets=True)
     lines = csv.DictReader(StringIO(written.getvalue().decode("utf-8-sig"), newline=""))
     for start, line in zip(starts, lines, strict=True):
         assert line["category"].startswith(f"'{start}")
@@ -194,14 +194,14 @@ def test_invalid_use_is_rejected_with_a_message(
     ],
     ids=["Ctrl-C", "disk full", "database gone"],
 )
-def test_failed_export_keeps_the_old_file(
+def test_failed_export_keeps_the_existing_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, message: str, status: int
 ) -> None:
-    def failing(*_: Any) -> Any:
+    def fail_after_one_pet(*_: Any) -> Any:
         yield PET
         raise error
 
-    monkeypatch.setattr("inventory.management.commands.export_pets.export", failing)
+    monkeypatch.setattr("inventory.management.commands.export_pets.stream_pets", fail_after_one_pet)
     file = tmp_path / "pets.csv"
     file.write_text("older")
     with pytest.raises(CommandError) as raised:
@@ -211,30 +211,30 @@ def test_failed_export_keeps_the_old_file(
     assert [entry.read_text() for entry in tmp_path.iterdir()] == ["older"]
 
 
-def test_old_file_is_replaced_and_keeps_its_mode(tmp_path: Path, pets: list[Pet]) -> None:
+def test_existing_file_is_replaced_and_keeps_its_mode(tmp_path: Path, pets: list[Pet]) -> None:
     file, link = tmp_path / "pets.csv", tmp_path / "link.csv"
     file.write_text("older")
     file.chmod(0o640)
     link.symlink_to(file)
     run(link)
     assert link.is_symlink()
-    assert len(rows(file)) == len(NAMES)
+    assert len(read_csv(file)) == len(NAMES)
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def rename() -> None:
+def rename_pets() -> None:
     Pet.objects.update(name="Tom")
     connection.close()
 
 
 @COMMITTED
 def test_export_is_a_consistent_snapshot(category: Category) -> None:
-    Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(2 * BATCH))
-    with snapshot():
-        exported = export(Pet.objects.all())
+    Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(2 * BATCH_SIZE))
+    with consistent_snapshot():
+        exported = stream_pets(Pet.objects.all())
         next(exported)
-        with ThreadPoolExecutor(1) as other:
-            other.submit(rename).result()
+        with ThreadPoolExecutor(1) as executor:
+            executor.submit(rename_pets).result()
         assert {pet["name"] for pet in exported} == {"Rex"}
     assert set(Pet.objects.values_list("name", flat=True)) == {"Tom"}
 
@@ -242,9 +242,9 @@ def test_export_is_a_consistent_snapshot(category: Category) -> None:
 def test_export_uses_constant_memory(
     tmp_path: Path, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inventory.import_export.BATCH", 500)
+    monkeypatch.setattr("inventory.import_export.BATCH_SIZE", 500)
 
-    def peak() -> int:
+    def peak_memory() -> int:
         tracemalloc.start()
         try:
             run(tmp_path / "pets.csv")
@@ -252,11 +252,11 @@ def test_export_uses_constant_memory(
         finally:
             tracemalloc.stop()
 
-    peak()  # Warm up late imports.
+    peak_memory()  # Warm up late imports.
     peaks = []
     for count in (1_000, 5_000):
         Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(count))
-        peaks.append(peak())
+        peaks.append(peak_memory())
     assert peaks[1] < 8_000_000
     assert peaks[1] - peaks[0] < 300_000  # The other rows alone would take over 1,000,000 bytes.
-    assert len(rows(tmp_path / "pets.csv")) == 6_000
+    assert len(read_csv(tmp_path / "pets.csv")) == 6_000

@@ -1,4 +1,4 @@
-"""The command import_pets: what it takes, what it refuses, and that a error_of leaves nothing behind."""
+"""The command import_pets: accepted and rejected files, options, and failures that must add no pets."""
 
 import csv
 import io
@@ -14,9 +14,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
-from inventory.import_export import add
-from inventory.import_export.checking import BATCH, Checker, InvalidRecord, Row
-from inventory.import_export.reading import MAX_LINE
+from inventory.import_export import add_pets
+from inventory.import_export.readers import MAX_LINE_LENGTH
+from inventory.import_export.validation import BATCH_SIZE, InvalidRecord, PetAttributes, Validator
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED
 
@@ -65,15 +65,15 @@ def problems(file: str, *arguments: str) -> list[tuple[int, str]]:
     return [(problem["line"], problem["reason"]) for problem in summary["errors"]]
 
 
-def shop() -> list[tuple[str, str, str]]:
+def stored_pets() -> list[tuple[str, str, str]]:
     """All pets, in insertion order."""
     return list(Pet.objects.order_by("id").values_list("name", "category__name", "status"))
 
 
-# --- What is taken -------------------------------------------------------------------------------
+# --- Accepted files -------------------------------------------------------------------------------
 
 
-def row(name: str, category_id: int, status: str) -> Row:
+def attributes(name: str, category_id: int, status: str) -> PetAttributes:
     return {"name": name, "category_id": category_id, "status": status}
 
 
@@ -117,7 +117,7 @@ REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
 )  # fmt: skip
 def test_csv_is_accepted_in_common_dialects(write: Write, data: bytes) -> None:
     assert run(write(data)) == "Done. Added 2 pets.\n"
-    assert shop() == [REX, TOM]
+    assert stored_pets() == [REX, TOM]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_csv_is_accepted_in_common_dialects(write: Write, data: bytes) -> None:
 )
 def test_json_lines_accept_what_the_api_accepts(write: Write, data: bytes) -> None:
     assert run(write(data, "pets.jsonl")) == "Done. Added 2 pets.\n"
-    assert shop() == [REX, TOM]
+    assert stored_pets() == [REX, TOM]
 
 
 @pytest.mark.parametrize(
@@ -154,21 +154,21 @@ def test_file_without_pets_adds_nothing(write: Write) -> None:
     assert run(write(b"", "pets.jsonl")) == "Done. Nothing was added.\n"
 
 
-def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+def set_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
 def test_standard_input_defaults_to_csv(monkeypatch: pytest.MonkeyPatch) -> None:
-    feed(monkeypatch, GOOD)
+    set_stdin(monkeypatch, GOOD)
     run("-")
-    feed(monkeypatch, b'{"name":"Tom","categoryId":2,"status":"sold"}')
+    set_stdin(monkeypatch, b'{"name":"Tom","categoryId":2,"status":"sold"}')
     run("-", "--format", "jsonl")
-    assert shop() == [REX, TOM, TOM]
+    assert stored_pets() == [REX, TOM, TOM]
 
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inventory.import_export.checking.BATCH", 500)
+    monkeypatch.setattr("inventory.import_export.validation.BATCH_SIZE", 500)
 
 
 def test_pets_of_several_batches_are_added_in_order(write: Write, small_batches: None) -> None:
@@ -177,7 +177,7 @@ def test_pets_of_several_batches_are_added_in_order(write: Write, small_batches:
     assert [pet.name for pet in Pet.objects.order_by("id")] == names
 
 
-# --- What is raised -----------------------------------------------------------------------------
+# --- Rejected files -----------------------------------------------------------------------------
 
 HEAD = b"name,category,status\n"
 NOT_UTF8 = "The line is not valid UTF-8."
@@ -219,10 +219,10 @@ def test_bad_csv_line_is_reported_with_its_number(write: Write, line: bytes, rea
 
 
 def test_category_case_is_ignored_if_unambiguous() -> None:
-    checker = Checker({"Dogs": 1, "Cats": 2, "CATS": 3})
-    assert checker.check({"name": "Rex", "category": "dogs"}) == row("Rex", 1, "available")
-    assert checker.check({"name": "Tom", "category": "CATS"}) == row("Tom", 3, "available")
-    ambiguous = checker.check({"name": "Tom", "category": "cats"})
+    validator = Validator({"Dogs": 1, "Cats": 2, "CATS": 3})
+    assert validator.validate({"name": "Rex", "category": "dogs"}) == attributes("Rex", 1, "available")
+    assert validator.validate({"name": "Tom", "category": "CATS"}) == attributes("Tom", 3, "available")
+    ambiguous = validator.validate({"name": "Tom", "category": "cats"})
     assert isinstance(ambiguous, InvalidRecord)
     assert "Did you mean" in ambiguous.reason
 
@@ -281,19 +281,19 @@ UNCLOSED = "A quoted value starts here and is not closed properly"
         (GOOD.decode().encode("utf-16-be"), 1, "The file is in UTF-16. Save it as UTF-8."),
         (b"n\x81me,category\n", 1, NOT_UTF8),
         ("näme,category\n".encode("cp1252"), 1, "The column 'näme' is unknown."),
-        (b"PK\x03\x04\x14\0\x06\0\x08\0\r!\0\n", 1, NOT_TEXT),  # A spreadsheet,
-        (b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\r\x01\n", 1, NOT_TEXT),  # and pictures.
+        (b"PK\x03\x04\x14\0\x06\0\x08\0\r!\0\n", 1, NOT_TEXT),  # A spreadsheet.
+        (b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\r\x01\n", 1, NOT_TEXT),  # Pictures.
         (b"\x89PNG\r\n\x1a\n\0\0", 1, NOT_TEXT),
         (GOOD.replace(b"\n", b"\r"), 1, "Lines must end with LF or CRLF"),
         (b"x" * 10_000_000, 1, TOO_LONG),
         (HEAD + b"x" * 10_000_000 + b"\nTom,Cats,sold\n", 2, TOO_LONG),
-        (HEAD + b'"' + b"x" * MAX_LINE + b'",Dogs,sold', 2, TOO_LONG),
-        (HEAD + b"," * MAX_LINE + b"\r", 2, TOO_LONG),
+        (HEAD + b'"' + b"x" * MAX_LINE_LENGTH + b'",Dogs,sold', 2, TOO_LONG),
+        (HEAD + b"," * MAX_LINE_LENGTH + b"\r", 2, TOO_LONG),
         (HEAD + b'"Rex,Dogs,sold\n', 2, UNCLOSED),
         (HEAD + b'"Rex,Dogs,sold', 2, UNCLOSED),
         (HEAD + b'"Rex,Dogs,sold\n"Tom",Cats,sold\n', 2, UNCLOSED),
         (HEAD + b'"Rex,Dogs,sold\n' + b"Tom,Cats,sold\n" * 10_000, 2, UNCLOSED),
-        (HEAD + b'"\n' + b"x" * MAX_LINE + b"\nTom,Cats,sold\n", 3, TOO_LONG),
+        (HEAD + b'"\n' + b"x" * MAX_LINE_LENGTH + b"\nTom,Cats,sold\n", 3, TOO_LONG),
     ],
     ids=lambda value: repr(value)[:60],
 )
@@ -301,11 +301,11 @@ UNCLOSED = "A quoted value starts here and is not closed properly"
 def test_unreadable_csv_adds_nothing(
     write: Write, data: bytes, line: int, start: str, options: tuple[str, ...]
 ) -> None:
-    [(found, reason)] = problems(write(data), *options)
-    assert (found, reason[: len(start)]) == (line, start)
+    [(reported_line, reason)] = problems(write(data), *options)
+    assert (reported_line, reason[: len(start)]) == (line, start)
 
 
-LONG_JSON = b'{"name":"' + b"x" * MAX_LINE + b'"}\n{}'
+LONG_JSON = b'{"name":"' + b"x" * MAX_LINE_LENGTH + b'"}\n{}'
 
 
 @pytest.mark.parametrize(
@@ -320,11 +320,11 @@ LONG_JSON = b'{"name":"' + b"x" * MAX_LINE + b'"}\n{}'
     ids=lambda value: repr(value)[:60],
 )
 def test_unreadable_json_lines_add_nothing(write: Write, data: bytes, line: int, start: str) -> None:
-    [(found, reason)] = problems(write(data, "pets.jsonl"), "--skip-bad")
-    assert (found, reason[: len(start)]) == (line, start)
+    [(reported_line, reason)] = problems(write(data, "pets.jsonl"), "--skip-bad")
+    assert (reported_line, reason[: len(start)]) == (line, start)
 
 
-def test_windows_1252_is_read_with_a_remark(write: Write) -> None:
+def test_windows_1252_is_read_with_a_warning(write: Write) -> None:
     err = StringIO()
     file = write("name;category\nZoë;Dogs\nCœur „É“;Cats\n".encode("cp1252"))
     call_command("import_pets", file, stdout=StringIO(), stderr=err)
@@ -342,13 +342,13 @@ def test_invalid_utf8_line_in_a_utf8_file_is_bad(write: Write) -> None:
 def test_suggestions_for_unknown_categories_are_limited(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared = []
+    compared: list[tuple[int, int]] = []
 
-    def closest(word: str, among: Iterable[str], n: int) -> list[str]:
-        compared.append((len(word), len(list(among))))
+    def record_comparison(word: str, candidates: Iterable[str], n: int) -> list[str]:
+        compared.append((len(word), len(list(candidates))))
         return []
 
-    monkeypatch.setattr("difflib.get_close_matches", closest)
+    monkeypatch.setattr("difflib.get_close_matches", record_comparison)
     Category.objects.bulk_create(Category(name=f"Kind {number}") for number in range(300))
     rows = [f"Rex,{number} {'x' * 500}" for number in range(1_000)]
     assert len(problems(write("\n".join(["name,category", *rows]).encode()))) == 100
@@ -372,7 +372,7 @@ def test_one_bad_line_prevents_the_import_and_all_are_reported(write: Write) -> 
 def test_skip_bad_imports_the_good_lines(write: Write) -> None:
     with pytest.raises(CommandError, match=r"Bad lines: 2; good lines: 2. Added 2 pets."):
         run(write(BAD), "--skip-bad")
-    assert shop() == [REX, TOM]
+    assert stored_pets() == [REX, TOM]
 
 
 def test_dry_run_adds_nothing(write: Write) -> None:
@@ -394,9 +394,9 @@ def test_all_bad_lines_are_counted_and_a_hundred_listed(write: Write) -> None:
     err = StringIO()
     with pytest.raises(CommandError, match=r"Bad lines: 20,000; good lines: 0\."):
         call_command("import_pets", write(HEAD + b",,lost\n" * 20_000), stderr=err)
-    shown = err.getvalue().splitlines()
-    assert len(shown) == 101
-    assert shown[-1] == "19,900 more bad lines are not listed; see --max-errors."
+    lines = err.getvalue().splitlines()
+    assert len(lines) == 101
+    assert lines[-1] == "19,900 more bad lines are not listed; see --max-errors."
 
 
 @pytest.mark.parametrize(
@@ -414,12 +414,11 @@ def test_invalid_use_is_rejected_with_a_message(arguments: tuple[str, ...], mess
     assert message in error_of(*arguments)
 
 
-# --- What goes wrong midway ----------------------------------------------------------------------
+# --- Failures during the import ----------------------------------------------------------------------
 
 
-def interrupted(error: BaseException) -> Iterator[list[Row]]:
-    """Yield one batch, then fail."""
-    yield [row("Rex", 1, "sold")] * BATCH
+def fail_after_one_batch(error: BaseException) -> Iterator[list[PetAttributes]]:
+    yield [attributes("Rex", 1, "sold")] * BATCH_SIZE
     raise error
 
 
@@ -436,7 +435,8 @@ def test_failed_import_adds_nothing(
     write: Write, monkeypatch: pytest.MonkeyPatch, error: BaseException, message: str, status: int
 ) -> None:
     monkeypatch.setattr(
-        "inventory.management.commands.import_pets.add", lambda batches: add(interrupted(error))
+        "inventory.management.commands.import_pets.add_pets",
+        lambda batches: add_pets(fail_after_one_batch(error)),
     )
     with pytest.raises(CommandError) as raised:
         run(write(GOOD))
@@ -448,11 +448,11 @@ def test_failed_import_adds_nothing(
 def test_failure_at_commit_does_not_claim_that_nothing_was_added(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add_and_be_interrupted(batches: Iterator[list[Row]]) -> None:
-        add(batches)
+    def add_and_be_interrupted(batches: Iterator[list[PetAttributes]]) -> None:
+        add_pets(batches)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("inventory.management.commands.import_pets.add", add_and_be_interrupted)
+    monkeypatch.setattr("inventory.management.commands.import_pets.add_pets", add_and_be_interrupted)
     with pytest.raises(CommandError, match=r"Stopped\. It may have been committed"):
         run(write(GOOD))
 
@@ -461,22 +461,22 @@ def test_failure_at_commit_does_not_claim_that_nothing_was_added(
 def test_concurrently_deleted_category_is_reported(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     dogs = Category.objects.get(name="Dogs")
 
-    def add_late(batches: Iterator[list[Row]]) -> None:
+    def delete_category_and_add(batches: Iterator[list[PetAttributes]]) -> None:
         dogs.delete()
-        add(batches)
+        add_pets(batches)
 
-    monkeypatch.setattr("inventory.management.commands.import_pets.add", add_late)
+    monkeypatch.setattr("inventory.management.commands.import_pets.add_pets", delete_category_and_add)
     with pytest.raises(CommandError, match=r"Was a category deleted in the meantime\?"):
         run(write(GOOD))
     assert not Pet.objects.exists()
 
 
 def test_import_uses_constant_memory(tmp_path: Path, small_batches: None) -> None:
-    def peak(rows: int) -> int:
+    def peak_memory(row_count: int) -> int:
         file = tmp_path / "many.csv"
         with file.open("w") as text:
             text.write("name,category\n")
-            text.writelines(f"Pet {number},Dogs\n" for number in range(rows))
+            text.writelines(f"Pet {number},Dogs\n" for number in range(row_count))
         tracemalloc.start()
         try:
             run(str(file))
@@ -484,8 +484,8 @@ def test_import_uses_constant_memory(tmp_path: Path, small_batches: None) -> Non
         finally:
             tracemalloc.stop()
 
-    peak(10)  # Warm up late imports.
-    some, more = peak(1_500), peak(5_000)
-    assert more < 8_000_000
-    assert more - some < 300_000  # The other rows alone would take over 1,000,000 bytes.
+    peak_memory(10)  # Warm up late imports.
+    small, large = peak_memory(1_500), peak_memory(5_000)
+    assert large < 8_000_000
+    assert large - small < 300_000  # The other rows alone would take over 1,000,000 bytes.
     assert Pet.objects.count() == 6_510

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
 from accounts.models import Account, ApiKey
-from inventory.import_export.checking import Checker
+from inventory.import_export.validation import Validator
 from inventory.models import Category, Pet
 from petstore.db.names import check_duplicate_names
 
@@ -59,8 +59,8 @@ def test_ambiguous_name_means_the_exact_spelling_or_the_oldest_row() -> None:
         run("issue_key", "--account", name)
     used = [key.account.name for key in ApiKey.objects.order_by("id")]
     assert used == [NFC, NFD, NFD]
-    checker = Checker({NFD: 1, NFC: 2})
-    assert [checker.category(name) for name in (*SPELLINGS, MIXED.upper())] == [2, 1, 1, 1]
+    validator = Validator({NFD: 1, NFC: 2})
+    assert [validator.find_category(name) for name in (*SPELLINGS, MIXED.upper())] == [2, 1, 1, 1]
 
 
 @pytest.mark.parametrize("model", [Account, Category])

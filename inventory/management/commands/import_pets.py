@@ -16,25 +16,25 @@ import orjson
 from django.core.management.base import CommandError
 from django.db import IntegrityError
 
-from inventory.import_export import FORMATS, STREAM, add, detect_format, read_valid_batches
-from inventory.import_export.checking import COLUMNS_HELP, Report, Row
+from inventory.import_export import FORMATS, STREAM, add_pets, detect_format, read_valid_batches
+from inventory.import_export.validation import PetAttributes, Report, describe_columns
 from petstore.management.base import INTERRUPTED, JsonCommand, escape_nonprintable
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-NOTHING = "Nothing was added."
+NOTHING_ADDED = "Nothing was added."
 
 
 class Command(JsonCommand):
     help = (
         "Import pets from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad line "
         "is reported with its number. CSV is separated by commas, semicolons or tabs, and encoded in UTF-8 "
-        f"or Windows-1252. Its first line names the columns, in any order: {COLUMNS_HELP}. A column id is "
-        "ignored, so that an export can be imported again; any other column is rejected. JSON Lines has "
-        "one object per line, with members of these names; others are ignored, as by the API. A "
-        "category's name takes precedence over categoryId, since ids differ between shops. Blank "
-        "lines are skipped."
+        f"or Windows-1252. Its first line names the columns, in any order: {describe_columns()}. A column "
+        "id is ignored, so that an export can be imported again; any other column is rejected. JSON Lines "
+        "has one object per line, with members of these names; others are ignored, as by the API. A "
+        "category's name takes precedence over categoryId, since ids differ between shops. Blank lines are "
+        "skipped."
     )
     examples = """
         manage.py import_pets pets.csv --dry-run
@@ -45,17 +45,18 @@ class Command(JsonCommand):
         1: "A line was bad, or the import failed; see standard error.",
         INTERRUPTED: "Interrupted by Ctrl-C; the last line says whether pets were added.",
     }
-
-    interrupted_note = NOTHING
+    interrupted_note = NOTHING_ADDED
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("file", metavar="FILE", help="Input file, or - for standard input.")
-        text = "Default: by the file extension; CSV for standard input."
+        text = "The default depends on the file extension. It is CSV for standard input."
         parser.add_argument("--format", choices=FORMATS, help=text)
-        parser.add_argument("--skip-bad", action="store_true", help="Import good lines, report bad ones.")
+        parser.add_argument(
+            "--skip-bad", action="store_true", help="Import the good lines and report the bad ones."
+        )
         parser.add_argument("--dry-run", action="store_true", help="Check the file without importing it.")
-        text = "Report at most N bad lines; all are counted. Default 100."
+        text = "Report at most N bad lines, but count all of them. Default 100."
         parser.add_argument("--max-errors", type=int, default=100, metavar="N", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -65,68 +66,83 @@ class Command(JsonCommand):
             file_format = detect_format(options["file"], options["format"])
         except ValueError as error:
             raise CommandError(str(error)) from None
-        self.interrupted_note = NOTHING
         report = Report(max_problems=options["max_errors"])
         try:
-            added = self.run(file_format, report, options)
+            added_count = self.import_file(file_format, report, options)
         except OSError as error:
             name = "standard input" if options["file"] == STREAM else escape_nonprintable(options["file"])
             raise CommandError(f"Can't read {name}: {error.strerror}.") from None
         except IntegrityError:
-            text = f"The database rejected the pets. Was a category deleted in the meantime? {NOTHING}"
+            text = (
+                f"The database rejected the pets. Was a category deleted in the meantime? {NOTHING_ADDED}"
+            )
             raise CommandError(text) from None
-        self.report_outcome(file_format, report, added, options)
+        if options["json"]:
+            self.write_json(file_format, report, added_count, options)
+        else:
+            self.write_text(report, added_count, dry_run=options["dry_run"])
 
-    def run(self, file_format: str, report: Report, options: dict[str, Any]) -> int:
-        """Check the file, then import it; return the number of pets added.
+    def import_file(self, file_format: str, report: Report, options: dict[str, Any]) -> int:
+        """Check the file, then import it. Return the number of pets added.
 
-        Valid rows are spooled to disk until the whole file is checked, so that a slow input does not hold
+        Valid pets are spooled to disk until the whole file is checked, so that a slow input does not hold
         SQLite's write lock.
         """
-        file = options["file"]
-        opened = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
-        with opened as stream, tempfile.TemporaryFile() as spool:
+        file, skips_bad = options["file"], options["skip_bad"]
+        source = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
+        with source as stream, tempfile.TemporaryFile() as spool:
             with self.progress_bar("Checking", None, options) as bar:
-                for rows in read_valid_batches(stream, file_format, report):
-                    bar.update(len(rows))
-                    if not options["dry_run"] and (options["skip_bad"] or not report.bad):
-                        spool.write(orjson.dumps(rows) + b"\n")
-            if options["dry_run"] or not report.readable or (report.bad and not options["skip_bad"]):
+                for batch in read_valid_batches(stream, file_format, report):
+                    bar.update(len(batch))
+                    if not options["dry_run"] and (skips_bad or not report.bad_lines):
+                        spool.write(orjson.dumps(batch) + b"\n")
+            if options["dry_run"] or not report.is_readable or (report.bad_lines and not skips_bad):
                 return 0
             spool.seek(0)
-            with self.progress_bar("Adding", report.good, options) as bar:
-                add(self.track(map(orjson.loads, spool), bar))
-        return report.good
+            with self.progress_bar("Adding", report.good_lines, options) as bar:
+                add_pets(self.track_progress(map(orjson.loads, spool), bar))
+        return report.good_lines
 
-    def track(self, batches: Iterator[list[Row]], bar: tqdm[Any]) -> Iterator[list[Row]]:
-        """Advance the bar. An interrupt after the last batch leaves the outcome of COMMIT unknown."""
-        for rows in batches:
-            yield rows
-            bar.update(len(rows))
+    def track_progress(
+        self, batches: Iterator[list[PetAttributes]], bar: tqdm[Any]
+    ) -> Iterator[list[PetAttributes]]:
+        for batch in batches:
+            yield batch
+            bar.update(len(batch))
+        # The transaction commits next, so the outcome of an interruption is unknown from here on.
         self.interrupted_note = "It may have been committed: check whether the pets exist before you retry."
 
-    def report_outcome(self, file_format: str, report: Report, added: int, options: dict[str, Any]) -> None:
-        """Raise CommandError if a line was bad, or exit with 1 with --json."""
-        outcome = f"Added {added:,} pets." if added else NOTHING
-        if options["json"]:
-            summary = {name: options[name] for name in ("file", "dry_run")} | {
-                "format": file_format,
-                "remark": report.remark,
-            }
-            counts = {"good": report.good, "bad": report.bad, "added": added}
-            errors = {"errors": [asdict(problem) for problem in report.problems]}
-            self.stdout.write(json.dumps(summary | counts | errors))
-            if report.bad:
-                sys.exit(1)
-            return
-        if report.remark:
-            self.stderr.write(report.remark)
+    def write_json(
+        self, file_format: str, report: Report, added_count: int, options: dict[str, Any]
+    ) -> None:
+        """Exit with status 1 if a line was bad."""
+        summary = {
+            "file": options["file"],
+            "dry_run": options["dry_run"],
+            "format": file_format,
+            "remark": report.warning,
+            "good": report.good_lines,
+            "bad": report.bad_lines,
+            "added": added_count,
+            "errors": [asdict(problem) for problem in report.problems],
+        }
+        self.stdout.write(json.dumps(summary))
+        if report.bad_lines:
+            sys.exit(1)
+
+    def write_text(self, report: Report, added_count: int, *, dry_run: bool) -> None:
+        """Raise CommandError if a line was bad."""
+        if report.warning:
+            self.stderr.write(report.warning)
         for problem in report.problems:
             self.stderr.write(f"Line {problem.line}: {problem.reason}")
-        if more := report.bad - len(report.problems):
-            self.stderr.write(f"{more:,} more bad lines are not listed; see --max-errors.")
-        if report.bad:
-            raise CommandError(f"Bad lines: {report.bad:,}; good lines: {report.good:,}. {outcome}")
-        if options["dry_run"]:
-            outcome = f"All {report.good:,} pets are valid; none was added."
+        if unlisted := report.bad_lines - len(report.problems):
+            self.stderr.write(f"{unlisted:,} more bad lines are not listed; see --max-errors.")
+        outcome = f"Added {added_count:,} pets." if added_count else NOTHING_ADDED
+        if report.bad_lines:
+            raise CommandError(
+                f"Bad lines: {report.bad_lines:,}; good lines: {report.good_lines:,}. {outcome}"
+            )
+        if dry_run:
+            outcome = f"All {report.good_lines:,} pets are valid; none was added."
         self.stdout.write(f"Done. {outcome}")

@@ -14,22 +14,32 @@ import orjson
 from inventory.members import PET
 from petstore.backoffice.spreadsheets import escape_formula
 
-Exported = dict[str, Any]  # A pet's members, and the name of its category.
+ExportedPet = dict[str, Any]  # The members, and the name of the category.
 # In CSV the category's name replaces its id, which other shops don't know; JSON Lines has both.
 CSV_COLUMNS = [member.columns[0] for member in PET]
 JSON_COLUMNS = [name for member in PET for name in reversed(member.columns)]
 
 
-def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_spreadsheets: bool) -> None:
+def write_pets(
+    pets: Iterable[ExportedPet], stream: BinaryIO, file_format: str, *, for_spreadsheets: bool
+) -> None:
     """Write CSV (RFC 4180) or JSON Lines in UTF-8.
 
     `for_spreadsheets` applies to CSV only: it escapes formulas and adds a byte order mark.
     """
     if file_format == "jsonl":
-        for pet in pets:
-            line = {column: pet[column] for column in JSON_COLUMNS}
-            stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-        return
+        write_json_lines(pets, stream)
+    else:
+        write_csv(pets, stream, for_spreadsheets=for_spreadsheets)
+
+
+def write_json_lines(pets: Iterable[ExportedPet], stream: BinaryIO) -> None:
+    for pet in pets:
+        line = {column: pet[column] for column in JSON_COLUMNS}
+        stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def write_csv(pets: Iterable[ExportedPet], stream: BinaryIO, *, for_spreadsheets: bool) -> None:
     rows: Iterable[list[Any]] = ([pet[column] for column in CSV_COLUMNS] for pet in pets)
     if for_spreadsheets:
         rows = ([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
@@ -40,22 +50,22 @@ def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_s
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that is created or replaced only once it is complete."""
+def open_atomically(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for writing that is created or replaced only once it is complete."""
     path = path.resolve()
-    if path.exists() and not path.is_file():  # A pipe or device. Opening a directory fails.
+    if path.exists() and not path.is_file():  # A pipe or a device; a directory raises OSError.
         with path.open("wb") as stream:
             yield stream
         return
     if path.exists():
-        path.open("ab").close()  # Fails if the file is read-only, unlike replace().
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("xb") as stream:
+        path.open("ab").close()  # Raises OSError for a read-only file, which replace() would overwrite.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with temporary.open("xb") as stream:
         try:
             yield stream
             stream.flush()
             if path.exists():
-                shutil.copymode(path, part)
-            part.replace(path)
+                shutil.copymode(path, temporary)
+            temporary.replace(path)
         finally:
-            part.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)

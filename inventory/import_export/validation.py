@@ -1,0 +1,195 @@
+"""Validation of imported pets by the API's own rules, without a database."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from rest_framework.serializers import ValidationError
+
+from inventory.fields import Int64Field, NameField, build_field
+from inventory.members import PET, REQUIRED, Member
+from petstore.backoffice.text import truncate
+from petstore.db.names import fold_text, to_nfc
+
+BATCH_SIZE = 5_000
+COLUMNS = [column for member in PET.writable for column in member.columns]
+MAIN_COLUMNS = [member.columns[0] for member in PET.writable]
+# For each required member, its alternative columns.
+REQUIRED_COLUMNS = [member.columns for member in PET.writable if member.default is REQUIRED]
+
+# Comparing names is slow, so the number of suggestions per file is limited.
+MAX_SUGGESTIONS = 20
+MAX_COMPARED_CATEGORIES = 200
+MAX_COMPARED_LENGTH = 40
+
+Record = dict[str, Any]  # Values by column or member name, not validated.
+PetAttributes = dict[str, Any]
+
+FIELDS = {member.name: build_field(member, for_input=True) for member in PET.writable}
+NAME_FIELD, INT64_FIELD = NameField(), Int64Field()
+
+
+def describe_columns() -> str:
+    """Describe the columns and their values for help texts."""
+    descriptions = []
+    for member in PET.writable:
+        main, *alternatives = member.columns
+        if member.file_help:
+            main = f"{main} ({member.file_help})"
+        descriptions.append(" or ".join([main, *alternatives]))
+    return "; ".join(descriptions)
+
+
+class InvalidRecord(NamedTuple):
+    reason: str
+    value: str = ""  # An excerpt.
+
+
+Records = Iterator[tuple[int, Record | InvalidRecord]]
+
+
+def excerpt(value: Any) -> str:
+    """Shorten a value for a report, and escape its control characters."""
+    return truncate(repr(value), 60)
+
+
+class UnreadableError(Exception):
+    """The file can't be parsed from this line on. Arguments: line number and reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    line: int  # From 1.
+    reason: str
+    value: str
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of validation. It counts all bad lines and lists the first `max_problems`."""
+
+    max_problems: int
+    good_lines: int = 0
+    bad_lines: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    is_readable: bool = True  # False after an UnreadableError.
+    warning: str = ""  # Applies to the good lines.
+
+    def add_problem(self, line: int, invalid: InvalidRecord) -> None:
+        self.bad_lines += 1
+        if len(self.problems) < self.max_problems:
+            self.problems.append(Problem(line, *invalid))
+
+
+def comparison_key(name: str) -> str:
+    return fold_text(name[:MAX_COMPARED_LENGTH])
+
+
+class Validator:
+    """Validates records against the rules of the members and the existing categories."""
+
+    def __init__(self, category_ids: dict[str, int]) -> None:
+        """Take the ids of the categories by name, the oldest category first."""
+        self.known_ids = frozenset(category_ids.values())
+        self.ids_by_name = category_ids
+        # If several names have the same normal form, the oldest category overwrites the others.
+        self.ids_by_nfc = {to_nfc(name.strip()): pk for name, pk in reversed(category_ids.items())}
+        spellings = Counter(map(fold_text, self.ids_by_nfc))
+        self.ids_by_search_key = {
+            fold_text(name): pk for name, pk in self.ids_by_nfc.items() if spellings[fold_text(name)] == 1
+        }
+        self.names_to_compare = {
+            comparison_key(name): name for name in islice(category_ids, MAX_COMPARED_CATEGORIES)
+        }
+        self.suggestions: dict[str, str] = {}  # By the comparison key of the unknown name.
+
+    def validate(self, record: Record) -> PetAttributes | InvalidRecord:
+        attributes: PetAttributes = {}
+        reasons: list[str] = []
+        excerpts: list[str] = []
+        for member in PET.writable:
+            # A related row's name takes precedence over its id.
+            column = next((name for name in member.columns if name in record), member.columns[0])
+            try:
+                if column in record:
+                    attributes[member.attribute] = self.convert(member, column, record[column])
+                elif member.default is REQUIRED:
+                    raise ValidationError("Is missing.")
+                elif member.default is not None:
+                    attributes[member.attribute] = member.default
+            except ValidationError as error:
+                reasons += [f"{column}: {reason}" for reason in error.detail]
+                if column in record:
+                    excerpts.append(excerpt(record[column]))
+        return InvalidRecord(" ".join(reasons), ", ".join(excerpts)) if reasons else attributes
+
+    def convert(self, member: Member, column: str, value: Any) -> Any:
+        """Convert to the model's value. Raises ValidationError."""
+        serializer_field = FIELDS[member.name]
+        if value is None and serializer_field.allow_null:
+            return None
+        converters = {"category": self.find_category, "categoryId": self.check_category_id}
+        converted = converters.get(column, serializer_field.to_internal_value)(value)
+        if isinstance(converted, str) and "\0" in converted:  # The API's JSON parser rejects NUL.
+            raise ValidationError("Must have no NUL character.")
+        return converted
+
+    def find_category(self, value: Any) -> int:
+        """Return the id of the category with this name. Raises ValidationError.
+
+        An exact match wins. Otherwise surrounding blanks and the normal form are ignored; and then case,
+        unless several categories would match.
+        """
+        if not isinstance(value, str):
+            raise ValidationError(NAME_FIELD.error_messages["type"])
+        name = to_nfc(value.strip())
+        pk = (
+            self.ids_by_name.get(value)
+            or self.ids_by_nfc.get(name)
+            or self.ids_by_search_key.get(fold_text(name))
+        )
+        if pk is None:
+            raise ValidationError(f"No category has the name {excerpt(value)}.{self.suggest(value)}")
+        return pk
+
+    def suggest(self, unknown_name: str) -> str:
+        """Suggest a similar category in a sentence. Returns "" if there is none."""
+        key = comparison_key(unknown_name)
+        if key not in self.suggestions and len(self.suggestions) < MAX_SUGGESTIONS:
+            matches = difflib.get_close_matches(key, self.names_to_compare, n=1)
+            self.suggestions[key] = (
+                f" Did you mean {excerpt(self.names_to_compare[matches[0]])}?" if matches else ""
+            )
+        return self.suggestions.get(key, "")
+
+    def check_category_id(self, value: Any) -> int:
+        category_id = INT64_FIELD.to_internal_value(value)
+        if category_id not in self.known_ids:
+            raise ValidationError(f"No category has the id {category_id}.")
+        return category_id
+
+
+def validate_in_batches(
+    records: Records, validator: Validator, report: Report
+) -> Iterator[list[PetAttributes]]:
+    """Yield the valid pets in batches, the last of which may be empty."""
+    batch: list[PetAttributes] = []
+    try:
+        for line, record in records:
+            result = record if isinstance(record, InvalidRecord) else validator.validate(record)
+            if isinstance(result, InvalidRecord):
+                report.add_problem(line, result)
+                continue
+            batch.append(result)
+            report.good_lines += 1
+            if len(batch) == BATCH_SIZE:
+                yield batch
+                batch = []
+    except UnreadableError as error:
+        report.is_readable = False
+        line, reason = error.args
+        report.add_problem(line, InvalidRecord(reason))
+    yield batch
