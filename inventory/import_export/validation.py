@@ -98,7 +98,7 @@ class Validator:
         # If several names have the same normal form, the oldest category overwrites the others.
         self.ids_by_nfc = {to_nfc(name.strip()): pk for name, pk in reversed(category_ids.items())}
         spellings = Counter(map(fold_text, self.ids_by_nfc))
-        self.ids_by_search_key = {
+        self.ids_by_folded_name = {
             fold_text(name): pk for name, pk in self.ids_by_nfc.items() if spellings[fold_text(name)] == 1
         }
         self.names_to_compare = {
@@ -149,7 +149,7 @@ class Validator:
         pk = (
             self.ids_by_name.get(value)
             or self.ids_by_nfc.get(name)
-            or self.ids_by_search_key.get(fold_text(name))
+            or self.ids_by_folded_name.get(fold_text(name))
         )
         if pk is None:
             raise ValidationError(f"No category has the name {excerpt(value)}.{self.suggest(value)}")
