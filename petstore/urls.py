@@ -10,21 +10,25 @@ from django.views.generic import RedirectView
 from accounts.models import Plan
 from petstore import api_urls
 from petstore.api.openapi import views
-from petstore.health.checks import readiness
-from petstore.health.views import Status
+from petstore.health.checks import check_readiness
+from petstore.health.views import StatusView
 from petstore.site import docs, home, search, well_known
 from petstore.site.error_pages import error_page
 
-admin.autodiscover()  # A worker loads it with its first page.
+admin.autodiscover()  # Here, so that a worker loads the back office with its first page.
 
 urlpatterns = [
     *api_urls.urlpatterns,
-    path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
-    path("status", Status.as_view(), name="status"),
+    path(
+        "",
+        home.HomeView.as_view(get_plans=Plan.objects.all, check_readiness=check_readiness),
+        name="home",
+    ),
+    path("status", StatusView.as_view(), name="status"),
     path("docs/search", search.search, name="docs-search"),
     path("docs", docs.reference, name="docs"),
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
-    path("docs/<slug:page>.md", docs.guide_as_markdown, name="docs-markdown"),
+    path("docs/<slug:page>.md", docs.guide_markdown, name="docs-markdown"),
     path("docs/", RedirectView.as_view(pattern_name="docs", permanent=True)),
     path("docs/<slug:page>/", docs.redirect_without_slash),
     path("openapi.json", views.openapi_json, name="openapi"),

@@ -1,7 +1,7 @@
 """Readiness checks.
 
-Each check runs in its own thread, with a timeout for the caller. Concurrent callers share a running check,
-so a check that hangs occupies one thread.
+Each check runs in its own thread, and its caller waits with a timeout. Concurrent callers share a running
+check, so a check that hangs occupies a single thread.
 """
 
 import logging
@@ -23,21 +23,21 @@ logger = logging.getLogger(__name__)
 OK = "ok"
 NO_RESPONSE = "no answer"
 FAILED = "failed"
-TIMEOUT_SECONDS = 1.0  # For all checks together.
+TIMEOUT_SECONDS = 1.0  # For all checks, which run concurrently.
 SLOW_SECONDS = 0.25
 
 
 class Check:
-    """A function that returns the state of one part of the service."""
+    """Runs a probe, a function that returns the state of one dependency."""
 
     def __init__(self, probe: Callable[[], str]) -> None:
         self._probe = probe
         self._lock = threading.Lock()
         self._running: Future[str] | None = None
-        self.seconds = 0.0  # The duration of the last run.
+        self.last_duration = 0.0  # Seconds.
 
     def start(self) -> "Future[str]":
-        """Join the current run, or start one."""
+        """Start a run, or return the current one."""
         with self._lock:
             if self._running is None:
                 self._running = Future()
@@ -51,21 +51,21 @@ class Check:
         except Exception:
             logger.exception("A readiness check failed.")
             state = FAILED
-        self.seconds = time.monotonic() - started
+        self.last_duration = time.monotonic() - started
         with self._lock:
             self._running = None
         run.set_result(state)
 
 
-def states(checks: Mapping[str, Check], timeout: float) -> dict[str, str]:
-    """Run the checks concurrently. Those not done after `timeout` seconds are NO_RESPONSE."""
+def run_checks(checks: Mapping[str, Check], timeout: float) -> dict[str, str]:
+    """Run the checks concurrently. The state of a check that exceeds the timeout is NO_RESPONSE."""
     runs = {name: check.start() for name, check in checks.items()}
     wait(runs.values(), timeout)
     return {name: run.result() if run.done() else NO_RESPONSE for name, run in runs.items()}
 
 
-def database() -> str:
-    if DEFAULT_DB_ALIAS in monitor.servers:  # The monitor polls it.
+def check_database() -> str:
+    if DEFAULT_DB_ALIAS in monitor.servers:
         return "unreachable" if monitor.is_unavailable(DEFAULT_DB_ALIAS) else OK
     try:
         with connection.cursor() as cursor:
@@ -73,38 +73,38 @@ def database() -> str:
     except Error:
         return "unreachable"
     finally:
-        connection.close()  # The thread ends here.
+        connection.close()  # It belongs to this thread, which ends here.
     return OK
 
 
-def migrations() -> str:
-    """`ok`, `missing` if one of this version is not applied, or `unknown` without a database."""
+def check_migrations() -> str:
+    """Return `ok`, `missing` if this version has an unapplied migration, or `unknown`."""
     try:
         applied = MigrationRecorder(connection).applied_migrations()
     except Error:
         return "unknown"
     finally:
         connection.close()
-    return OK if disk_migrations() <= applied.keys() else "missing"
+    return OK if load_disk_migrations() <= applied.keys() else "missing"
 
 
 @cache
-def disk_migrations() -> frozenset[tuple[str, str]]:
+def load_disk_migrations() -> frozenset[tuple[str, str]]:
     return frozenset(MigrationLoader(None).disk_migrations or ())
 
 
-checks = {"database": Check(database), "migrations": Check(migrations)}
+checks = {"database": Check(check_database), "migrations": Check(check_migrations)}
 
 
-def readiness() -> dict[str, str]:
-    """Return `status` (`ok` or `unavailable`) and the state of each part.
+def check_readiness() -> dict[str, str]:
+    """Return `status` (`ok` or `unavailable`) and the state of each dependency.
 
-    Replicas and Redis don't affect the status: the primary and the database substitute for them.
+    Replicas and Redis don't affect the status, because the primary and the database substitute for them.
     """
-    parts = states(checks, TIMEOUT_SECONDS)
-    status = OK if set(parts.values()) == {OK} else "unavailable"
-    return {"status": status, **parts, **replicas.get_states(), "quota": store.state()}
+    states = run_checks(checks, TIMEOUT_SECONDS)
+    status = OK if set(states.values()) == {OK} else "unavailable"
+    return {"status": status, **states, **replicas.get_states(), "quota": store.state()}
 
 
-def slow(among: Mapping[str, Check] = checks) -> list[str]:
-    return [name for name, check in among.items() if check.seconds >= SLOW_SECONDS]
+def find_slow_checks(checks: Mapping[str, Check] = checks) -> list[str]:
+    return [name for name, check in checks.items() if check.last_duration >= SLOW_SECONDS]

@@ -22,22 +22,22 @@ from petstore.server.shutdown import is_draining
 
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Liveness: depends on nothing but the process."""
+    """Report liveness, without checking any dependency."""
     return JsonResponse({"status": "ok"})
 
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Readiness: 200, or 503 with the failing part, or with `draining` during shutdown."""
+    """Report readiness: 200, or 503 with the failing check, or with `draining` during shutdown."""
     if is_draining():
         return JsonResponse({"status": "draining"}, status=503)
-    parts = checks.readiness()
-    return JsonResponse(parts, status=200 if parts["status"] == checks.OK else 503)
+    readiness = checks.check_readiness()
+    return JsonResponse(readiness, status=200 if readiness["status"] == checks.OK else 503)
 
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus metrics for METRICS_ALLOW_FROM; 404 for other clients, and if METRICS_PORT is set."""
+    """Export metrics to METRICS_ALLOW_FROM; others get a 404, as do all if METRICS_PORT is set."""
     address = client_address(request)
     allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
     if settings.METRICS_PORT or not allowed:
@@ -48,25 +48,24 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(generate_latest(registry), CONTENT_TYPE_LATEST)
 
 
-class Status(TemplateView):
+class StatusView(TemplateView):
     """The status page for people."""
 
     http_method_names = ["get", "head"]
     template_name = "status.html"
-    readiness: Callable[[], Mapping[str, str]] = staticmethod(checks.readiness)
-    slow: Callable[[], list[str]] = staticmethod(checks.slow)
+    check_readiness: Callable[[], Mapping[str, str]] = staticmethod(checks.check_readiness)
+    find_slow_checks: Callable[[], list[str]] = staticmethod(checks.find_slow_checks)
     clock: Callable[[], datetime] = staticmethod(timezone.now)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        parts = dict(self.readiness())
-        ready = parts.pop("status") == checks.OK
-        counts_in_the_database = bool(settings.REDIS_URL) and parts.get("quota") == "database"
+        readiness = self.check_readiness()
+        slow = self.find_slow_checks()
+        if settings.REDIS_URL and readiness.get("quota") == "database":
+            slow.append("counting requests")
         return super().get_context_data(
             **kwargs,
-            ready=ready,
+            ready=readiness["status"] == checks.OK,
             now=self.clock(),
-            unavailable=[
-                name for name, state in parts.items() if name in checks.checks and state != checks.OK
-            ],
-            slow=self.slow() + (["counting requests"] if counts_in_the_database else []),
+            unavailable=[name for name in checks.checks if readiness.get(name, checks.OK) != checks.OK],
+            slow=slow,
         )

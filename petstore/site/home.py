@@ -11,22 +11,24 @@ from django.utils import timezone
 from django.views.generic import TemplateView
 
 
-class Home(TemplateView):
-    """The home page: what the service is, and a first call.
+class HomeView(TemplateView):
+    """The home page, which describes the service and shows a first call.
 
-    Plans and readiness belong to other layers: `as_view` takes functions that return them.
+    Plans and readiness belong to layers above, so `as_view` takes functions that return them.
     """
 
     http_method_names = ["get", "head"]
     template_name = "home.html"
-    plans: Callable[[], Iterable[Any]] = list  # With limits; None if they differ by account.
-    readiness: Callable[[], Mapping[str, str]] = dict  # `status` is "ok" if the service is ready.
+    get_plans: Callable[[], Iterable[Any]] = list
+    check_readiness: Callable[[], Mapping[str, str]] = dict  # `status` is "ok" if the service is ready.
     clock: Callable[[], datetime] = staticmethod(timezone.now)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        ready, plans = self.readiness().get("status") == "ok", []
-        with suppress(DatabaseError):
-            plans = list(self.plans()) if ready else []
+        ready = self.check_readiness().get("status") == "ok"
+        plans: list[Any] = []
+        if ready:
+            with suppress(DatabaseError):
+                plans = list(self.get_plans())
         return super().get_context_data(
             **kwargs,
             base_url=settings.BASE_URL,

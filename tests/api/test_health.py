@@ -13,7 +13,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from petstore.health import checks
-from petstore.health.checks import FAILED, NO_RESPONSE, Check
+from petstore.health.checks import FAILED, NO_RESPONSE, Check, run_checks
 from petstore.server.shutdown import is_draining
 from tests.conftest import COMMITTED
 
@@ -73,7 +73,7 @@ def test_readyz_names_the_failing_check(client: Client, monkeypatch: pytest.Monk
 @COMMITTED
 def test_readyz_times_out_on_a_silent_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     if connection.vendor != "postgresql":
-        pytest.skip("Only PostgreSQL is asked over a network.")
+        pytest.skip("Only PostgreSQL is reached over a network.")
     with black_hole() as port:
         monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
         monkeypatch.setitem(connection.settings_dict, "PORT", str(port))
@@ -95,24 +95,24 @@ def test_concurrent_probes_share_one_check() -> None:
 
     check = {"database": Check(hang)}
     with ThreadPoolExecutor(20) as pool:
-        states = list(pool.map(lambda _: checks.states(check, timeout=0.05), range(60)))
+        states = list(pool.map(lambda _: run_checks(check, timeout=0.05), range(60)))
         assert states == [{"database": NO_RESPONSE}] * 60
         assert len(runs) == 1
         release.set()
     runs[0].join()
-    assert checks.states(check, timeout=5) == {"database": "ok"}
+    assert run_checks(check, timeout=5) == {"database": "ok"}
     assert len(runs) == 2
 
 
 def test_checks_run_concurrently() -> None:
-    meet = threading.Barrier(2)
+    barrier = threading.Barrier(2)
 
-    def examine() -> str:
-        meet.wait(5)
+    def probe() -> str:
+        barrier.wait(5)
         return "ok"
 
-    both = {"one": Check(examine), "other": Check(examine)}
-    assert checks.states(both, timeout=5) == {"one": "ok", "other": "ok"}
+    both = {"one": Check(probe), "other": Check(probe)}
+    assert run_checks(both, timeout=5) == {"one": "ok", "other": "ok"}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

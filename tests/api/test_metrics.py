@@ -74,14 +74,14 @@ def test_requests_are_counted_and_timed_by_route_and_method(api: Api) -> None:
         (None, "unknown"),
     ],
 )
-def test_route_is_the_pattern_as_the_documentation_writes_it(pattern: str | None, route: str) -> None:
+def test_route_is_formatted_as_in_the_documentation(pattern: str | None, route: str) -> None:
     assert format_route(pattern) == route
 
 
 def request_series() -> set[tuple[str, str, str]]:
-    (family,) = (found for found in REGISTRY.collect() if found.name == "petstore_http_requests")
-    labels = [sample.labels for sample in family.samples if sample.name.endswith("_total")]
-    return {(found["route"], found["method"], found["status"]) for found in labels}
+    (metric,) = (metric for metric in REGISTRY.collect() if metric.name == "petstore_http_requests")
+    series = [sample.labels for sample in metric.samples if sample.name.endswith("_total")]
+    return {(labels["route"], labels["method"], labels["status"]) for labels in series}
 
 
 def test_unknown_paths_and_methods_share_one_series(db: None) -> None:
@@ -92,23 +92,23 @@ def test_unknown_paths_and_methods_share_one_series(db: None) -> None:
         client.generic("GET", f"/odd/{number}/psk_live_{number}")
         client.generic("GET", f"/v1/odd/{number}?page={number}")
         client.generic(f"odd{number}", f"/admin/odd/{number}")
-    made = request_series() - before
-    assert {route for route, _, _ in made} <= {"unknown", "/v1/pets/{petId}"}
-    assert {method for _, method, _ in made} <= METHODS | {"other"}
-    assert len(made) <= 8
+    added = request_series() - before
+    assert {route for route, _, _ in added} <= {"unknown", "/v1/pets/{petId}"}
+    assert {method for _, method, _ in added} <= METHODS | {"other"}
+    assert len(added) <= 8
 
 
 def test_request_is_in_flight_until_its_response(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    during = []
 
-    def look(*args: Any, **options: Any) -> HttpResponse:
-        seen.append(count_in_flight())
+    def dispatch(*args: Any, **options: Any) -> HttpResponse:
+        during.append(count_in_flight())
         return HttpResponse()
 
-    monkeypatch.setattr("petstore.site.home.Home.dispatch", look)
+    monkeypatch.setattr("petstore.site.home.HomeView.dispatch", dispatch)
     before = count_in_flight()
     client.get("/")
-    assert (before, seen, count_in_flight()) == (0, [1], 0)
+    assert (before, during, count_in_flight()) == (0, [1], 0)
 
 
 def test_deferred_updates_are_applied_by_flush() -> None:
@@ -142,20 +142,20 @@ def test_decisions_are_counted_by_rule(issue: Any, stranger: Api, settings: Any,
     settings.ANONYMOUS_PER_MINUTE = 2
     api = Api(issue(customer)[1]) if counted_for == "account" else stranger
     outcomes = ("admitted", "rate_limit_exceeded")
-    before = [value(DECISIONS, outcome=one, counted_for=counted_for) for one in outcomes]
+    before = [value(DECISIONS, outcome=outcome, counted_for=counted_for) for outcome in outcomes]
     for _ in range(5):
         api.get("/pets")
-    after = [value(DECISIONS, outcome=one, counted_for=counted_for) for one in outcomes]
+    after = [value(DECISIONS, outcome=outcome, counted_for=counted_for) for outcome in outcomes]
     assert [now - then for then, now in zip(before, after, strict=True)] == [2, 3]
 
 
 @pytest.mark.django_db
 def test_open_connections_are_counted() -> None:
     tracker = ConnectionTracker()
-    other = connections.create_connection("default")
-    tracker.add(other)
+    connection = connections.create_connection("default")
+    tracker.add(connection)
     assert tracker.count()["default"] == 0  # Not open yet.
-    other.connect()
+    connection.connect()
     assert tracker.count()["default"] == 1
-    other.close()
+    connection.close()
     assert tracker.count()["default"] == 0

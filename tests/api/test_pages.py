@@ -15,17 +15,17 @@ from django.utils.html import strip_tags
 
 from accounts.models import Plan, PlanCode
 from petstore.site.docs import GUIDES
-from petstore.site.home import Home
+from petstore.site.home import HomeView
 
 PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES), "/docs/search", "/status", "/nothing"]
-LOADED = re.compile(r'<(?:link(?! rel="alternate")|script|img)[^>]*?(?:href|src)="([^"]*)"')
-MOST_BYTES = 50_000
+RESOURCE = re.compile(r'<(?:link(?! rel="alternate")|script|img)[^>]*?(?:href|src)="([^"]*)"')
+MAX_BYTES = 50_000
 
 
 def size(address: str) -> int:
-    found = finders.find(address.removeprefix(settings.STATIC_URL))
-    assert isinstance(found, str)
-    return Path(found).stat().st_size
+    path = finders.find(address.removeprefix(settings.STATIC_URL))
+    assert isinstance(path, str)
+    return Path(path).stat().st_size
 
 
 def rendered(view: Any) -> str:
@@ -35,7 +35,7 @@ def rendered(view: Any) -> str:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_page_loads_only_existing_files_of_this_site(client: Client, db: None, path: str) -> None:
-    addresses = LOADED.findall(client.get(path).content.decode())
+    addresses = RESOURCE.findall(client.get(path).content.decode())
     assert addresses
     for address in addresses:
         assert address.startswith("/static/")
@@ -57,9 +57,9 @@ def test_page_complies_with_its_content_security_policy(client: Client, db: None
 @pytest.mark.parametrize("path", [page for page in PAGES if page != "/docs"])
 def test_page_and_its_files_are_below_50_kb(client: Client, db: None, path: str) -> None:
     page = client.get(path)
-    addresses = set(LOADED.findall(page.content.decode()))
+    addresses = set(RESOURCE.findall(page.content.decode()))
     weight = len(page.content) + sum(size(address) for address in addresses)
-    assert weight < MOST_BYTES
+    assert weight < MAX_BYTES
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -67,9 +67,9 @@ def test_links_of_pages_are_not_broken(client: Client, db: None, path: str) -> N
     page = client.get(path).content.decode()
     for address in set(re.findall(r'<a [^>]*href="([^"]*)"', page)):
         target, _, anchor = address.partition("#")
-        found = client.get(target or path, follow=True)
-        assert found.status_code == 200 or (target or path) == "/nothing", address
-        assert not anchor or f'id="{anchor}"' in found.content.decode(), address
+        response = client.get(target or path, follow=True)
+        assert response.status_code == 200 or (target or path) == "/nothing", address
+        assert not anchor or f'id="{anchor}"' in response.content.decode(), address
 
 
 def test_home_page_shows_the_plans_of_the_database(client: Client, db: None) -> None:
@@ -110,16 +110,16 @@ def test_home_page_shows_the_key_of_a_demo(client: Client, db: None, settings: A
     [(timedelta(microseconds=-1), "will be removed on"), (timedelta(), "was removed on")],
 )
 def test_home_page_shows_when_the_operation_is_removed(since: timedelta, text: str) -> None:
-    moment = settings.GET_PET_REMOVED_AT + since
-    page = rendered(Home.as_view(clock=lambda: moment))
+    now = settings.GET_PET_REMOVED_AT + since
+    page = rendered(HomeView.as_view(clock=lambda: now))
     assert f"<code>GET /pets/{{petId}}</code> {text} 2030-12-05." in page
 
 
 def test_home_page_works_without_plans() -> None:
-    def plans() -> list[Any]:
+    def get_plans() -> list[Any]:
         raise OperationalError
 
-    page = rendered(Home.as_view(plans=plans, readiness=lambda: {"status": "ok"}))
+    page = rendered(HomeView.as_view(get_plans=get_plans, check_readiness=lambda: {"status": "ok"}))
     assert "The plans can't be shown" in page
     assert "<table" not in page
 
