@@ -27,7 +27,7 @@ Lines = Callable[[], list[dict[str, Any]]]
 
 @pytest.fixture
 def lines(capfd: pytest.CaptureFixture[str]) -> Lines:
-    """Returns the lines since the last call."""
+    """Returns the lines logged since the last call."""
     return lambda: [json.loads(line) for line in capfd.readouterr().err.splitlines()]
 
 
@@ -185,7 +185,7 @@ def test_redaction_takes_linear_time(piece: str) -> None:
 # --- Loggers -------------------------------------------------------------------------------------
 
 
-def test_libraries_log_the_same_form(lines: Lines) -> None:
+def test_libraries_log_the_same_fields(lines: Lines) -> None:
     logging.getLogger("some.library").warning("%d of %s", 3, "five")
     (line,) = lines()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line.pop("time"))
@@ -194,7 +194,7 @@ def test_libraries_log_the_same_form(lines: Lines) -> None:
 
 def output_handler() -> logging.Handler:
     """Return the process's log handler, detached from pytest's."""
-    (handler,) = (found for found in logging.getLogger().handlers if isinstance(found, QueuedHandler))
+    (handler,) = (each for each in logging.getLogger().handlers if isinstance(each, QueuedHandler))
     return handler
 
 
@@ -250,52 +250,52 @@ def read_lines(end: int, number: int) -> list[bytes]:
 
 def test_full_pipe_drops_lines_without_blocking() -> None:
     before = dropped()
-    offered = 2 * MAX_QUEUED
+    line_count = 2 * MAX_QUEUED
     with pipe() as (reading, writing):
-        output = LogWriter(2)
-        output.start(writing)
-        for number in range(offered):  # Far more than an unread pipe holds.
-            output.write(b"%0100d\n" % number)
+        writer = LogWriter(2)
+        writer.start(writing)
+        for number in range(line_count):  # Far more than an unread pipe holds.
+            writer.write(b"%0100d\n" % number)
         lost = int(dropped() - before)
-        assert 0 < lost < offered - MAX_QUEUED + 1
-        kept = [int(line) for line in read_lines(reading, offered - lost)]
-        output.stop()
-    assert kept == sorted(set(kept))
+        assert 0 < lost < line_count - MAX_QUEUED + 1
+        written = [int(line) for line in read_lines(reading, line_count - lost)]
+        writer.stop()
+    assert written == sorted(set(written))
 
 
 def test_closed_pipe_drops_lines(capfd: pytest.CaptureFixture[str]) -> None:
     before = dropped()
     reading, writing = os.pipe()
     os.close(reading)
-    output = LogWriter(writing)
-    output.write(b"at once\n")
-    output.start(writing)
-    output.write(b"soon\n")
-    output.stop()
+    writer = LogWriter(writing)
+    writer.write(b"at once\n")
+    writer.start(writing)
+    writer.write(b"soon\n")
+    writer.stop()
     os.close(writing)
     assert dropped() - before == 2
 
 
 def test_lines_of_two_writers_are_not_interleaved() -> None:
     with pipe() as (reading, writing):
-        outputs = [LogWriter(2), LogWriter(2)]
-        for letter, output in zip(b"ab", outputs, strict=True):
-            output.start(writing)
+        writers = [LogWriter(2), LogWriter(2)]
+        for letter, writer in zip(b"ab", writers, strict=True):
+            writer.start(writing)
             for length in range(2_000):
-                output.write(bytes([letter]) * (length % 400 + 1) + b"\n")
-        found = read_lines(reading, 4_000)
-        for output in outputs:
-            output.stop()
-    assert sorted(len(line) for line in found) == sorted(2 * [n % 400 + 2 for n in range(2_000)])
-    assert all(len(set(line.rstrip(b"\n"))) == 1 for line in found)
+                writer.write(bytes([letter]) * (length % 400 + 1) + b"\n")
+        lines = read_lines(reading, 4_000)
+        for writer in writers:
+            writer.stop()
+    assert sorted(len(line) for line in lines) == sorted(2 * [n % 400 + 2 for n in range(2_000)])
+    assert all(len(set(line.rstrip(b"\n"))) == 1 for line in lines)
 
 
 def test_stop_flushes_the_last_lines() -> None:
     with pipe() as (reading, writing):
-        output = LogWriter(2)
-        output.start(writing)
-        output.write(b"last\n")
-        output.stop()
+        writer = LogWriter(2)
+        writer.start(writing)
+        writer.write(b"last\n")
+        writer.stop()
         assert os.read(reading, 100) == b"last\n"
-        output.write(b"after\n")
+        writer.write(b"after\n")
         assert os.read(reading, 100) == b"after\n"

@@ -20,13 +20,13 @@ COLLECTOR = "http://127.0.0.1:4318"
 
 
 class Spans:
-    """What a client's requests left in memory."""
+    """The spans that requests have exported to memory."""
 
     def __init__(self, exporter: InMemorySpanExporter) -> None:
         self.exporter = exporter
 
     def take(self) -> ReadableSpan:
-        """Return the only span since the last one was taken."""
+        """Return the only span since the last call."""
         (span,) = self.exporter.get_finished_spans()
         self.exporter.clear()
         return span
@@ -34,7 +34,7 @@ class Spans:
 
 @pytest.fixture
 def spans(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
-    """Spans that arrive, for clients that are made from now on."""
+    """Collects spans from clients that are created after this."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -74,7 +74,7 @@ def test_tracestate_is_read_up_to_512_characters(spans: Spans, key: Any, size: i
 
 
 @pytest.mark.parametrize("traceparent", ["", "nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "ü"])
-def test_nonsense_from_the_caller_begins_a_trace(spans: Spans, key: Any, traceparent: str) -> None:
+def test_invalid_traceparent_starts_a_new_trace(spans: Spans, key: Any, traceparent: str) -> None:
     assert Api(key.text).get("/pets", traceparent=traceparent).status_code == 200
     assert spans.take().parent is None
 
@@ -85,25 +85,25 @@ def test_failure_marks_the_span(spans: Spans, key: Any, monkeypatch: pytest.Monk
     assert spans.take().status.status_code is StatusCode.ERROR
 
 
-def test_span_has_no_key_in_it(spans: Spans, key: Any) -> None:
+def test_span_contains_no_key(spans: Spans, key: Any) -> None:
     Api(key.text).get(f"/pets/{key.text}?key={key.text}", X_Request_Id=key.text)
     assert secret_of(key.text) not in spans.take().to_json()
 
 
-def test_any_host_is_served_with_traces_too(spans: Spans, key: Any) -> None:
+def test_any_host_is_served_while_tracing(spans: Spans, key: Any) -> None:
     headers = {"Authorization": f"Bearer {key.text}", "Host": "elsewhere.example"}
     assert Client().get("/v1/pets", headers=headers).status_code == 200
     assert spans.take().name == "GET /v1/pets"
 
 
-def test_work_of_a_request_happens_within_its_span(spans: Spans) -> None:
-    seen = []
+def test_request_is_served_within_its_span(spans: Spans) -> None:
+    current_spans = []
 
-    def look(request: HttpRequest) -> HttpResponse:
-        seen.append(trace.get_current_span())
+    def get_response(request: HttpRequest) -> HttpResponse:
+        current_spans.append(trace.get_current_span())
         return HttpResponse()
 
     request = RequestFactory().get("/")
     request.resolver_match = None
-    trace_requests(look)(request)
-    assert [span.get_span_context() for span in seen] == [spans.take().context]
+    trace_requests(get_response)(request)
+    assert [span.get_span_context() for span in current_spans] == [spans.take().context]
