@@ -1,4 +1,4 @@
-"""The documentation: guides, and the API reference."""
+"""The guides and the API reference."""
 
 import json
 from itertools import groupby
@@ -14,7 +14,7 @@ from petstore.api.errors import ErrorCode
 from petstore.api.link_header import page_url
 from petstore.api.openapi.lists import get_list_operations
 from petstore.api.openapi.views import get_document
-from petstore.site.markdown import markdown
+from petstore.site.markdown import convert_to_markdown
 
 GUIDES = {
     "quickstart": "Quickstart",
@@ -31,7 +31,7 @@ GUIDES = {
     "deprecation": "Deprecation",
     "changes": "Versions and changes",
 }
-# The example of each operation in the reference.
+# The example that the reference shows for each operation.
 SAMPLES = {
     "listPets": "first_call",
     "createPet": "create_pet",
@@ -46,13 +46,9 @@ SAMPLES = {
 }
 
 
-def context(page: str) -> dict[str, Any]:
-    """Return the template context of every page. The reference is the page ""."""
-    names = list(GUIDES)
-    at = names.index(page) if page in GUIDES else len(names)
-    return {
-        "before": guide_link(names[at - 1]) if 0 < at < len(names) else None,
-        "after": guide_link(names[at + 1]) if at + 1 < len(names) else None,
+def get_context(page: str = "") -> dict[str, Any]:
+    """Build the context that all templates share. `page` is empty for the reference and the search."""
+    return get_neighbours(page) | {
         "guides": [(reverse(f"docs-{name}"), title, name == page) for name, title in GUIDES.items()],
         "title": GUIDES.get(page, "Reference"),
         "base_url": settings.BASE_URL,
@@ -66,30 +62,45 @@ def context(page: str) -> dict[str, Any]:
     }
 
 
-def guide_link(page: str) -> tuple[str, str]:
+def get_neighbours(page: str) -> dict[str, tuple[str, str]]:
+    """Return URL and title of the previous and the next guide, where there is one."""
+    if page not in GUIDES:
+        return {}
+    names = list(GUIDES)
+    position = names.index(page)
+    neighbours = {}
+    if position > 0:
+        neighbours["previous"] = get_link(names[position - 1])
+    if position + 1 < len(names):
+        neighbours["next"] = get_link(names[position + 1])
+    return neighbours
+
+
+def get_link(page: str) -> tuple[str, str]:
     return reverse(f"docs-{page}"), GUIDES[page]
 
 
 @require_safe
 def redirect_without_slash(request: HttpRequest, page: str) -> HttpResponse:
-    """Redirect an address with a trailing slash. Raises Http404 if there is no such guide."""
+    """Redirect a guide's URL with a trailing slash. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
     return HttpResponsePermanentRedirect(reverse(f"docs-{page}"))
 
 
-def contents(page: str) -> dict[str, Any]:
-    own: dict[str, Any] = {}
+def get_guide_context(page: str) -> dict[str, Any]:
+    context = get_context(page)
     if page == "errors":
-        own["codes"] = list(ErrorCode)
+        context["codes"] = list(ErrorCode)
     elif page == "pagination":
-        own["lists"] = get_list_operations()
+        context["lists"] = get_list_operations()
     elif page == "events":
-        own["events"] = event_examples()
-    return context(page) | own
+        context["event_groups"] = group_event_examples()
+    return context
 
 
-def event_examples() -> list[dict[str, Any]]:
+def group_event_examples() -> list[dict[str, Any]]:
+    """Group the example events of the OpenAPI document by the members of their data."""
     response = get_document()["paths"]["/events"]["get"]["responses"]["200"]
     examples = response["content"]["application/json"]["examples"]["Page"]["value"]
     groups = [list(events) for _, events in groupby(examples, key=lambda event: list(event["data"]))]
@@ -101,22 +112,21 @@ def event_examples() -> list[dict[str, Any]]:
 
 @require_safe
 def guide(request: HttpRequest, page: str) -> HttpResponse:
-    return render(request, f"docs/{page}.html", contents(page))
+    return render(request, f"docs/{page}.html", get_guide_context(page))
 
 
 @require_safe
-def guide_as_markdown(request: HttpRequest, page: str) -> HttpResponse:
+def guide_markdown(request: HttpRequest, page: str) -> HttpResponse:
     """Render a guide as Markdown. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
-    text = markdown(guide(request, page).content.decode(), page_url("").removesuffix("/"))
+    text = convert_to_markdown(guide(request, page).content.decode(), page_url("").removesuffix("/"))
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
-    """Render Swagger UI from the sidecar, within the Content-Security-Policy."""
+    """Render Swagger UI with our own scripts: the Content-Security-Policy forbids inline ones."""
     options = json.dumps(settings.SPECTACULAR_SETTINGS["SWAGGER_UI_SETTINGS"])
-    return render(
-        request, "docs/reference.html", context("") | {"settings": options, "samples": SAMPLES.items()}
-    )
+    context = get_context() | {"settings": options, "samples": SAMPLES.items()}
+    return render(request, "docs/reference.html", context)

@@ -3,85 +3,99 @@
 import re
 from html.parser import HTMLParser
 
-BLOCKS = {"p": "\n\n", "h1": "\n\n# ", "h2": "\n\n## ", "h3": "\n\n### ", "h4": "\n\n#### ", "li": "\n- "}
-BLOCKS |= {"figcaption": "\n\n", "ul": "\n", "ol": "\n", "dt": "\n\n", "dd": ": ", "table": "\n\n"}
-SILENT = {"button", "nav", "script", "noscript"}  # Interactive elements.
-FENCES = {"sh": "sh", "py": "python", "mjs": "javascript"}
+# The Markdown before the content of a block element.
+BLOCKS = {
+    "h1": "\n\n# ",
+    "h2": "\n\n## ",
+    "h3": "\n\n### ",
+    "h4": "\n\n#### ",
+    "p": "\n\n",
+    "figcaption": "\n\n",
+    "ul": "\n",
+    "ol": "\n",
+    "li": "\n- ",
+    "dt": "\n\n",
+    "dd": ": ",
+    "table": "\n\n",
+}
+SKIPPED = {"button", "nav", "script", "noscript"}  # Useful only in a browser.
+FENCE_LANGUAGES = {"sh": "sh", "py": "python", "mjs": "javascript"}
 
 
-class Writer(HTMLParser):
-    """Converts the content of `<main>`; supports the elements that templates/docs uses."""
+def convert_to_markdown(page: str, base_url: str) -> str:
+    """Convert a page, with relative links made absolute: `base_url` is such as https://example.com."""
+    converter = MarkdownConverter(base_url)
+    converter.feed(page)
+    return converter.get_text()
 
-    def __init__(self, base: str) -> None:
+
+class MarkdownConverter(HTMLParser):
+    """Converts the content of `<main>`. Supports only the elements that templates/docs uses."""
+
+    def __init__(self, base_url: str) -> None:
         super().__init__()
-        self._base = base
-        self._out: list[str] = []
-        self._inside = self._literal = False
-        self._silent = self._cells = 0
-        self._links: list[str] = []
+        self._base_url = base_url
+        self._output: list[str] = []
+        self._in_main = self._in_pre = False
+        self._skipped_depth = self._cell_count = 0
+        self._link_targets: list[str] = []
 
-    def text(self) -> str:
-        lines = re.sub(r" +$", "", "".join(self._out), flags=re.MULTILINE)
-        return re.sub(r"\n{3,}", "\n\n", lines).strip() + "\n"
+    def get_text(self) -> str:
+        text = re.sub(r" +$", "", "".join(self._output), flags=re.MULTILINE)
+        return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self._silent += tag in SILENT
-        self._inside |= tag == "main"
-        if not self._inside or self._silent:
-            return
-        self._out.append(BLOCKS.get(tag, ""))
-        if tag == "pre":
-            self._literal = True
-        elif tag == "code" and self._literal:
-            suffix = (given.get("id") or "").rpartition(".")[2]
-            self._out.append(f"\n\n```{FENCES.get(suffix, '')}\n")
-        elif tag in {"code", "strong"}:
-            self._out.append("`" if tag == "code" else "**")
-        elif tag == "a":
-            self._links.append(self._full(given.get("href") or ""))
-            self._out.append("[")
-        elif tag == "tr":
-            self._cells = 0
-        elif tag in {"th", "td"}:
-            self._cells += 1
-            self._out.append("| ")
+        self._skipped_depth += tag in SKIPPED
+        self._in_main |= tag == "main"
+        if self._in_main and not self._skipped_depth:
+            self._start_element(tag, dict(attrs))
 
     def handle_endtag(self, tag: str) -> None:
-        if self._inside and not self._silent:
-            self._end(tag)
-        self._silent -= tag in SILENT
-        self._inside &= tag != "main"
-
-    def _end(self, tag: str) -> None:
-        if tag == "pre":
-            self._literal = False
-        elif tag == "code":
-            self._out.append("\n```\n" if self._literal else "`")
-        elif tag == "strong":
-            self._out.append("**")
-        elif tag == "a":
-            self._out.append(f"]({self._links.pop()})")
-        elif tag in {"th", "td"}:
-            self._out.append(" ")
-        elif tag == "tr":
-            self._out.append("|\n")
-        elif tag == "thead":
-            self._out.append("|---" * self._cells + "|\n")
+        if self._in_main and not self._skipped_depth:
+            self._end_element(tag)
+        self._skipped_depth -= tag in SKIPPED
+        self._in_main &= tag != "main"
 
     def handle_data(self, data: str) -> None:
-        if not self._inside or self._silent:
+        if not self._in_main or self._skipped_depth:
             return
-        text = data if self._literal else re.sub(r"\s+", " ", data)
-        starts_a_line = not self._literal and (not self._out or self._out[-1].endswith("\n"))
-        self._out.append(text.lstrip() if starts_a_line else text)
+        if not self._in_pre:
+            data = re.sub(r"\s+", " ", data)
+            if not self._output or self._output[-1].endswith("\n"):
+                data = data.lstrip()
+        self._output.append(data)
 
-    def _full(self, address: str) -> str:
-        return self._base + address if address.startswith("/") else address
+    def _start_element(self, tag: str, attributes: dict[str, str | None]) -> None:
+        self._output.append(BLOCKS.get(tag, ""))
+        if tag == "pre":
+            self._in_pre = True
+        elif tag == "code" and self._in_pre:
+            suffix = (attributes.get("id") or "").rpartition(".")[2]
+            self._output.append(f"\n\n```{FENCE_LANGUAGES.get(suffix, '')}\n")
+        elif tag in {"code", "strong"}:
+            self._output.append("`" if tag == "code" else "**")
+        elif tag == "a":
+            href = attributes.get("href") or ""
+            self._link_targets.append(self._base_url + href if href.startswith("/") else href)
+            self._output.append("[")
+        elif tag == "tr":
+            self._cell_count = 0
+        elif tag in {"th", "td"}:
+            self._cell_count += 1
+            self._output.append("| ")
 
-
-def markdown(page: str, base: str) -> str:
-    """Convert a page; relative links are prefixed with `base`, such as https://example.com."""
-    writer = Writer(base)
-    writer.feed(page)
-    return writer.text()
+    def _end_element(self, tag: str) -> None:
+        if tag == "pre":
+            self._in_pre = False
+        elif tag == "code":
+            self._output.append("\n```\n" if self._in_pre else "`")
+        elif tag == "strong":
+            self._output.append("**")
+        elif tag == "a":
+            self._output.append(f"]({self._link_targets.pop()})")
+        elif tag in {"th", "td"}:
+            self._output.append(" ")
+        elif tag == "tr":
+            self._output.append("|\n")
+        elif tag == "thead":
+            self._output.append("|---" * self._cell_count + "|\n")

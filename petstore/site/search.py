@@ -14,13 +14,13 @@ from django.views.decorators.http import require_safe
 
 from petstore.api.openapi.views import get_document
 from petstore.db.names import fold_text
-from petstore.site.docs import GUIDES, contents, context
+from petstore.site.docs import GUIDES, get_context, get_guide_context
 
-MAX_QUERY_LENGTH = 100  # Characters of a query.
-MAX_RESULTS = 20  # Results on the page.
-EXCERPT_LENGTH = 160  # Characters of a result's text.
+MAX_QUERY_LENGTH = 100
+MAX_RESULTS = 20
+EXCERPT_LENGTH = 160
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
-BLOCK_END = re.compile(r"</(?:dd|dt|figcaption|li|p|pre|td|th)>")  # Separates words.
+BLOCK_END = re.compile(r"</(?:dd|dt|figcaption|li|p|pre|td|th)>")
 
 
 class SearchResult(NamedTuple):
@@ -33,41 +33,46 @@ class SearchResult(NamedTuple):
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()[:MAX_QUERY_LENGTH]
-    found = search_results(query, index()) if query else []
-    page = context("") | {"title": "Search", "query": query, "results": found[:MAX_RESULTS]}
-    return render(request, "docs/search.html", page)
+    results = find_results(query, build_index()) if query else []
+    context = get_context() | {"title": "Search", "query": query, "results": results[:MAX_RESULTS]}
+    return render(request, "docs/search.html", context)
 
 
-def search_results(query: str, entries: tuple[SearchResult, ...]) -> list[SearchResult]:
-    """Return the entries that contain every word, matches in the title first."""
+def find_results(query: str, index: list[SearchResult]) -> list[SearchResult]:
+    """Return the entries that contain every word, with matches in the title first."""
     words = fold_text(query).split()
 
-    def has_all(text: str) -> bool:
+    def matches(text: str) -> bool:
         key = fold_text(text)
         return all(word in key for word in words)
 
-    found = [one for one in entries if has_all(f"{one.title} {one.text}")]
-    found.sort(key=lambda one: not has_all(one.title))
-    return [one._replace(text=excerpt(one.text, words[0])) for one in found]
+    results = [entry for entry in index if matches(f"{entry.title} {entry.text}")]
+    results.sort(key=lambda entry: not matches(entry.title))
+    return [entry._replace(text=extract_excerpt(entry.text, words[0])) for entry in results]
 
 
-def excerpt(text: str, word: str) -> str:
-    at = max(fold_text(text).find(word) - EXCERPT_LENGTH // 2, 0)
-    start = text.find(" ", at) + 1 if at else 0
-    part = text[start : start + EXCERPT_LENGTH]
-    whole = start + EXCERPT_LENGTH >= len(text)
-    return f"{'… ' if start else ''}{part if whole else part.rpartition(' ')[0] + ' …'}"
+def extract_excerpt(text: str, word: str) -> str:
+    """Cut out the whole words around the first occurrence of `word`."""
+    start = max(fold_text(text).find(word) - EXCERPT_LENGTH // 2, 0)
+    if start:
+        start = text.find(" ", start) + 1
+    end = start + EXCERPT_LENGTH
+    excerpt = text[start:end]
+    if end < len(text):
+        excerpt = f"{excerpt.rpartition(' ')[0]} …"
+    return f"… {excerpt}" if start else excerpt
 
 
 @cache
-def index() -> tuple[SearchResult, ...]:
-    templates = ((name, f"docs/{name}.html") for name in GUIDES)
-    pages = ((name, render_to_string(file, contents(name), HttpRequest())) for name, file in templates)
-    sections = (one for name, page in pages for one in sections_of(name, page))
-    return (*operations(), *sections)
+def build_index() -> list[SearchResult]:
+    index = index_operations()
+    for name in GUIDES:
+        page = render_to_string(f"docs/{name}.html", get_guide_context(name), HttpRequest())
+        index += index_sections(name, page)
+    return index
 
 
-def operations() -> list[SearchResult]:
+def index_operations() -> list[SearchResult]:
     return [
         SearchResult(
             "Operation",
@@ -81,16 +86,21 @@ def operations() -> list[SearchResult]:
     ]
 
 
-def sections_of(name: str, page: str) -> list[SearchResult]:
+def index_sections(name: str, page: str) -> list[SearchResult]:
+    """Split a guide at its headings."""
     content = page.partition("<main")[2].partition('<nav class="neighbours"')[0].partition("</main>")[0]
     _, *parts = HEADING.split(content)
-    found = []
-    for anchor, title, body in zip(parts[1::4], parts[2::4], parts[3::4], strict=True):
-        heading, text = (
-            " ".join(html.unescape(strip_tags(BLOCK_END.sub(" ", one))).split()) for one in (title, body)
-        )
-        kind = "Error" if title.startswith("<code>") else "Guide"
-        full_title = heading if heading == GUIDES[name] else f"{GUIDES[name]}: {heading}"
+    sections = []
+    for anchor, heading, body in zip(parts[1::4], parts[2::4], parts[3::4], strict=True):
+        kind = "Error" if heading.startswith("<code>") else "Guide"
+        title = extract_text(heading)
+        if title != GUIDES[name]:
+            title = f"{GUIDES[name]}: {title}"
         address = reverse(f"docs-{name}") + (f"#{anchor}" if anchor else "")
-        found.append(SearchResult(kind, full_title, address, text))
-    return found
+        sections.append(SearchResult(kind, title, address, extract_text(body)))
+    return sections
+
+
+def extract_text(markup: str) -> str:
+    spaced = BLOCK_END.sub(" ", markup)  # Otherwise words of adjacent blocks would run together.
+    return " ".join(html.unescape(strip_tags(spaced)).split())

@@ -1,4 +1,4 @@
-"""Documents at well-known addresses: API catalog, security.txt, robots.txt, llms.txt."""
+"""Documents at well-known URLs: API catalog, security.txt, robots.txt, llms.txt."""
 
 import json
 
@@ -15,7 +15,7 @@ TEXT = "text/plain; charset=utf-8"
 CATALOG = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 
 
-def url_of(name: str, **arguments: str) -> str:
+def build_url(name: str, **arguments: str) -> str:
     return page_url(reverse(name, kwargs=arguments).removeprefix("/"))
 
 
@@ -25,17 +25,17 @@ def api_catalog(request: HttpRequest) -> HttpResponse:
     api = {
         "anchor": settings.BASE_URL,
         "service-desc": [
-            {"href": url_of("openapi"), "type": "application/json"},
-            {"href": url_of("openapi-yaml"), "type": "application/yaml"},
+            {"href": build_url("openapi"), "type": "application/json"},
+            {"href": build_url("openapi-yaml"), "type": "application/yaml"},
         ],
-        "service-doc": [{"href": url_of("docs"), "type": "text/html"}],
+        "service-doc": [{"href": build_url("docs"), "type": "text/html"}],
         "status": [
-            {"href": url_of("status"), "type": "text/html"},
-            {"href": url_of("readyz"), "type": "application/json"},
+            {"href": build_url("status"), "type": "text/html"},
+            {"href": build_url("readyz"), "type": "application/json"},
         ],
     }
     response = HttpResponse(json.dumps({"linkset": [api]}), content_type=CATALOG)
-    response["Link"] = link(url_of("api-catalog"), "api-catalog")
+    response["Link"] = link(build_url("api-catalog"), "api-catalog")
     return response
 
 
@@ -49,27 +49,27 @@ def security_txt(request: HttpRequest) -> HttpResponse:
         f"Contact: {contact}",
         f"Expires: {expires.isoformat()}",
         "Preferred-Languages: en",
-        f"Canonical: {url_of('security-txt')}",
+        f"Canonical: {build_url('security-txt')}",
     ]
     return HttpResponse("\n".join(lines) + "\n", content_type=TEXT)
 
 
 @require_safe
 def robots_txt(request: HttpRequest) -> HttpResponse:
-    """Allow crawlers on the pages of production, and nothing on staging (RFC 9309)."""
-    closed = ["/"] if settings.ENVIRONMENT == "staging" else ["/admin/", "/v1/", "/docs/search"]
-    lines = ["User-agent: *", *(f"Disallow: {path}" for path in closed)]
+    """Allow crawlers to read the pages of production, and nothing on staging (RFC 9309)."""
+    disallowed = ["/"] if settings.ENVIRONMENT == "staging" else ["/admin/", "/v1/", "/docs/search"]
+    lines = ["User-agent: *", *(f"Disallow: {path}" for path in disallowed)]
     return HttpResponse("\n".join(lines) + "\n", content_type=TEXT)
 
 
 @require_safe
 def llms_txt(request: HttpRequest) -> HttpResponse:
     """List the guides in Markdown for language models (llmstxt.org)."""
-    guides = [f"- [{title}]({url_of('docs-markdown', page=name)})" for name, title in GUIDES.items()]
+    guides = [f"- [{title}]({build_url('docs-markdown', page=name)})" for name, title in GUIDES.items()]
     lines = [
         "# Pet Store",
         "",
-        f"> An API of pets and orders at {settings.BASE_URL}: JSON over HTTP, with keys and exact limits.",
+        f"> The JSON API of a pet store at {settings.BASE_URL}, with API keys and exact rate limits.",
         "",
         "## Guides",
         "",
@@ -77,6 +77,6 @@ def llms_txt(request: HttpRequest) -> HttpResponse:
         "",
         "## Reference",
         "",
-        f"- [OpenAPI document]({url_of('openapi')}): every operation, its parameters and its responses",
+        f"- [OpenAPI document]({build_url('openapi')}): all operations with their parameters and responses",
     ]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/markdown; charset=utf-8")

@@ -9,27 +9,27 @@ from django.test import Client
 from django.utils import timezone
 
 from petstore.site.docs import GUIDES
-from petstore.site.markdown import markdown
+from petstore.site.markdown import convert_to_markdown
 
 
-def test_catalogue_links_the_api_with_its_documents(client: Client, db: None) -> None:
+def test_catalog_links_the_api_to_its_documents(client: Client, db: None) -> None:
     response = client.get("/.well-known/api-catalog")
     assert response["Content-Type"].startswith("application/linkset+json; profile=")
     (api,) = response.json()["linkset"]
     assert api["anchor"] == "http://testserver/v1"
     for relation in ("service-desc", "service-doc", "status"):
         for target in api[relation]:
-            found = client.get(target["href"].removeprefix("http://testserver"))
-            assert found.status_code == 200
-            assert found["Content-Type"].startswith(("text/html", "application/"))
+            response = client.get(target["href"].removeprefix("http://testserver"))
+            assert response.status_code == 200
+            assert response["Content-Type"].startswith(("text/html", "application/"))
 
 
-def test_catalogue_names_itself_to_a_head(client: Client) -> None:
+def test_catalog_has_a_link_to_itself(client: Client) -> None:
     response = client.head("/.well-known/api-catalog")
     assert response["Link"] == '<http://testserver/.well-known/api-catalog>; rel="api-catalog"'
 
 
-def test_security_txt_says_whom_to_tell_and_until_when(client: Client, settings: Any) -> None:
+def test_security_txt_has_contact_and_expiry(client: Client, settings: Any) -> None:
     settings.SECURITY_CONTACT = "mailto:security@pets.example"
     settings.SECURITY_EXPIRES = datetime(2999, 1, 31, tzinfo=UTC)
     response = client.get("/.well-known/security.txt")
@@ -48,20 +48,20 @@ def test_security_txt_says_whom_to_tell_and_until_when(client: Client, settings:
         ("mailto:security@pets.example", timezone.now() - timedelta(days=1)),
     ],
 )
-def test_security_txt_that_would_not_hold_is_not_there(
+def test_security_txt_is_404_if_incomplete_or_expired(
     client: Client, settings: Any, contact: str, expires: datetime | None
 ) -> None:
     settings.SECURITY_CONTACT, settings.SECURITY_EXPIRES = contact, expires
     assert client.get("/.well-known/security.txt").status_code == 404
 
 
-@pytest.mark.parametrize(("environment", "closed"), [("production", "/admin/"), ("staging", "/")])
-def test_robots_may_read_the_pages_of_production_alone(
-    client: Client, settings: Any, environment: str, closed: str
+@pytest.mark.parametrize(("environment", "disallowed"), [("production", "/admin/"), ("staging", "/")])
+def test_robots_may_read_the_pages_of_production_only(
+    client: Client, settings: Any, environment: str, disallowed: str
 ) -> None:
     settings.ENVIRONMENT = environment
     lines = client.get("/robots.txt").text.splitlines()
-    assert lines[:2] == ["User-agent: *", f"Disallow: {closed}"]
+    assert lines[:2] == ["User-agent: *", f"Disallow: {disallowed}"]
 
 
 def test_llms_txt_lists_every_guide_in_markdown(client: Client) -> None:
@@ -81,7 +81,7 @@ def test_guide_as_markdown_has_its_headings_and_no_markup(client: Client, name: 
     assert not re.search(r"</?[a-z]|&[a-z]+;|\]\(/", text)
 
 
-def test_markdown_of_a_guide_that_is_not_there_is_a_404(client: Client) -> None:
+def test_markdown_of_an_unknown_guide_is_404(client: Client) -> None:
     assert client.get("/docs/nothing.md").status_code == 404
 
 
@@ -93,7 +93,7 @@ def test_markdown_keeps_examples_tables_and_links() -> None:
         " <tbody><tr><th>1</th><td>2</td></tr></tbody></table>"
         "<ul><li>first</li><li>second</li></ul></main><footer>Foot</footer>"
     )
-    assert markdown(page, "https://pets.example") == (
+    assert convert_to_markdown(page, "https://pets.example") == (
         "# One\n\nSee [it](https://pets.example/docs) and `a < b`.\n\n"
         "```python\nif a:\n    b & c\n```\n\n"
         "| A | B |\n|---|---|\n| 1 | 2 |\n\n- first\n- second\n"
