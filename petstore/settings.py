@@ -110,7 +110,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "petstore.api.pipeline.ApiPipeline",  # Serves /v1.
-    "petstore.site.middleware.MeasuringMiddleware",
+    "petstore.site.middleware.InstrumentationMiddleware",
     "petstore.site.middleware.ContentLengthMiddleware",
     "petstore.site.middleware.ProbesMiddleware",
     # From here on: pages only.
@@ -145,7 +145,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
-                "petstore.site.support.support",
+                "petstore.site.context_processors.support",
             ]
         },
     }

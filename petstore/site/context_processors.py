@@ -1,4 +1,4 @@
-"""A context processor for the support contacts."""
+"""Context processors."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from django.http import HttpRequest
 
 
 def support(request: HttpRequest) -> dict[str, Any]:
-    """Add `support_url` and `support_email`, which may be empty, to every template."""
+    """Add `support_url` and `support_email`, each of which may be empty."""
     return {"support_url": settings.SUPPORT_URL, "support_email": settings.SUPPORT_EMAIL}

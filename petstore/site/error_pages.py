@@ -11,32 +11,31 @@ from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cook
 
 # The error code under /v1 and the text of the page, by status.
 RESPONSES = {
-    400: (ErrorCode.INVALID_PARAMETER, "The request could not be understood. Go back and try again."),
+    400: (ErrorCode.INVALID_PARAMETER, "The server could not read the request. Go back and try again."),
     403: (ErrorCode.INSUFFICIENT_SCOPE, "Your role can't open this page. Ask an Owner."),
     404: (
         ErrorCode.RESOURCE_NOT_FOUND,
-        "There is no such page. Check the address, or start at the home page.",
+        "This page does not exist. Check the address, or start at the home page.",
     ),
-    500: (ErrorCode.INTERNAL_ERROR, "Something failed on our side. Try again in a few minutes."),
+    500: (ErrorCode.INTERNAL_ERROR, "Something went wrong on our side. Try again in a few minutes."),
 }
 
-
-PAGE_TOO_OLD = (
-    "Nothing was saved, because this page is too old: you may have signed in or out in another tab. "
+PAGE_EXPIRED = (
+    "Nothing was saved, because the page has expired. You may have signed in or out in another tab. "
     "Go back, reload the page, and try again."
 )
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Respond to a form whose token is not this session's (CSRF_FAILURE_VIEW)."""
-    text = COOKIES_UNREADABLE if has_unreadable_cookies(request) else PAGE_TOO_OLD
+    """Reject a form without the CSRF token of this session (CSRF_FAILURE_VIEW)."""
+    text = COOKIES_UNREADABLE if has_unreadable_cookies(request) else PAGE_EXPIRED
     context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": text}
     return render(request, "error.html", context, status=HTTPStatus.FORBIDDEN)
 
 
 def error_page(request: HttpRequest, exception: Exception | None = None, *, status: int) -> HttpResponse:
     code, text = RESPONSES[status]
-    if is_api_path(request.path_info):  # The pipeline itself failed.
+    if is_api_path(request.path_info):  # Only if the pipeline itself has failed.
         return build_error_response(ApiError(code)).as_django()
     context = {"title": HTTPStatus(status).phrase, "text": text}
     return render(request, "error.html", context, status=status)

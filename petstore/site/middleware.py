@@ -22,8 +22,8 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase]
 PROBES = {"/healthz", "/readyz", "/metrics"}
 
 
-class MeasuringMiddleware:
-    """Sets the request id (D29), and logs, counts, times and traces each request."""
+class InstrumentationMiddleware:
+    """Sets the request ID (D29), and logs, measures and traces each request."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self._instrumented = InstrumentedHandler(tracing.trace_requests(get_response))
@@ -36,10 +36,7 @@ class MeasuringMiddleware:
 
 
 class ContentLengthMiddleware(MiddlewareMixin):
-    """Sets Content-Length, so that the server need not use chunked encoding (RFC 9110 section 8.6).
-
-    Also disables MIME sniffing.
-    """
+    """Sets Content-Length to avoid chunked encoding (RFC 9110 section 8.6), and disables MIME sniffing."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response["X-Content-Type-Options"] = "nosniff"
@@ -49,7 +46,7 @@ class ContentLengthMiddleware(MiddlewareMixin):
 
 
 class HeadMiddleware(MiddlewareMixin):
-    """Rejects malformed heads with a page, as the pipeline does under /v1."""
+    """Rejects malformed headers with an error page. Under /v1 the pipeline does the same with an Error."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         try:
@@ -65,7 +62,7 @@ class HeadMiddleware(MiddlewareMixin):
 
 
 class ProbesMiddleware(MiddlewareMixin):
-    """Serves probes first: load balancers and Prometheus use an address, which is not in ALLOWED_HOSTS."""
+    """Serves probes, which load balancers and Prometheus send to addresses that ALLOWED_HOSTS lacks."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         if request.path_info not in PROBES:
@@ -85,10 +82,10 @@ class PermissionsPolicyMiddleware(MiddlewareMixin):
         return response
 
 
-BUSY_SECONDS = 10
+BUSY_RETRY_SECONDS = 10
 BUSY_TEXT = (
-    "Too many people are signing in or choosing a password right now, so yours was not checked. "
-    f"Wait {BUSY_SECONDS} seconds, go back, and try again."
+    "Too many people are signing in or choosing a password right now, so your form was not processed. "
+    f"Wait {BUSY_RETRY_SECONDS} seconds, go back, and try again."
 )
 
 
@@ -97,13 +94,15 @@ class HashingBusyMiddleware(MiddlewareMixin):
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
         error = request.META.get(BODY_ERROR)
-        return busy(request) if error and error.code is ErrorCode.SERVICE_UNAVAILABLE else None
+        if error and error.code is ErrorCode.SERVICE_UNAVAILABLE:
+            return render_busy_page(request)
+        return None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        return busy(request) if isinstance(exception, HashingBusyError) else None
+        return render_busy_page(request) if isinstance(exception, HashingBusyError) else None
 
 
-def busy(request: HttpRequest) -> HttpResponse:
-    response = render(request, "error.html", {"title": "Not done", "text": BUSY_TEXT}, status=503)
-    response["Retry-After"] = str(BUSY_SECONDS)
+def render_busy_page(request: HttpRequest) -> HttpResponse:
+    response = render(request, "error.html", {"title": "Try again later", "text": BUSY_TEXT}, status=503)
+    response["Retry-After"] = str(BUSY_RETRY_SECONDS)
     return response

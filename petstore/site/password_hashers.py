@@ -9,20 +9,20 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
 QUEUE_SECONDS = 5
 
-hashing = Lock()
+hashing_lock = Lock()
 
 
 class HashingBusyError(Exception):
-    """The lock was not available within QUEUE_SECONDS; the client gets 503."""
+    """A password could not be hashed within QUEUE_SECONDS; the client gets 503."""
 
 
 class BoundedPBKDF2PasswordHasher(PBKDF2PasswordHasher):
-    """PBKDF2 with one hash at a time per process. Raises HashingBusyError after QUEUE_SECONDS."""
+    """PBKDF2 that computes one hash at a time per process. Raises HashingBusyError after QUEUE_SECONDS."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
-        if not hashing.acquire(timeout=QUEUE_SECONDS):
+        if not hashing_lock.acquire(timeout=QUEUE_SECONDS):
             raise HashingBusyError
         try:
             return super().encode(password, salt, iterations)
         finally:
-            hashing.release()
+            hashing_lock.release()

@@ -177,4 +177,4 @@ def test_anonymous_forms_create_no_sessions(db: None) -> None:
 
 def test_form_loaded_before_sign_in_is_reported_as_not_saved(staff: Client, boss: User) -> None:
     browser = signed_in(boss, enforce_csrf_checks=True)
-    assert "Nothing was saved, because this page is too old" in browser.post(LIST, {}).text
+    assert "Nothing was saved, because the page has expired" in browser.post(LIST, {}).text

@@ -35,7 +35,7 @@ def boss(db: None) -> User:
 def busy(boss: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another request is hashing, and takes too long."""
     monkeypatch.setattr(password_hashers, "QUEUE_SECONDS", 0.01)
-    with password_hashers.hashing:
+    with password_hashers.hashing_lock:
         yield
 
 
@@ -47,7 +47,7 @@ def test_the_service_uses_the_bounded_hasher() -> None:
 
 def test_a_second_hash_waits_for_the_first() -> None:
     with ThreadPoolExecutor(1) as pool:
-        with password_hashers.hashing:
+        with password_hashers.hashing_lock:
             waiting = pool.submit(FastHasher().encode, "x", "salt" * 6)
             assert not waiting.done()
         assert FastHasher().verify("x", waiting.result(10))
@@ -79,6 +79,6 @@ def test_a_new_password_that_waits_too_long_is_503_and_leaves_the_link(
     page: Any = client.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     path = page.request["PATH_INFO"]
     monkeypatch.setattr(password_hashers, "QUEUE_SECONDS", 0.01)
-    with password_hashers.hashing:
+    with password_hashers.hashing_lock:
         assert client.post(path, sent).status_code == 503
     assert client.post(path, sent).status_code == 302
