@@ -10,12 +10,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.live import ROOT
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.unit.test_settings import ENOUGH, READ_BY_SETTINGS
+from tests.unit.test_settings import REQUIRED, SETTINGS_VARIABLES
 
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run Python with only these variables of the service; empty ones hide those of .env."""
-    environment = os.environ | dict.fromkeys(READ_BY_SETTINGS, "") | ENOUGH | variables
+    environment = os.environ | dict.fromkeys(SETTINGS_VARIABLES, "") | REQUIRED | variables
     return subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
@@ -39,8 +39,8 @@ def test_debug_requires_no_secret() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def loaded(modules: str) -> list[str]:
-    """The names of all imported modules with these settings, in a process without OpenTelemetry."""
+def imported_modules(modules: str) -> list[str]:
+    """Import modules in a process without OpenTelemetry, and return the names of all imported modules."""
     missing = "import sys; sys.modules['opentelemetry'] = None; "
     done = run("-c", f"{missing}import {modules}; print(*sys.modules)")
     assert done.returncode == 0, done.stderr
@@ -48,22 +48,22 @@ def loaded(modules: str) -> list[str]:
 
 
 def test_settings_import_neither_models_nor_pages_nor_logs() -> None:
-    """Every command reads them, and `serve` needs no more until it becomes the server."""
-    at_start = loaded("petstore.settings, petstore.management.commands.serve")
+    """Every command reads the settings, and `serve` needs nothing else until it becomes the server."""
+    at_start = imported_modules("petstore.settings, petstore.management.commands.serve")
     assert not {"django.db.models", "django.http", "prometheus_client"} & set(at_start)
 
 
 def test_service_imports_neither_opentelemetry_nor_drf_spectacular_at_startup() -> None:
-    """The one needs a collector; the other is imported with the first request for the document."""
-    assert "drf_spectacular.plumbing" not in loaded("petstore.server.wsgi, petstore.urls")
+    """OpenTelemetry needs a collector; the first request for the document imports drf-spectacular."""
+    assert "drf_spectacular.plumbing" not in imported_modules("petstore.server.wsgi, petstore.urls")
 
 
 def test_worker_imports_the_api_at_startup_and_the_pages_with_the_first_request_for_one() -> None:
-    at_start = loaded("petstore.server.app")
+    at_start = imported_modules("petstore.server.app")
     assert {"inventory.views", "petstore.health.views"} <= set(at_start)
     pages = {"petstore.urls", "petstore.site.docs", "unfold.admin", "accounts.admin", "inventory.admin"}
     assert not pages & set(at_start)
-    assert pages <= set(loaded("petstore.server.app, petstore.urls"))
+    assert pages <= set(imported_modules("petstore.server.app, petstore.urls"))
 
 
 @NEEDS_POSTGRESQL

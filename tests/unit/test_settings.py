@@ -13,9 +13,9 @@ from django.core.exceptions import ImproperlyConfigured
 from petstore import environment
 from tests.support.live import ROOT
 
-STRAY_BYTE = os.fsdecode(b"1:\xff")
+INVALID_BYTE = os.fsdecode(b"1:\xff")
 COLLECTOR = "http://127.0.0.1:4318"
-READ_BY_SETTINGS = (
+SETTINGS_VARIABLES = (
     "DATABASE_URL", "DATABASE_REPLICA_URL", "REPLICA_MAX_LAG", "DATABASE_STATEMENT_TIMEOUT",
     "DATABASE_CONNECT_TIMEOUT", "DATABASE_QUEUE_TIMEOUT", "DATABASE_PREPARED_STATEMENTS",
     "DATABASE_WRITE_CONNECTIONS", "SECRET_KEY", "SECRET_KEY_FALLBACKS", "DEBUG",
@@ -25,26 +25,27 @@ READ_BY_SETTINGS = (
     "REDIS_URL", "STAFF_TWO_FACTOR", "LOG_FORMAT", "LOG_LEVEL", "ACCESS_LOG", "METRICS_PORT",
     "DEMO_KEY", "SUPPORT_URL", "SUPPORT_EMAIL", "SECURITY_CONTACT", "SECURITY_EXPIRES",
 )  # fmt: skip
-ENOUGH = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper"}
+REQUIRED = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper"}
 
 
 def load(**variables: str) -> Any:
     """Load the settings with only these variables; empty ones hide those of .env."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (dict.fromkeys(READ_BY_SETTINGS, "") | ENOUGH | variables).items():
+        for name, value in (dict.fromkeys(SETTINGS_VARIABLES, "") | REQUIRED | variables).items():
             patch.setenv(name, value)
         return SimpleNamespace(**runpy.run_path(str(ROOT / "petstore/settings.py")))
 
 
 def setting(expression: str, **variables: str) -> str:
-    """Return what the settings `s` print with these variables."""
+    """Evaluate an expression on the settings `s` that these variables lead to."""
     return str(eval(expression, {"s": load(**variables)}))
 
 
-def refusal(**variables: str) -> str:
-    with pytest.raises(ImproperlyConfigured) as refused:
+def rejection(**variables: str) -> str:
+    """Return the error message for these variables."""
+    with pytest.raises(ImproperlyConfigured) as error:
         load(**variables)
-    return str(refused.value)
+    return str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +82,14 @@ def refusal(**variables: str) -> str:
         ("METRICS_ALLOW_FROM", "everywhere"),
         ("METRICS_ALLOW_FROM", "10.0.0.1/8"),
         ("SECRET_KEY", ""),
-        ("SECRET_KEY", STRAY_BYTE),
+        ("SECRET_KEY", INVALID_BYTE),
         ("API_KEY_PEPPERS", ""),
         ("API_KEY_PEPPERS", "secret"),
         ("API_KEY_PEPPERS", "1:"),
         ("API_KEY_PEPPERS", "0:secret"),
         ("API_KEY_PEPPERS", "1:one,1:other"),
         ("API_KEY_PEPPERS", "1:one,"),
-        ("API_KEY_PEPPERS", STRAY_BYTE),
+        ("API_KEY_PEPPERS", INVALID_BYTE),
         ("API_KEY_PEPPER_NUMBER", "2"),
         ("API_KEY_PEPPER_NUMBER", "first"),
         ("DATABASE_URL", "petstore"),
@@ -101,7 +102,7 @@ def refusal(**variables: str) -> str:
         ("DATABASE_URL", "postgresql://one,two:65536/petstore"),
         ("DATABASE_URL", "postgresql://localhost/petstore?color=blue"),
         ("DATABASE_URL", "postgresql://[::1/petstore"),
-        ("DATABASE_URL", f"postgresql://{STRAY_BYTE}/petstore"),
+        ("DATABASE_URL", f"postgresql://{INVALID_BYTE}/petstore"),
         ("DATABASE_REPLICA_URL", "sqlite:///standby"),
         ("DATABASE_REPLICA_URL", "postgresql://one:1,two:2,three:none/petstore"),
         ("DATABASE_REPLICA_URL", "postgresql://standby/petstore"),  # Without PostgreSQL and Redis.
@@ -118,10 +119,10 @@ def refusal(**variables: str) -> str:
     ],
 )
 def test_invalid_value_is_rejected_by_name(name: str, value: str) -> None:
-    sentence = refusal(**{name: value})
-    assert sentence.startswith(f"{name} ")
-    assert sentence.endswith(".")
-    assert "\n" not in sentence
+    message = rejection(**{name: value})
+    assert message.startswith(f"{name} ")
+    assert message.endswith(".")
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
@@ -136,11 +137,13 @@ def test_invalid_value_is_rejected_by_name(name: str, value: str) -> None:
     ],
 )
 def test_error_message_contains_no_secret(name: str, value: str) -> None:
-    assert "geheim" not in refusal(**{name: value})
+    assert "geheim" not in rejection(**{name: value})
 
 
 def test_demo_key_is_rejected_with_https() -> None:
-    assert "is public. Unset it" in refusal(DEMO_KEY="psk_live_demo", BASE_URL="https://pets.example/v1")
+    assert "would be public. Unset it" in rejection(
+        DEMO_KEY="psk_live_demo", BASE_URL="https://pets.example/v1"
+    )
     assert load(DEMO_KEY="psk_live_demo", BASE_URL="http://pets.example/v1").DEMO_KEY == "psk_live_demo"
 
 
@@ -148,9 +151,9 @@ def test_missing_packages_are_reported_with_the_command_to_install_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    sentence = refusal(OTEL_EXPORTER_OTLP_ENDPOINT=COLLECTOR)
-    assert "OTEL_EXPORTER_OTLP_ENDPOINT is set, but opentelemetry" in sentence
-    assert "pip install --require-hashes -r requirements-otel.txt" in sentence
+    message = rejection(OTEL_EXPORTER_OTLP_ENDPOINT=COLLECTOR)
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT is set, but opentelemetry" in message
+    assert "pip install --require-hashes -r requirements-otel.txt" in message
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_unset_or_empty_variable_has_its_default(expression: str, default: str) 
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "expression", "read"),
+    ("name", "value", "expression", "expected"),
     [
         ("DEBUG", "Off", "s.DEBUG", "False"),
         ("ENVIRONMENT", "staging", "s.ENVIRONMENT", "staging"),
@@ -196,26 +199,26 @@ def test_unset_or_empty_variable_has_its_default(expression: str, default: str) 
         ("DATABASE_URL", "sqlite:////tmp/a%20b", "s.DATABASES['default']['NAME']", "/tmp/a b"),
     ],
 )
-def test_valid_value_is_parsed(name: str, value: str, expression: str, read: str) -> None:
-    assert setting(expression, **{name: value}) == read
+def test_valid_value_is_parsed(name: str, value: str, expression: str, expected: str) -> None:
+    assert setting(expression, **{name: value}) == expected
 
 
 @pytest.mark.parametrize(
-    ("form", "debug", "read"), [("", "", "json"), ("", "1", "text"), ("json", "1", "json")]
+    ("log_format", "debug", "expected"), [("", "", "json"), ("", "1", "text"), ("json", "1", "json")]
 )
-def test_debug_logs_text(form: str, debug: str, read: str) -> None:
-    assert read == load(LOG_FORMAT=form, DEBUG=debug).LOG_FORMAT
+def test_debug_logs_text(log_format: str, debug: str, expected: str) -> None:
+    assert setting("s.LOG_FORMAT", LOG_FORMAT=log_format, DEBUG=debug) == expected
 
 
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Parses a database URL as the settings do."""
 
-    def read(url: str) -> dict[str, Any]:
+    def parse(url: str) -> dict[str, Any]:
         monkeypatch.setenv("DATABASE_URL", url)
         return environment.database("DATABASE_URL", "")
 
-    return read
+    return parse
 
 
 @pytest.mark.parametrize(
@@ -232,9 +235,9 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_postgresql_url_is_parsed_by_libpq(database: Any, url: str, parts: tuple[str, ...]) -> None:
-    read = database(url)
-    assert read["ENGINE"] == "petstore.db"
-    assert tuple(read[part] for part in ("USER", "PASSWORD", "HOST", "PORT", "NAME")) == parts
+    config = database(url)
+    assert config["ENGINE"] == "petstore.db"
+    assert tuple(config[part] for part in ("USER", "PASSWORD", "HOST", "PORT", "NAME")) == parts
 
 
 def test_postgresql_url_may_have_libpq_parameters(database: Any) -> None:
@@ -249,20 +252,20 @@ def test_prepared_statements_can_be_disabled(database: Any, monkeypatch: pytest.
     url = "postgresql://db/petstore"
     assert database(url)["OPTIONS"]["prepare_threshold"] == 1
     monkeypatch.setenv("DATABASE_PREPARED_STATEMENTS", "false")
-    read = database(url)
-    assert read["OPTIONS"]["prepare_threshold"] is None
-    assert read["DISABLE_SERVER_SIDE_CURSORS"]
+    config = database(url)
+    assert config["OPTIONS"]["prepare_threshold"] is None
+    assert config["DISABLE_SERVER_SIDE_CURSORS"]
 
 
 def test_timeouts_of_postgresql_are_settings(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = database("postgresql://db/petstore")
-    assert (read["STATEMENT_TIMEOUT"], read["OPTIONS"]["connect_timeout"]) == (5000, 2)
-    assert int(read["OPTIONS"]["tcp_user_timeout"]) <= 15_000
+    config = database("postgresql://db/petstore")
+    assert (config["STATEMENT_TIMEOUT"], config["OPTIONS"]["connect_timeout"]) == (5000, 2)
+    assert int(config["OPTIONS"]["tcp_user_timeout"]) <= 15_000
     monkeypatch.setenv("DATABASE_STATEMENT_TIMEOUT", "700")
     monkeypatch.setenv("DATABASE_CONNECT_TIMEOUT", "7")
-    read = database("postgresql://db/petstore?tcp_user_timeout=9000")
-    assert (read["STATEMENT_TIMEOUT"], read["OPTIONS"]["connect_timeout"]) == (700, 7)
-    assert read["OPTIONS"]["tcp_user_timeout"] == "9000"
+    config = database("postgresql://db/petstore?tcp_user_timeout=9000")
+    assert (config["STATEMENT_TIMEOUT"], config["OPTIONS"]["connect_timeout"]) == (700, 7)
+    assert config["OPTIONS"]["tcp_user_timeout"] == "9000"
 
 
 @pytest.mark.parametrize("name", ["DATABASE_STATEMENT_TIMEOUT", "DATABASE_CONNECT_TIMEOUT"])
@@ -276,7 +279,7 @@ def test_invalid_timeout_is_rejected(
 
 
 @pytest.mark.parametrize(
-    ("url", "places"),
+    ("url", "addresses"),
     [
         ("postgresql://one/petstore", [("one", "")]),
         ("postgresql://one:1,two:2/petstore", [("one", "1"), ("two", "2")]),
@@ -285,14 +288,14 @@ def test_invalid_timeout_is_rejected(
     ],
 )
 def test_each_host_of_a_replica_url_is_a_replica(
-    monkeypatch: pytest.MonkeyPatch, url: str, places: list[tuple[str, str]]
+    monkeypatch: pytest.MonkeyPatch, url: str, addresses: list[tuple[str, str]]
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://db/petstore")
     monkeypatch.setenv("REDIS_URL", "redis://localhost")
     monkeypatch.setenv("DATABASE_REPLICA_URL", url)
-    read = environment.replicas("DATABASE_REPLICA_URL")
-    assert [(one["HOST"], one["PORT"]) for one in read.values()] == places
-    assert list(read) == ["replica1", "replica2"][: len(places)]
+    replicas = environment.replicas("DATABASE_REPLICA_URL")
+    assert [(replica["HOST"], replica["PORT"]) for replica in replicas.values()] == addresses
+    assert list(replicas) == ["replica1", "replica2"][: len(addresses)]
 
 
 @pytest.mark.parametrize(("name", "value"), [("REDIS_URL", ""), ("DATABASE_URL", "sqlite:////tmp/a")])
@@ -312,8 +315,8 @@ def test_sqlite_queues_writers_and_never_makes_readers_wait(database: Any, tmp_p
 
 
 def test_scheme_is_case_insensitive() -> None:
-    found = load(BASE_URL="HTTPS://pets.example/v1")
-    assert (found.BASE_URL, found.HTTPS, found.SESSION_COOKIE_SECURE) == (
+    settings = load(BASE_URL="HTTPS://pets.example/v1")
+    assert (settings.BASE_URL, settings.HTTPS, settings.SESSION_COOKIE_SECURE) == (
         "https://pets.example/v1", True, True,
     )  # fmt: skip
 
@@ -323,12 +326,12 @@ def test_scheme_is_case_insensitive() -> None:
 
 @pytest.fixture
 def env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file for the settings to read, which leaves nothing in the environment."""
+    """The path of a .env file; its variables are set in a copy of the environment."""
     monkeypatch.setattr(os, "environ", {"SET": "by the environment"})
     return tmp_path / ".env"
 
 
-def set_now() -> dict[str, str]:
+def get_environment() -> dict[str, str]:
     """Return the environment without pytest's own variables."""
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
@@ -350,40 +353,40 @@ def set_now() -> dict[str, str]:
 def test_env_file_is_read_literally(env_file: Path, content: bytes, variables: dict[str, str]) -> None:
     env_file.write_bytes(content)
     environment.load(env_file)
-    assert set_now() == {"SET": "by the environment"} | variables
+    assert get_environment() == {"SET": "by the environment"} | variables
 
 
-NOT_UTF8 = "is not text in UTF-8. Save the file in that encoding."
-NO_LINE = "does not look like NAME=VALUE."
+NOT_UTF8 = "is not valid UTF-8. Save the file in that encoding."
+NOT_A_VARIABLE = "is not of the form NAME=VALUE."
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "otherwise"),
+    ("content", "line", "problem"),
     [
         ("NAME=geheim\nOTHER=2".encode("utf-16"), 1, NOT_UTF8),
         ("NAME=geheim\nOTHER=2".encode("utf-16-le"), 1, NOT_UTF8),
         ("NAME=geheim\nOTHER=2".encode("utf-16-be"), 1, NOT_UTF8),
         (b"NAME=1\r\nOTHER=geheim\xe9\r\n", 2, NOT_UTF8),
         (b"NAME=1\n\nOTHER=geheim\0\n", 3, NOT_UTF8),
-        (b"NAME=1\n\ngeheim geheim\n", 3, NO_LINE),
-        (b'NAME=1\nOTHER="geheim\nMORE=3\n', 2, NO_LINE),
-        (b"'NAME=geheim'=1\n", 1, NO_LINE),
-        (b"=geheim\n", 1, NO_LINE),
-        (b"OTHER=1\nNAME:geheim\n", 2, NO_LINE),
-        (b"NAME\n", 1, NO_LINE),
-        (b"export NAME\n", 1, NO_LINE),
-        ("\u200bNAME=geheim\n".encode(), 1, NO_LINE),
-        (b";NAME=geheim", 1, NO_LINE),
+        (b"NAME=1\n\ngeheim geheim\n", 3, NOT_A_VARIABLE),
+        (b'NAME=1\nOTHER="geheim\nMORE=3\n', 2, NOT_A_VARIABLE),
+        (b"'NAME=geheim'=1\n", 1, NOT_A_VARIABLE),
+        (b"=geheim\n", 1, NOT_A_VARIABLE),
+        (b"OTHER=1\nNAME:geheim\n", 2, NOT_A_VARIABLE),
+        (b"NAME\n", 1, NOT_A_VARIABLE),
+        (b"export NAME\n", 1, NOT_A_VARIABLE),
+        ("\u200bNAME=geheim\n".encode(), 1, NOT_A_VARIABLE),
+        (b";NAME=geheim", 1, NOT_A_VARIABLE),
     ],
 )
 def test_malformed_env_file_is_reported_with_its_line(
-    env_file: Path, content: bytes, line: int, otherwise: str
+    env_file: Path, content: bytes, line: int, problem: str
 ) -> None:
     env_file.write_bytes(content)
-    with pytest.raises(ImproperlyConfigured) as refused:
+    with pytest.raises(ImproperlyConfigured) as error:
         environment.load(env_file)
-    assert str(refused.value) == f"{env_file}, line {line}, {otherwise}"
-    assert set_now() == {"SET": "by the environment"}
+    assert str(error.value) == f"{env_file}, line {line}, {problem}"
+    assert get_environment() == {"SET": "by the environment"}
 
 
 def test_env_file_that_is_a_folder_is_reported(env_file: Path) -> None:
