@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command line of the pet store: `manage.py help` lists every command."""
+"""The command line of the pet store. `manage.py help` lists the commands."""
 
 import io
 import os
@@ -7,25 +7,26 @@ import sys
 
 
 def main() -> None:
-    """Run one management command; a wrong setting ends it with one sentence, not a traceback."""
+    """Run a management command. An invalid setting is reported without a traceback."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
     if os.environ.get("NO_COLOR") and "--force-color" not in sys.argv:
-        os.environ["DJANGO_COLORS"] = "nocolor"  # Django 5.2 doesn't know NO_COLOR (no-color.org).
+        os.environ["DJANGO_COLORS"] = "nocolor"  # Django 5.2 ignores NO_COLOR (no-color.org).
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # None where it is closed.
-            stream.reconfigure(errors="backslashreplace")  # Not every encoding has every name's characters.
+        if isinstance(stream, io.TextIOWrapper):  # A closed stream is None.
+            # Names may contain characters that the terminal's encoding lacks.
+            stream.reconfigure(errors="backslashreplace")
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
     try:
-        settings.INSTALLED_APPS  # noqa: B018  Reading one setting loads them all.
+        settings.INSTALLED_APPS  # noqa: B018  Reading a setting loads all of them.
     except ImproperlyConfigured as error:
         sys.exit(f"petstore: {error}")
     if sys.argv[1:2] == ["serve"]:
         from petstore.management.commands.serve import Command
 
-        Command().run_from_argv(sys.argv)  # It needs no app; its workers load them.
+        Command().run_from_argv(sys.argv)  # Without django.setup(): only its workers load the apps.
     else:
         execute_from_command_line(sys.argv)
 

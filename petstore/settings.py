@@ -1,6 +1,6 @@
-"""Django's settings. Values come from the environment, and from `.env` beside manage.py.
+"""Django's settings, read from the environment and from `.env` beside manage.py.
 
-docs/settings.md lists the variables. A missing or invalid one stops the start with a message that names it.
+docs/settings.md lists the variables. A missing or invalid one stops the process with a message.
 """
 
 import sys
@@ -17,7 +17,7 @@ from petstore.backoffice import unfold as backoffice
 BASE_DIR = Path(__file__).resolve().parent.parent
 env.load(BASE_DIR / ".env")
 
-# --- Where this runs -----------------------------------------------------------------------------
+# --- Deployment ----------------------------------------------------------------------------------
 
 DEBUG = env.flag("DEBUG", default=False)
 ENVIRONMENT = env.choice("ENVIRONMENT", "production", ("production", "staging"))
@@ -27,11 +27,11 @@ HTTPS = BASE_URL.startswith("https://")
 STAGING_BASE_URL = env.api_url("STAGING_BASE_URL", "")
 ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 TRUSTED_PROXY_COUNT = env.integer("TRUSTED_PROXY_COUNT", 0, 0, 16)
-# For the head of a request (and between two requests), and then for its body.
+# How long a client may take to send the headers of a request, and then its body.
 CLIENT_SECONDS = env.integer("CLIENT_SECONDS", 30, 1, 300)
-DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM to the closing of the port.
+DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM until the port closes.
 
-# Where clients ask for a key, a larger plan or help.
+# Where clients request a key, a larger plan or help.
 SUPPORT_URL = env.page_url("SUPPORT_URL")
 SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
 # For /.well-known/security.txt (RFC 9116 requires both).
@@ -39,8 +39,8 @@ SECURITY_CONTACT = env.contact("SECURITY_CONTACT")
 SECURITY_EXPIRES = env.timestamp("SECURITY_EXPIRES")
 
 METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
-METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0: /metrics is served on PORT.
-METRICS_DIR = env.text("METRICS_DIR", "")  # Files of metrics; defaults to the temporary directory.
+METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0 serves /metrics on PORT.
+METRICS_DIR = env.text("METRICS_DIR", "")  # Defaults to the temporary directory.
 OTEL_EXPORTER_OTLP_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 # --- Secrets -------------------------------------------------------------------------------------
@@ -49,8 +49,8 @@ SECRET_KEY = env.text("SECRET_KEY", "development-only" * 4 if DEBUG else None)
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 API_KEY_PEPPERS = env.peppers("API_KEY_PEPPERS", "1:development-only" if DEBUG else None)
 API_KEY_PEPPER_NUMBER = env.pepper_number("API_KEY_PEPPER_NUMBER", API_KEY_PEPPERS)
-DEMO_KEY = env.text("DEMO_KEY", "")  # Shown on the home page; `quickstart` creates a read-only one.
-env.require(not (DEMO_KEY and HTTPS), "DEMO_KEY", "is public. Unset it: BASE_URL is https://.")
+DEMO_KEY = env.text("DEMO_KEY", "")  # The home page shows it, so `quickstart` creates a read-only one.
+env.require(not (DEMO_KEY and HTTPS), "DEMO_KEY", "would be public. Unset it, since BASE_URL is https://.")
 
 # --- Databases -----------------------------------------------------------------------------------
 
@@ -58,17 +58,17 @@ DATABASES = {
     "default": env.database("DATABASE_URL", f"sqlite:///{quote(str(BASE_DIR))}/petstore.sqlite3"),
     **env.replicas("DATABASE_REPLICA_URL"),
 }
-# Connections of each event loop for writes.
+# How many connections each event loop may open for writes.
 WRITE_CONNECTIONS = env.integer("DATABASE_WRITE_CONNECTIONS", 16, 1, 256)
-# Milliseconds that a request on the event loop waits for a write connection or a thread.
+# How many milliseconds a request on the event loop may wait for a write connection or a thread.
 QUEUE_TIMEOUT = env.integer("DATABASE_QUEUE_TIMEOUT", 1500, 100, 60_000)
-# Seconds; a replica with more lag is not read from.
+# In seconds. A replica with more lag serves no reads.
 REPLICA_MAX_LAG = env.integer("REPLICA_MAX_LAG", 5, 1, 60)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.redis_url("REDIS_URL")  # Empty: the quota is counted in the database.
+REDIS_URL = env.redis_url("REDIS_URL")  # If empty, the database counts requests.
 
-# Short-lived counters without an account: anonymous requests, failed sign-ins.
+# Short-lived counters that belong to no account, such as those of anonymous requests and failed sign-ins.
 CACHES = {
     "default": {
         "BACKEND": "petstore.cache.redis.get_shared_counters"
@@ -79,10 +79,10 @@ CACHES = {
     }
 }
 
-# `loop` serves the API on the event loop; the default with PostgreSQL and Redis.
-LOOP_HELPS = DATABASES["default"]["ENGINE"] == "petstore.db" and bool(REDIS_URL)
-SERVE_MODE = env.choice("SERVE_MODE", "loop" if LOOP_HELPS else "threads", ("loop", "threads"))
-THREADS = env.integer("THREADS", 4, 1, 256)  # Per worker, for blocking requests.
+# The event loop only helps with PostgreSQL and Redis.
+DEFAULT_SERVE_MODE = "loop" if DATABASES["default"]["ENGINE"] == "petstore.db" and REDIS_URL else "threads"
+SERVE_MODE = env.choice("SERVE_MODE", DEFAULT_SERVE_MODE, ("loop", "threads"))
+THREADS = env.integer("THREADS", 4, 1, 256)  # Per worker, for blocking work.
 
 # --- Applications and middleware -----------------------------------------------------------------
 
@@ -113,7 +113,7 @@ MIDDLEWARE = [
     "petstore.site.middleware.InstrumentationMiddleware",
     "petstore.site.middleware.ContentLengthMiddleware",
     "petstore.site.middleware.ProbesMiddleware",
-    # From here on: pages only.
+    # The following middleware applies to pages only.
     "django.middleware.security.SecurityMiddleware",
     "petstore.site.middleware.PermissionsPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -154,11 +154,11 @@ TEMPLATES = [
 # --- The API -------------------------------------------------------------------------------------
 
 MAX_BODY_BYTES = 64 * 1024  # D2
-MAX_URL_BYTES = 8 * 1024  # Path and query together, as sent.
+MAX_URL_BYTES = 8 * 1024  # Path and query together.
 GET_PET_DEPRECATED_AT = datetime(2025, 12, 5, tzinfo=UTC)
-GET_PET_REMOVED_AT = datetime(2030, 12, 5, tzinfo=UTC)  # The contract, "Versioning".
+GET_PET_REMOVED_AT = datetime(2030, 12, 5, tzinfo=UTC)  # Contract, "Versioning".
 
-# Requests per minute and client address without a valid key (D25).
+# Requests per minute for each client address without a valid key (D25).
 ANONYMOUS_PER_MINUTE = env.integer("ANONYMOUS_PER_MINUTE", 300, 1, 1_000_000)
 
 EVENTS_KEPT_DAYS = env.integer("EVENTS_KEPT_DAYS", 30, 1, 3650)  # D42
@@ -171,7 +171,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.keys.authentication.BearerKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/pipeline.py checks quota and scope.
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
-    # Only for the OpenAPI document; see responses.py.
+    # Affects only the OpenAPI document; see responses.py.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.api.parsers.AlwaysJSON",
     "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
@@ -194,23 +194,23 @@ SPECTACULAR_SETTINGS = openapi_settings(
 
 # --- The back office -----------------------------------------------------------------------------
 
-# `required`: staff must set up a second factor first. Those who have one always need it to sign in.
+# With `required`, staff must set up a second factor first. Those who have one always need it to sign in.
 STAFF_TWO_FACTOR = env.choice("STAFF_TWO_FACTOR", "optional", ("optional", "required"))
 OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
 
 UNFOLD = backoffice.UNFOLD
-# More than any field accepts, so that the form reports an overlong value.
+# More than any field accepts, so that the form can report a value that is too long.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 MESSAGE_STORAGE = "petstore.backoffice.message_storage.RollbackAwareStorage"
 
-# --- Content-Security-Policy, for every page -----------------------------------------------------
+# --- The Content-Security-Policy of all pages ----------------------------------------------------
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
         "script-src": [SELF],
         "style-src": [SELF],
-        # Attributes only, for the widths of bars and charts.
+        # Bars and charts set their widths in style attributes.
         "style-src-attr": ["'unsafe-inline'"],
         "img-src": [SELF, "data:"],
         "font-src": [SELF],
@@ -231,7 +231,7 @@ CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
 CSRF_COOKIE_NAME = "__Host-csrftoken" if HTTPS else "csrftoken"
 KNOWN_BROWSER_COOKIE_NAME = "__Host-known-browser" if HTTPS else "known-browser"
-# Sessions of staff end with the browser, after an idle hour, and after 12 hours at the latest.
+# Staff sessions end with the browser, after an hour without a request, and after 12 hours at the latest.
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 SESSION_IDLE_SECONDS = 60 * 60
 SESSION_COOKIE_AGE = 12 * 60 * 60
@@ -240,16 +240,16 @@ CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "petstore.site.error_pages.csrf_failure"
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # Load balancers probe without TLS.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # Load balancers probe over plain HTTP.
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
 if TRUSTED_PROXY_COUNT:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 X_FRAME_OPTIONS = "DENY"
-LOGIN_REDIRECT_URL = "admin:index"  # Without a valid `next`.
+LOGIN_REDIRECT_URL = "admin:index"
 
-PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # Seconds, of a password link.
+PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # The lifetime of a password link, in seconds.
 PASSWORD_HASHERS = ["petstore.site.password_hashers.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -281,14 +281,13 @@ LOG_FORMAT = env.choice(
     "LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", tuple(LOG_FORMATTERS)
 )
 LOG_LEVEL = env.choice("LOG_LEVEL", "info", ("debug", "info", "warning", "error", "critical"))
-ACCESS_LOG = env.flag("ACCESS_LOG", default=True)  # A line for each request.
+ACCESS_LOG = env.flag("ACCESS_LOG", default=True)  # The request log.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": f"petstore.observability.logs.{LOG_FORMATTERS[LOG_FORMAT]}"}},
-    # Tracebacks only: the request's own line reports the status.
     "filters": {
-        "failures": {
+        "with_traceback": {
             "()": "django.utils.log.CallbackFilter",
             "callback": lambda record: record.exc_info,
         }
@@ -296,12 +295,12 @@ LOGGING = {
     "handlers": {"output": {"()": "petstore.observability.log_writer.QueuedHandler", "formatter": "line"}},
     "root": {"handlers": ["output"], "level": LOG_LEVEL.upper()},
     "loggers": {
-        # No warning for each 4xx; 5xx are logged where they occur.
-        "django.request": {"level": "ERROR", "filters": ["failures"]},
-        # Clients can trigger these at will; each gets a 400.
+        # Only tracebacks, since the request log has the status of every response.
+        "django.request": {"level": "ERROR", "filters": ["with_traceback"]},
+        # Clients can trigger these at will, and get a 400 for each.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.security.DisallowedRedirect": {"level": "CRITICAL"},
         "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
-        "_granian": {"handlers": [], "propagate": True},  # Removes its own handler.
+        "_granian": {"handlers": [], "propagate": True},  # Without its own handler.
     },
 }
