@@ -7,23 +7,23 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        """Register the app's steps of the request pipeline, and its checks and receivers."""
+        """Register the steps of the request pipeline and the signal receivers."""
         from accounts.keys import authentication
         from accounts.quota import headers, publication, throttle  # noqa: F401
         from accounts.usage import rejections
         from petstore.api.pipeline import ApiPipeline, Steps
 
         ApiPipeline.steps = Steps(
-            check_key_format=authentication.read_key,
+            check_key_format=authentication.parse_authorization,
             authenticate=authentication.authenticate,
             throttle=throttle.throttle,
             record_missing_scope=rejections.record_missing_scope,
-            quota_headers=headers.quota_headers,
-            unused_quota_headers=headers.unused_quota_headers,
+            quota_headers=headers.build_quota_headers,
+            unused_quota_headers=headers.build_unused_quota_headers,
         )
 
     def start_worker(self) -> None:
-        """Start the threads that write usage and sequence events."""
+        """Start the threads that write usage, publish keys and sequence events."""
         from accounts.events import sequencing
         from accounts.quota import publication
 

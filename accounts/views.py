@@ -1,4 +1,4 @@
-"""The /v1 viewsets of accounts."""
+"""The view of an account under /v1."""
 
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ class AccountViewSet(ViewSetMixin, ApiView):
     free_actions = {"retrieve"}
 
     def retrieve(self, request: Request) -> Response:
-        """All data comes from the quota store's peek, without another query."""
+        """Serve everything from the quota store's peek, without another query."""
         caller = get_caller(request)
         decision = RequestContext.of(request._request).decision
         record = caller.record
@@ -41,16 +41,16 @@ class AccountViewSet(ViewSetMixin, ApiView):
                     "scopes": join_scopes(caller.scopes).split(),
                     "allowedNetworks": record.networks,
                     "createdAt": to_datetime(record.created_at),
-                    "expiresAt": datetime_or_none(record.expires_at),
-                    "lastUsedAt": datetime_or_none(record.last_used_at),
+                    "expiresAt": to_optional_datetime(record.expires_at),
+                    "lastUsedAt": to_optional_datetime(record.last_used_at),
                 },
-                "quota": {window.name: as_json(window) for window in decision.windows},
-                "ban": {"until": whole_second(decision.banned_until)} if decision.banned else None,
+                "quota": {window.name: serialize_window(window) for window in decision.windows},
+                "ban": {"until": round_up_to_second(decision.banned_until)} if decision.banned else None,
             }
         )
 
 
-def as_json(window: Window) -> dict[str, Any]:
+def serialize_window(window: Window) -> dict[str, Any]:
     return {
         "limit": window.limit,
         "used": window.used,
@@ -59,10 +59,10 @@ def as_json(window: Window) -> dict[str, Any]:
     }
 
 
-def whole_second(microseconds: int) -> datetime:
-    """Round up, as X-RateLimit-Reset does, so that a client that waits is admitted."""
+def round_up_to_second(microseconds: int) -> datetime:
+    """Round up like X-RateLimit-Reset, so that a client that waits until then is admitted."""
     return to_datetime(-(-microseconds // SECOND) * SECOND)
 
 
-def datetime_or_none(microseconds: int) -> datetime | None:
+def to_optional_datetime(microseconds: int) -> datetime | None:
     return to_datetime(microseconds) if microseconds else None

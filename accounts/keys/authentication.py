@@ -25,7 +25,7 @@ RETRY = {"Retry-After": str(RETRY_SECONDS)}
 KEY_ERRORS = {
     KeyRejection.UNKNOWN: (ErrorCode.INVALID_API_KEY, ""),
     KeyRejection.REVOKED: (ErrorCode.INVALID_API_KEY, ""),
-    KeyRejection.EXPIRED: (ErrorCode.EXPIRED_API_KEY, ""),  # Only returned to the holder of the secret.
+    KeyRejection.EXPIRED: (ErrorCode.EXPIRED_API_KEY, ""),
     KeyRejection.NETWORK_NOT_ALLOWED: (
         ErrorCode.INVALID_API_KEY,
         "This API key may not be used from your network address. Use it from one that it allows.",
@@ -33,8 +33,8 @@ KEY_ERRORS = {
     KeyRejection.SUSPENDED: (ErrorCode.ACCOUNT_SUSPENDED, ""),
 }
 
-# The client had the secret, so these are logged for staff. Unknown keys can be invented.
-AUTHENTIC = {
+# These prove that the client has the secret, so they are logged for staff. Unknown keys may be invented.
+LOGGED_REJECTIONS = {
     KeyRejection.REVOKED,
     KeyRejection.EXPIRED,
     KeyRejection.NETWORK_NOT_ALLOWED,
@@ -45,11 +45,11 @@ AUTHENTIC = {
 def authenticate(request: HttpRequest, context: RequestContext) -> None:
     """Authenticate the bearer token (RFC 6750 section 2.1). A step of the request pipeline.
 
-    The quota store authenticates and counts in one round trip; `throttle` acts on its decision later. A
-    free operation only peeks. Raises ApiError 401, or 403 for a suspended account. Malformed keys never
-    reach a store.
+    The quota store authenticates and counts in one round trip; `throttle` enforces its decision later. A
+    free operation only peeks. A malformed key never reaches the store. Raises ApiError 401, or 403 for a
+    suspended account.
     """
-    key = read_key(request.META.get("HTTP_AUTHORIZATION", ""))
+    key = parse_authorization(request.META.get("HTTP_AUTHORIZATION", ""))
     writes = request.method not in {"GET", "HEAD"}
     if writes and replicas.ALIASES:
         context.write_began = monotonic()
@@ -59,7 +59,7 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
         else:
             admission = store.admit(key, client_address(request), writes=writes)
     except Exception as error:
-        # The key could be valid, so the request does not count for its address, either.
+        # The key may be valid, so the request must not count for its client address either.
         context.decision = anonymous.peek(request)
         if isinstance(error, ForeignReplyError):
             raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
@@ -68,7 +68,7 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
         context.caller, context.decision = admission.caller, admission.decision
         return
     KEYS_REJECTED.labels(admission.rejection.value).inc()
-    if admission.rejection in AUTHENTIC:
+    if admission.rejection in LOGGED_REJECTIONS:
         rejections.record_rejection(request, context, key.public_id, admission.rejection.value)
     if admission.rejection is KeyRejection.LOOKUP_LIMITED:  # `throttle` raises a more precise 429.
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
@@ -76,14 +76,14 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
 
 
 class BearerKeyAuthentication(BaseAuthentication):
-    """Passes the caller from the request context to DRF."""
+    """Passes the authenticated caller to DRF."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any]:
         caller = RequestContext.of(request._request).caller
         return caller, caller
 
 
-def read_key(header: str) -> KeyText:
+def parse_authorization(header: str) -> KeyText:
     """Parse an Authorization header. Raises ApiError 401."""
     if not header.strip():
         raise ApiError(ErrorCode.MISSING_API_KEY)

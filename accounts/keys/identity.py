@@ -14,7 +14,7 @@ from petstore.db import replicas
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A key with its account's limits and its rate-limit state, as read from the database."""
+    """A key with its rate-limit state and the limits of its account, as read from the database."""
 
     id: int
     account_id: int
@@ -22,21 +22,23 @@ class KeyRecord:
     digest: str
     pepper_number: int
     limits: Limits
-    version: int  # Raised by every change, except of counters and last use: see Publication.
+    version: int  # Raised by every change except usage: see Publication.
     scopes: str = ""
     networks: tuple[str, ...] = ()
     expires_at: int = 0  # Microseconds since the epoch; 0 for never.
     revoked: bool = False
-    suspended: bool = False  # The account.
+    suspended: bool = False  # Whether the account is suspended.
     banned_until: int = 0
     ban_level: int = 0
-    lifts: int = 0  # Bans lifted by staff; each voids the strikes and bans that a store has cached.
-    day: int = 0  # This and the next five: see QuotaCounter.
+    lifts: int = 0  # Bans that staff lifted. Each clears the strikes and bans that Redis has cached.
+    # The account's counters: see QuotaCounter.
+    day: int = 0
     day_used: int = 0
     day_here: int = 0
     minute_ends: int = 0
     minute_used: int = 0
     seen_at: int = 0
+    # Only for GET /v1/account.
     account_name: str = ""
     plan: str = ""
     account_created_at: int = 0
@@ -54,13 +56,13 @@ class Caller(NamedTuple):
     key_id: int
     public_id: str
     scopes: frozenset[str]
-    time_since_write: int = 0  # Microseconds since the account's last possible write; 0 if unknown.
+    time_since_write: int = 0  # Microseconds since the account may last have written; 0 if unknown.
     is_authenticated: bool = True
-    record: KeyRecord | None = None  # Only of a peek (D39).
+    record: KeyRecord | None = None  # Set by a peek only (D39).
 
     @property
     def database(self) -> str:
-        """The alias to read from: the primary, or a replica that has the account's writes."""
+        """The alias of the database to read from: the primary, or a replica with the account's writes."""
         return replicas.choose_alias(self.account_id, self.time_since_write)
 
 

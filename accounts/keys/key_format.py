@@ -1,10 +1,10 @@
-"""The format of API keys. Pure: no model, no setting.
+"""The format of API keys. This module is pure: no models, no settings.
 
-psk_live_0Zl4dF9kQ2mXa7_<32 characters of secret><6 of checksum>
+psk_live_0Zl4dF9kQ2mXa7_<32 characters of secret><6 characters of checksum>
 |   |    |              known to the key's holder only
-|   |    public id: 8 characters of the account, 6 of the key
+|   |    public ID: 8 characters for the account, 6 for the key
 |   mode: live in production, test in staging
-prefix that secret scanners look for
+prefix for secret scanners
 """
 
 import hmac
@@ -23,7 +23,7 @@ PATTERN = (
     rf"psk_(live|test)_([0-9A-Za-z]{{{PUBLIC_ID_LENGTH}}})"
     rf"_([0-9A-Za-z]{{{SECRET_LENGTH}}})([0-9A-Za-z]{{{CHECKSUM_LENGTH}}})"
 )
-FORM = re.compile(PATTERN, re.ASCII)
+KEY_RE = re.compile(PATTERN, re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +43,35 @@ def random_base62(length: int) -> str:
 
 
 def new_account_id() -> str:
-    """Generate an account's public id; the public ids of its keys start with it."""
+    """Generate the public ID of an account. The public IDs of its keys start with it."""
     return random_base62(ACCOUNT_ID_LENGTH)
 
 
 def compute_checksum(text: str) -> str:
-    """Encode the CRC32 in 6 characters of base62."""
+    """Return the CRC32 in base62, padded to 6 characters."""
     return b62_encode(zlib.crc32(text.encode())).rjust(CHECKSUM_LENGTH, "0")
 
 
 def generate(mode: str, account_id: str) -> KeyText:
-    """Generate a key for the account with this public id."""
+    """Generate a key for the account with this public ID."""
     public_id = account_id + random_base62(PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH)
-    start = f"psk_{mode}_{public_id}_{random_base62(SECRET_LENGTH)}"
-    return KeyText(start + compute_checksum(start), mode, public_id)
+    text = f"psk_{mode}_{public_id}_{random_base62(SECRET_LENGTH)}"
+    return KeyText(text + compute_checksum(text), mode, public_id)
 
 
 def parse(text: str) -> KeyText | None:
-    """Parse a key; None if its format or its checksum is wrong."""
-    match = FORM.fullmatch(text)
+    """Parse a key. Returns None if the format or the checksum is wrong."""
+    match = KEY_RE.fullmatch(text)
     if match is None or compute_checksum(text[:-CHECKSUM_LENGTH]) != match[4]:
         return None
     return KeyText(text, match[1], match[2])
 
 
 def compute_digest(key: KeyText, pepper: bytes) -> str:
-    """Compute the HMAC-SHA256 in hexadecimal, as stored."""
+    """Return the HMAC-SHA256 of the key in hexadecimal."""
     return hmac.new(pepper, key.text.encode(), "sha256").hexdigest()
 
 
-def matches_digest(key: KeyText, pepper: bytes, stored: str) -> bool:
-    """Compare in constant time."""
-    return hmac.compare_digest(compute_digest(key, pepper), stored)
+def matches_digest(key: KeyText, pepper: bytes, digest: str) -> bool:
+    """Compare the key with a stored digest, in constant time."""
+    return hmac.compare_digest(compute_digest(key, pepper), digest)

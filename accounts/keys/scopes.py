@@ -22,18 +22,18 @@ SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE, EVENTS_READ)
 ALL_SCOPES = " ".join(SCOPES)
 READ_SCOPES = tuple(scope for scope in SCOPES if scope.endswith(":read"))
 
-# Every valid value of the column, for its CHECK constraint: in order and separated by spaces, as in OAuth
-# (RFC 6749 section 3.3).
+# Every valid value of the column, for its CHECK constraint. The scopes are in this order and separated by
+# spaces, as in OAuth (RFC 6749 section 3.3).
 COMBINATIONS = tuple(
-    " ".join(chosen) for size in range(1, len(SCOPES) + 1) for chosen in combinations(SCOPES, size)
+    " ".join(subset) for size in range(1, len(SCOPES) + 1) for subset in combinations(SCOPES, size)
 )
 
 
 def join_scopes(scopes: Collection[str]) -> str:
-    """Join scopes in the stored order. Raises ValidationError for none or an unknown one."""
+    """Join scopes as stored in the database. Raises ValidationError for an unknown or missing scope."""
+    if not scopes:
+        raise ValidationError("Choose at least one scope.")
     unknown = sorted(set(scopes) - set(SCOPES))
-    if unknown or not scopes:
-        raise ValidationError(
-            f"{unknown[0]!r} is no scope." if unknown else "At least one scope is needed."
-        )
+    if unknown:
+        raise ValidationError(f"{unknown[0]!r} is not a scope. The scopes are {', '.join(SCOPES)}.")
     return " ".join(scope for scope in SCOPES if scope in scopes)

@@ -10,7 +10,7 @@ from petstore.api.client_ip import Address
 
 
 class Admission(NamedTuple):
-    """Either a rejection of the key, or its caller and the decision on the request."""
+    """Either the reason why a key was rejected, or its caller and the decision on the request."""
 
     rejection: KeyRejection | None = None
     caller: Caller | None = None
@@ -21,15 +21,15 @@ class QuotaStore(Protocol):
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:
-        """Authenticate the key, then decide on the request and count it, atomically.
+        """Authenticate the key, decide on the request and count it, all in one atomic step.
 
-        `now` is in microseconds since the epoch and defaults to the store's clock. `writes`: the request
-        may write, so that Caller.time_since_write of the account's next requests starts from it.
+        `now` is in microseconds since the epoch and defaults to the store's clock. If `writes` is true, the
+        request may write, and restarts Caller.time_since_write for its account.
         """
 
     def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
-        """Authenticate the key and read both windows and the ban without counting the request (D39).
+        """Authenticate the key, and read both windows and the ban without counting the request (D39).
 
-        Limited to PEEKS_PER_MINUTE per key: beyond that, the decision is a rejection with that limit as its
-        only window. The caller comes with its key record.
+        Each key may peek PEEKS_PER_MINUTE times; a rejection has that limit as its only window. The caller
+        includes its key record.
         """

@@ -1,4 +1,4 @@
-"""The rate limit of client addresses without a valid key (D25)."""
+"""The anonymous limit: requests per client address without a valid key (D25)."""
 
 import logging
 import sqlite3
@@ -13,72 +13,71 @@ from petstore.api.client_ip import Address, client_network, network_of
 
 logger = logging.getLogger(__name__)
 
-
 LOOKUPS_PER_SECOND = 20  # Per worker.
-MAX_NETWORKS = 10_000  # Of some hundred bytes each; beyond it the oldest are dropped.
+MAX_NETWORKS = 10_000  # A few hundred bytes each. Beyond it, the oldest are dropped.
 
 
 class LookupLimiter:
-    """Limits database lookups of unknown keys, so that a flood of invented keys is no flood of queries.
+    """Limits database lookups of unknown keys, so that a flood of invented keys does not overload it.
 
-    Redis caches unknown keys, but a flood repeats none of them. All networks over their anonymous limit
+    Redis caches unknown keys, but a flood hardly ever repeats one. All networks over their anonymous limit
     therefore share a few lookups per second and worker. This delays a valid key only if such a network
     sends it and Redis has no record of it.
     """
 
     def __init__(self) -> None:
-        self._over: dict[str, int] = {}
+        self._restricted: dict[str, int] = {}
         self._second = 0
-        self._left = 0
+        self._remaining = 0
 
     def restrict(self, network: str, until: int) -> None:
-        """`until`: when the network's limit resets, in microseconds since the epoch."""
-        self._over.pop(network, None)  # Reinsert as the newest.
-        self._over[network] = until
-        if len(self._over) > MAX_NETWORKS:
-            self._over.pop(next(iter(self._over)), None)
+        """Restrict a network until its limit resets, in microseconds since the epoch."""
+        self._restricted.pop(network, None)  # Reinsert as the newest.
+        self._restricted[network] = until
+        if len(self._restricted) > MAX_NETWORKS:
+            self._restricted.pop(next(iter(self._restricted)), None)
 
     def allow(self, address: Address, now: int | None = None) -> bool:
         now = time.time_ns() // 1000 if now is None else now
-        if self._over.get(network_of(address), 0) <= now:
+        if self._restricted.get(network_of(address), 0) <= now:
             return True
         if now // SECOND != self._second:
-            self._second, self._left = now // SECOND, LOOKUPS_PER_SECOND
-        self._left -= 1
-        return self._left >= 0
+            self._second, self._remaining = now // SECOND, LOOKUPS_PER_SECOND
+        self._remaining -= 1
+        return self._remaining >= 0
 
 
 lookup_limiter = LookupLimiter()
 
 
 def build_unused_decision() -> RateLimitDecision:
-    """Return a decision with a full window, for responses that precede counting."""
+    """Build a decision with an unused window, for responses that precede counting."""
     now = time.time_ns() // 1000
     window = Window("minute", settings.ANONYMOUS_PER_MINUTE, 0, MINUTE, now + MINUTE)
     return RateLimitDecision(True, (window,), now)
 
 
 def peek(request: HttpRequest) -> RateLimitDecision:
-    """Read the address's window without counting the request."""
-    return admit(request, counts=False)._replace(admitted=True)
+    """Read the window of the client address without counting the request."""
+    return admit(request, increment=False)._replace(admitted=True)
 
 
-def admit(request: HttpRequest, *, counts: bool = True) -> RateLimitDecision:
+def admit(request: HttpRequest, *, increment: bool = True) -> RateLimitDecision:
     limit = settings.ANONYMOUS_PER_MINUTE
     network = client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
     try:
         usage = get_usage(
-            request, group="anonymous", key=lambda *_: network, rate=f"{limit}/m", increment=counts
+            request, group="anonymous", key=lambda *_: network, rate=f"{limit}/m", increment=increment
         )
     except sqlite3.Error:  # Fail open.
         logger.exception("The counters of client addresses are unavailable.")
     else:
-        if usage["limit"]:  # 0 if the counter expired, or Redis failed, while counting.
+        if usage["limit"]:  # 0 if the counter expired or Redis failed while counting.
             used, admitted = usage["count"], not usage["should_limit"]
-            # django-ratelimit still counts during the second that it names as the end.
+            # django-ratelimit still counts during the second that it reports as the end.
             ends_at = (int(time.time()) + usage["time_left"] + 1) * SECOND
-        if counts and not admitted:
+        if increment and not admitted:
             lookup_limiter.restrict(network, ends_at)
     now = time.time_ns() // 1000
     return RateLimitDecision(admitted, (Window("minute", limit, used, MINUTE, ends_at),), now)

@@ -1,4 +1,4 @@
-"""The quota headers (D23, D28)."""
+"""The quota headers of responses (D23, D28)."""
 
 from time import monotonic
 
@@ -10,40 +10,40 @@ from petstore.api.context import RequestContext
 from petstore.db import replicas
 
 
-def quota_headers(request: HttpRequest, context: RequestContext) -> dict[str, str]:
-    """Build the quota headers. A request without a decision counts for its client address.
+def build_quota_headers(request: HttpRequest, context: RequestContext) -> dict[str, str]:
+    """Build the headers, after counting a request without a decision for its client address.
 
-    The last step of the request pipeline. Also records the end of a write that outlasted the account's
-    reads from the primary.
+    The last step of the request pipeline. It also records the end of a long write, so that the account
+    continues to read from the primary.
     """
     began, caller = context.write_began, context.caller
     if began is not None and caller is not None and monotonic() - began > replicas.WRITE_SECONDS:
         store.record_write(caller.public_id)
     decision = context.decision or anonymous.admit(request)
     assert isinstance(decision, RateLimitDecision)
-    return headers_of(decision)
+    return format_headers(decision)
 
 
-def unused_quota_headers() -> dict[str, str]:
-    return headers_of(anonymous.build_unused_decision())
+def build_unused_quota_headers() -> dict[str, str]:
+    return format_headers(anonymous.build_unused_decision())
 
 
-def headers_of(decision: RateLimitDecision) -> dict[str, str]:
-    """Build X-RateLimit-* for the reported window, and RateLimit-* for all (D28).
+def format_headers(decision: RateLimitDecision) -> dict[str, str]:
+    """Format X-RateLimit-* for the reported window, and RateLimit-* for all windows (D28).
 
-    `RateLimit-Policy: "minute";q=60;w=60` has the quota and the window's seconds, `RateLimit:
-    "minute";r=59;t=60` the remaining requests and the seconds until the reset
+    `RateLimit-Policy: "minute";q=60;w=60` has the quota and the window in seconds. `RateLimit:
+    "minute";r=59;t=60` has the remaining requests and the seconds until the reset
     (draft-ietf-httpapi-ratelimit-headers, sections 3 and 4).
     """
     reported = decision.reported_window
-    policies, states = [], []
+    policies, limits = [], []
     for window in decision.windows:
         policies.append(f'"{window.name}";q={window.limit};w={window.length // SECOND}')
-        states.append(f'"{window.name}";r={window.remaining};t={decision.seconds_until_reset(window)}')
+        limits.append(f'"{window.name}";r={window.remaining};t={decision.seconds_until_reset(window)}')
     return {
         "X-RateLimit-Limit": str(reported.limit),
         "X-RateLimit-Remaining": str(reported.remaining),
         "X-RateLimit-Reset": str(reported.reset),
         "RateLimit-Policy": ", ".join(policies),
-        "RateLimit": ", ".join(states),
+        "RateLimit": ", ".join(limits),
     }

@@ -19,20 +19,21 @@ class KeyRejection(Enum):
     UNKNOWN = "unknown"  # No such key, or a wrong secret; clients cannot tell which.
     REVOKED = "revoked"
     EXPIRED = "expired"
-    LOOKUP_LIMITED = "unchecked"  # Not looked up: the address sent too many unknown keys, see anonymous.py.
-    NETWORK_NOT_ALLOWED = "elsewhere"  # From a network that the key does not allow.
+    LOOKUP_LIMITED = "unchecked"  # Too many unknown keys came from this network: see anonymous.py.
+    NETWORK_NOT_ALLOWED = "elsewhere"
     SUSPENDED = "suspended"  # The account is suspended (D45).
 
 
-# Compared with an unknown key, so that it takes as long as a wrong secret.
-NO_DIGEST = "0" * 64
+# Compared with the digest of an unknown key, so that it takes as long as a wrong secret.
+DUMMY_DIGEST = "0" * 64
 
-TIMES = ("expires_at", "account_created_at", "created_at", "last_used_at")
-CONVERTED = (*TIMES, "limits", "networks", "revoked", "suspended")
-AS_STORED = tuple(field.name for field in fields(KeyRecord) if field.name not in CONVERTED)
-FIELDS = (*AS_STORED, *TIMES, "allowed_networks", "revoked_at", "suspended_at", "per_minute", "per_day")
+TIME_FIELDS = ("expires_at", "account_created_at", "created_at", "last_used_at")
+CONVERTED_FIELDS = (*TIME_FIELDS, "limits", "networks", "revoked", "suspended")
+COPIED_FIELDS = tuple(field.name for field in fields(KeyRecord) if field.name not in CONVERTED_FIELDS)
+SOURCE_FIELDS = ("allowed_networks", "revoked_at", "suspended_at", "per_minute", "per_day")
 
-STATE_FIELDS = ("banned_until", "ban_level", "lifts")  # 0 without a row.
+# These have the value 0 if there is no row.
+STATE_FIELDS = ("banned_until", "ban_level", "lifts")
 COUNTER_FIELDS = ("day", "day_used", "day_here", "minute_ends", "minute_used", "seen_at")
 QUERY = (
     ApiKey.objects.annotate(
@@ -47,23 +48,23 @@ QUERY = (
         **{name: Coalesce(F(f"account__quota__{name}"), Value(0)) for name in COUNTER_FIELDS},
     )
     .order_by()
-    .values(*FIELDS)
+    .values(*COPIED_FIELDS, *TIME_FIELDS, *SOURCE_FIELDS)
 )
-BY_PUBLIC_ID = Read(ApiKey, lambda: QUERY)  # Compiled, so that it runs on the event loop without a thread.
+COMPILED_QUERY = Read(ApiKey, lambda: QUERY)  # Runs on the event loop without a thread.
 
 
 def read(public_id: str) -> KeyRecord | None:
-    row = BY_PUBLIC_ID.where(public_id=public_id).fetch_one()
+    row = COMPILED_QUERY.where(public_id=public_id).fetch_one()
     return from_row(row) if row else None
 
 
 def build_unknown(public_id: str) -> KeyRecord:
-    """Build a record that matches no key. Its version is the lowest, so it never replaces another."""
+    """Build a record that matches no key. It has the lowest version, so it never replaces another."""
     return KeyRecord(
         id=0,
         account_id=0,
         public_id=public_id,
-        digest=NO_DIGEST,
+        digest=DUMMY_DIGEST,
         pepper_number=get_signing_pepper_number(),
         limits=Limits(0, 0),
         version=-1,
@@ -73,9 +74,9 @@ def build_unknown(public_id: str) -> KeyRecord:
 
 def from_row(row: Any) -> KeyRecord:
     """Convert a row of QUERY."""
-    times: dict[str, Any] = {name: to_microseconds(row[name]) if row[name] else 0 for name in TIMES}
+    times: dict[str, Any] = {name: to_microseconds(row[name]) if row[name] else 0 for name in TIME_FIELDS}
     return KeyRecord(
-        **{name: row[name] for name in AS_STORED},
+        **{name: row[name] for name in COPIED_FIELDS},
         **times,
         networks=tuple(row["allowed_networks"]),
         revoked=row["revoked_at"] is not None,

@@ -18,7 +18,7 @@ store: QuotaStore = FallbackQuotaStore(redis, database) if redis else database
 
 
 def record_write(public_id: str) -> None:
-    """Record the end of a long write. Logs a failure of Redis."""
+    """Record the end of a long write, or log that Redis is unavailable."""
     if redis is not None:
         try:
             redis.record_write(public_id)
@@ -27,10 +27,10 @@ def record_write(public_id: str) -> None:
 
 
 def is_redis_unavailable() -> bool:
-    """Whether Redis, or a node of it, was unavailable to this process last."""
+    """Whether Redis, or one of its nodes, was unavailable when this process last used it."""
     return isinstance(store, FallbackQuotaStore) and store.state == "database"
 
 
 def state() -> str:
-    """Where requests are counted: `redis` or `database`."""
+    """Return where requests are counted: `redis` or `database`."""
     return store.state if isinstance(store, FallbackQuotaStore) else "database"

@@ -1,4 +1,4 @@
-"""Turns a rate-limit decision into a 429."""
+"""Enforces rate-limit decisions: raises 429 for rejected requests."""
 
 from django.http import HttpRequest
 
@@ -12,37 +12,40 @@ from petstore.observability.metrics import count_decision
 
 
 def throttle(request: HttpRequest, context: RequestContext) -> None:
-    """Raise ApiError 429 for a request over its limit. A step of the request pipeline.
+    """Raise ApiError 429 if the request was rejected. A step of the request pipeline.
 
-    Authentication has already counted a request with a valid key. Without one, the request counts for its
-    client address here, unless the key could not be checked because the database is unavailable.
+    Authentication has already counted a request with a valid key. Any other request counts for its client
+    address here, unless the key could not be checked, for example because the database is unavailable.
     """
     caller, decision = context.caller, context.decision
     if caller is None:
-        if decision is not None:  # Authentication failed with an error of its own.
+        if decision is not None:  # The key could not be checked.
             return
         decision = context.decision = anonymous.admit(request)
+        counts_for = "address"
+    else:
+        counts_for = "key" if context.operation.free else "account"
     assert isinstance(decision, RateLimitDecision)
-    counts_for = "address" if caller is None else "key" if context.operation.free else "account"
     count_decision("admitted" if decision.admitted else decision.error_code.value, counts_for)
     if not decision.admitted:
-        if caller is not None and counts_for == "account":  # Free requests are no strikes (D39).
+        # The rejection log covers the account's quota, not the limit of free requests (D39).
+        if caller is not None and counts_for == "account":
             rejections.record_rejection(
                 request, context, caller.public_id, decision.error_code.value, decision=decision
             )
-        raise rate_limit_error(decision)
+        raise build_error(decision)
     deprecation = context.operation.deprecation
     if isinstance(caller, Caller) and counts_for == "account" and deprecation is not None:
         write_behind.recorder.record_deprecated_call(caller, deprecation.operation, decision.now)
 
 
-def rate_limit_error(decision: RateLimitDecision) -> ApiError:
+def build_error(decision: RateLimitDecision) -> ApiError:
     seconds = decision.retry_after
-    wait = f"Try again in {seconds} {'second' if seconds == 1 else 'seconds'}."
+    advice = f"Try again in {seconds} {'second' if seconds == 1 else 'seconds'}."
     if decision.error_code is ErrorCode.API_KEY_BANNED:
-        message = f"This API key is banned because it kept sending after 429. {wait}"
+        message = f"This API key is banned because it kept sending after 429. {advice}"
     else:
         reported = decision.reported_window
         window = "day (UTC)" if reported.length == DAY else reported.name
-        message = f"The limit of {reported.limit} requests per {window} is used up. {wait}"
+        message = f"The limit of {reported.limit} requests per {window} is used up. {advice}"
     return ApiError(decision.error_code, message, headers={"Retry-After": str(seconds)})

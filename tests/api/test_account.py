@@ -14,7 +14,7 @@ from accounts.keys import key_format
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, Refusal
 from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import SKEW
-from accounts.quota.headers import headers_of
+from accounts.quota.headers import format_headers
 from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import DAY, HOUR, MINUTE, PEEKS_PER_MINUTE, SECOND, RateLimitDecision
 from accounts.usage import write_behind
@@ -81,7 +81,7 @@ def written(moment: Any) -> str:
     return str(moment.isoformat().replace("+00:00", "Z"))
 
 
-def test_windows_agree_with_the_headers_of_the_next_request(served: QuotaStore, small: Api) -> None:
+def test_windows_agree_with_the_format_headers_the_next_request(served: QuotaStore, small: Api) -> None:
     small.get("/pets")
     looked = small.get("/account")
     minute, day = (looked.json()["quota"][name] for name in ("minute", "day"))
@@ -215,7 +215,7 @@ def test_key_may_peek_60_times_a_minute(store: QuotaStore) -> None:
     assert [seen(desk).admitted for _ in range(62)] == [True] * 60 + [False] * 2
     assert seen(desk, key=1).admitted
     refused = seen(desk)
-    assert headers_of(refused)["X-RateLimit-Limit"] == "60"
+    assert format_headers(refused)["X-RateLimit-Limit"] == "60"
     desk.wait(refused.retry_after - 1)
     assert not seen(desk).admitted
     desk.wait(1)

@@ -75,8 +75,8 @@ def test_rights_are_stored_in_one_form(issue: Issue, options: Any, field: str, s
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"key_scopes": []}, "At least one scope"),
-        ({"key_scopes": ["pets:read", "pets:fly"]}, "'pets:fly' is no scope"),
+        ({"key_scopes": []}, "Choose at least one scope"),
+        ({"key_scopes": ["pets:read", "pets:fly"]}, "'pets:fly' is not a scope"),
         ({"allowed_networks": ["the office"]}, "'the office' does not appear"),
         ({"allowed_networks": ["10.0.0.1/8"]}, "host bits set"),
         ({"allowed_networks": [""]}, "Not a network"),
