@@ -13,13 +13,12 @@ FIRST_STRIKE_AFTER = 2 * SECOND
 STRIKE_INTERVAL = SECOND
 STRIKES_TO_BAN = 20
 MIN_REJECTIONS_TO_BAN = 20
-# By level. Each clean day lowers the level by one.
-BAN_LENGTHS = tuple(minutes * MINUTE for minutes in (5, 15, 60, 6 * 60, 24 * 60))
-STEP_BACK_AFTER = DAY
+BAN_LENGTHS = tuple(minutes * MINUTE for minutes in (5, 15, 60, 6 * 60, 24 * 60))  # By level.
+STEP_BACK_AFTER = DAY  # Time without a ban that lowers the level by one.
 
 
-def rejections_to_ban(per_minute: int) -> int:
-    """Half the minute limit, at least 20. A ban needs these besides its strikes."""
+def get_rejections_to_ban(per_minute: int) -> int:
+    """Return half the minute limit, but at least MIN_REJECTIONS_TO_BAN."""
     return max(MIN_REJECTIONS_TO_BAN, -(-per_minute // 2))
 
 
@@ -30,11 +29,13 @@ class Ban:
     key_id: int
     started_at: int
     ends_at: int
-    next_level: int  # Of the next ban, before clean days are subtracted.
+    next_level: int  # The level of the next ban, unless time without a ban lowers it.
     rejections: int
 
     @property
     def reason(self) -> str:
         minutes = (self.ends_at - self.started_at) // MINUTE
-        sent = f"Kept sending after 429: {self.rejections} requests were rejected within a minute."
-        return f"{sent} Banned for {minutes} minutes."
+        return (
+            f"Kept sending after 429: {self.rejections} requests were rejected within a minute. "
+            f"Banned for {minutes} minutes."
+        )

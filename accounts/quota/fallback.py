@@ -199,7 +199,7 @@ class FallbackQuotaStore:
     def _publish_batch(self, pending: list[tuple[str, UnpublishedAccount]]) -> None:
         rows = key_record.QUERY.filter(public_id__in=[unpublished.public_id for _, unpublished in pending])
         found = {row["public_id"]: key_record.from_row(row) for row in rows}
-        self._redis.publish_all(found.values())
+        self._redis.publish_all(list(found.values()))
         for account, unpublished in pending:
             if unpublished.public_id in found:
                 self._discard(account, unpublished)

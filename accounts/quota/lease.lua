@@ -1,10 +1,11 @@
--- Grants a lease to publish a key record that is about to be read from the database. A change of the key revokes
--- the lease, so that a record read before the change cannot overwrite it, however late it arrives (D19).
+-- Grants a lease to publish a key record, before the record is read from the database. A change of the key revokes
+-- the lease, so that a record read before the change cannot overwrite it, no matter how late it arrives (D19).
 --
 -- KEYS  the key record, the account's counters, the key's rate-limit state
 -- ARGV  a random token, the duration of the lease (ms)
 --
--- Returns the key's public id and the lease. Concurrent readers share it, since each reads after it was granted.
+-- Returns the key's public ID and the lease. Concurrent readers share a lease, since each of them reads after the
+-- lease was granted.
 
 local lease = redis.call('HGET', KEYS[1], 'lease')
 if lease then return {public_id(), lease} end

@@ -1,32 +1,32 @@
-"""The quota rule (D21 to D28, D39). Both stores implement it; their comments refer to the steps by number.
+"""The quota rule (D21 to D28, D39). Both stores implement it; their comments cite its steps by number.
 
-    1. Clock. If `now` is at most SKEW before the account's last request, use that request's time.
+    1. Clock. If `now` is at most SKEW before the account's last request, use that request's time instead.
     2. Windows.
-       a. Minute: it has ended if now >= minute_ends, then used = 0. A minute_ends more than MINUTE ahead
-          comes from a clock that was set back: lower it to now + MINUTE.
-       b. Day: the UTC day of `now`; a later day than the stored one starts with used = 0. If `now` is at
-          most NIGHT_SKEW before the stored day's midnight, stay in the stored day. If it is earlier still,
-          the day moves back but keeps its count.
+       a. Minute: if now >= minute_ends, the minute has ended and minute.used = 0. If minute_ends is more
+          than MINUTE ahead, a clock was set back: lower it to now + MINUTE.
+       b. Day: the UTC day of `now`. If it is later than the stored day, day.used = 0. If `now` is at most
+          NIGHT_SKEW before the stored day, keep the stored day. If `now` is earlier still, move the day
+          back, but keep its count.
     3. Ban. The key is banned if now < banned_until.
-    4. Allow or reject. allowed = not banned and minute.used < per_minute and day.used < per_day. A request
-       whose day.used reaches a warning threshold stores the warning first (D41).
-    5. Count. If allowed, add 1 to both windows; if the minute had ended, minute_ends = now + MINUTE. A
-       rejected request counts in neither.
+    4. Decision. admitted = not banned and minute.used < per_minute and day.used < per_day. If the request
+       brings day.used to a warning threshold, store the warning first (D41).
+    5. Count. If admitted, add 1 to both windows; if the minute had ended, minute_ends = now + MINUTE. A
+       rejected request counts in neither window.
     6. Strikes (D26), if rejected and not banned.
        a. The end of the rejecting window identifies the strike window; if both windows reject, the later
-          end does. Start a new strike window, with rejections = strikes = 0, if that end changed, if
-          STRIKE_WINDOW has passed since the first rejection, or if a ban was set or lifted since.
+          end does. Start a new strike window, with rejections = strikes = 0, if that end has changed, if
+          STRIKE_WINDOW has passed since the first rejection, or if a ban has been set or lifted since.
        b. rejections += 1. The rejection is a strike if it comes at least FIRST_STRIKE_AFTER after the first
           rejection and at least STRIKE_INTERVAL after the last strike.
-       c. Ban if strikes >= STRIKES_TO_BAN and rejections >= rejections_to_ban(per_minute).
+       c. Ban the key if strikes >= STRIKES_TO_BAN and rejections >= get_rejections_to_ban(per_minute).
           level = max(0, ban_level - whole STEP_BACK_AFTER periods since the last ban ended);
           banned_until = now + BAN_LENGTHS[level]; ban_level = level + 1, at most the last level.
     7. Remaining. max(0, limit - used) for each window, after step 5.
-    8. Reset. minute_ends, or now + MINUTE while no minute runs; the next UTC midnight; the end of the ban.
-       RateLimitDecision chooses the window that the headers report.
+    8. Reset. minute_ends, or now + MINUTE if no minute is running; the next UTC midnight; the end of the
+       ban. RateLimitDecision chooses the window that the headers report.
 
-A peek (D39) takes steps 1 to 3, 7 and 8 and has a limit of its own. Times are whole microseconds since the
-epoch. This module is pure: no model, no setting, no clock.
+A peek (D39) takes steps 1 to 3, 7 and 8, and has its own limit. Times are whole microseconds since the
+epoch. This module is pure: no models, no settings, no clock.
 """
 
 from datetime import UTC, datetime
@@ -64,12 +64,12 @@ class Window(NamedTuple):
 
     @property
     def remaining(self) -> int:
-        """Requests left; 0 if the limit was lowered below what is used."""
+        """The limit may have been lowered below the usage."""
         return max(0, self.limit - self.used)
 
     @property
     def reset(self) -> int:
-        """Unix time in whole seconds, rounded up, at which the window resets."""
+        """The Unix time at which the window resets, in seconds, rounded up."""
         return -(-self.ends_at // SECOND)
 
 
@@ -77,9 +77,9 @@ class RateLimitDecision(NamedTuple):
     """The decision on one request, and the windows after it."""
 
     admitted: bool
-    windows: tuple[Window, ...]  # The shorter first.
+    windows: tuple[Window, ...]  # The shortest comes first.
     now: int  # By the store's clock.
-    banned_until: int = 0  # 0 or a time in the past if the key is not banned.
+    banned_until: int = 0  # 0 or in the past if the key is not banned.
 
     @property
     def banned(self) -> bool:
@@ -87,15 +87,16 @@ class RateLimitDecision(NamedTuple):
 
     @property
     def day(self) -> int:
-        """The day, since the epoch, that the request counts for; `now` can be before it (step 2b)."""
+        """The day that the request counts for, in days since the epoch; `now` may precede it (step 2b)."""
         return self.windows[-1].ends_at // DAY - 1
 
     @property
     def reported_window(self) -> Window:
         """The window that the headers report (D23).
 
-        If admitted, the one with the least remaining, on a tie the longer. If rejected, the rejecting
-        window that resets last; a ban counts as a window with nothing remaining.
+        For an admitted request, this is the window with the fewest requests remaining, or the longer one on
+        a tie. For a rejected request, it is the rejecting window that resets last. A ban counts as a window
+        with nothing remaining.
         """
         if self.admitted:
             return min(reversed(self.windows), key=lambda window: window.remaining)
@@ -133,16 +134,17 @@ def build_windows(limits: Limits, counters: Counters, now: int) -> tuple[Window,
     )
 
 
-def peek_decision(
+def decide_peek(
     windows: tuple[Window, Window], now: int, banned_until: int, *, peeks: int, peeks_end: int
 ) -> RateLimitDecision:
-    """Decide on a request that counts in neither window (D39).
+    """Decide on a peek, which counts in neither window (D39).
 
-    `peeks` includes this one. Beyond the limit, the decision has the peek limit as its only window.
+    `peeks` includes this one. A rejection has the peek limit as its only window.
     """
     if peeks <= PEEKS_PER_MINUTE:
         return RateLimitDecision(True, windows, now, banned_until)
-    return RateLimitDecision(False, (Window("minute", PEEKS_PER_MINUTE, peeks, MINUTE, peeks_end),), now)
+    peek_window = Window("minute", PEEKS_PER_MINUTE, peeks, MINUTE, peeks_end)
+    return RateLimitDecision(False, (peek_window,), now)
 
 
 def to_datetime(microseconds: int) -> datetime:

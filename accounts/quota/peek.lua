@@ -1,8 +1,8 @@
--- Runs after verify_key.lua, in the same script: counts the peek and reads the windows (D39).
+-- Follows verify_key.lua in the same script: counts the peek and reads the windows (D39).
 --
--- KEYS  as in verify_key.lua, then the key's peeks: a hash in the same slot
+-- KEYS  as in verify_key.lua, then a hash with the key's peeks
 --
--- Returns the key's public id, 'seen', the numbers, and all fields of the key record with their values.
+-- Returns the key's public ID, 'peeked', eight numbers, and the names and values of the key record's fields.
 
 local peeks, peeks_end = numbers(KEYS[4], 'looks', 'looks_end')
 peeks_end = math.min(peeks_end, now + MINUTE)
@@ -11,5 +11,5 @@ peeks = peeks + 1
 redis.call('HSET', KEYS[4], 'looks', peeks, 'looks_end', peeks_end)
 redis.call('PEXPIRE', KEYS[4], math.ceil((peeks_end - now) / 1000) + 1)
 
-return {asked, 'seen', minute_ends, minute_used, today, day_used + day_other, now, banned_until, peeks, peeks_end,
-    unpack(redis.call('HGETALL', KEYS[1]))}
+return {requested_id, 'peeked', minute_ends, minute_used, today, day_used + day_other, now, banned_until,
+    peeks, peeks_end, unpack(redis.call('HGETALL', KEYS[1]))}
