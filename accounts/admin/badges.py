@@ -1,4 +1,4 @@
-"""Badges, usage bars and relative times. Each has its meaning as text as well."""
+"""Badges, usage bars and relative times. Their text repeats what they show by colour or length."""
 
 from datetime import datetime, timedelta
 
@@ -12,9 +12,9 @@ from accounts.events.warnings import THRESHOLDS
 from accounts.models import ApiKey, PlanCode
 from petstore.backoffice.text import percent
 
-SOON = timedelta(days=7)  # Keys that expire within it get a badge.
+EXPIRES_SOON = timedelta(days=7)
 
-# Names of Unfold's label types.
+# Values are label types of Unfold.
 STATE_COLOURS = {
     "active": "success",
     "soon": "warning",
@@ -31,30 +31,30 @@ PLAN_COLOURS: dict[str, str] = {
 }
 
 
-def key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
-    """Return the state's name in STATE_COLOURS, and its text."""
+def get_key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
+    """Return a key of STATE_COLOURS, and the text to display."""
     state = key.get_state(now)
     if state != "active":
         return state, state.capitalize()
     if key.account.suspended_at is not None:
         return "suspended", "Account suspended"
     if ban_end := key.get_ban_end(now):
-        return "banned", f"Banned until {exact(ban_end)}"
-    if key.expires_at is not None and key.expires_at <= now + SOON:
+        return "banned", f"Banned until {format_time(ban_end)}"
+    if key.expires_at is not None and key.expires_at <= now + EXPIRES_SOON:
         return "soon", "Expires soon"
     return "active", "Active"
 
 
-def state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
-    state, text = key_state(key, now)
+def build_state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
+    state, text = get_key_state(key, now)
     return {"type": STATE_COLOURS[state], "text": text}
 
 
-def exact(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     return date_format(at, "DATETIME_FORMAT")
 
 
-def age(at: datetime | None, now: datetime) -> SafeString:
+def render_age(at: datetime | None, now: datetime) -> SafeString:
     if at is None:
         return SafeString("never")
     text = "just now" if now - at < timedelta(minutes=1) else f"{timesince(at, now, depth=1)} ago"
@@ -62,16 +62,21 @@ def age(at: datetime | None, now: datetime) -> SafeString:
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, text)
 
 
-def bar(used: int, limit: int) -> dict[str, str]:
+def build_usage_bar(used: int, limit: int) -> dict[str, str]:
+    if used >= limit:
+        level = "full"
+    elif used * 100 >= THRESHOLDS[0] * limit:  # Customers get their first warning here.
+        level = "high"
+    else:
+        level = "low"
     share = used / limit
     return {
         "width": f"{min(share, 1):.1%}",
         "percent": percent(share),
         "text": f"{used:,} of {limit:,}",
-        # The first threshold is the one at which customers get a warning.
-        "level": "full" if used >= limit else "high" if used * 100 >= THRESHOLDS[0] * limit else "low",
+        "level": level,
     }
 
 
-def usage_bar(used: int, limit: int) -> SafeString:
-    return render_to_string("admin/accounts/bar.html", bar(used, limit))
+def render_usage_bar(used: int, limit: int) -> SafeString:
+    return render_to_string("admin/accounts/usage_bar.html", build_usage_bar(used, limit))

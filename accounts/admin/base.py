@@ -1,4 +1,4 @@
-"""Shared by the admin pages of accounts and keys: usage, confirmation with a reason, links."""
+"""Helpers shared by the admin pages of plans, accounts and keys."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -22,51 +22,54 @@ from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 
-LATEST = 10  # Rows of a panel.
-SHORTEST_ID = 4  # Shorter prefixes of a public ID match too many.
-# The lookups by which a changed row finds the keys to publish.
+MAX_PANEL_ROWS = 10
+MIN_ID_LENGTH = 4  # Shorter prefixes of a public ID match too many rows.
+# The lookups that find the keys to publish after a change.
 KEY_LOOKUPS: dict[type[Model], str] = {ApiKey: "pk", Account: "account", Plan: "account__plan"}
 
 
-def may_be_id(term: str) -> bool:
-    return len(term) >= SHORTEST_ID and term.isascii() and term.isalnum()
+def is_id_prefix(term: str) -> bool:
+    return len(term) >= MIN_ID_LENGTH and term.isascii() and term.isalnum()
 
 
-def change_url(row: Model) -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+def change_url(obj: Model) -> str:
+    return reverse(f"admin:{obj._meta.app_label}_{obj._meta.model_name}_change", args=[obj.pk])
 
 
-def with_requests_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
-    """Annotate `requests_today`."""
-    today = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date()).values("requests")
-    return keys.annotate(requests_today=Coalesce(Subquery(today), 0))
+def issue_key_url(account: Account) -> str:
+    return f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
 
 
-def usage_chart(now: datetime, **condition: Any) -> BarChart | None:
-    """Chart the last 30 days, or None without requests. `condition` filters DailyUsage."""
-    days = reports.get_daily_usage(days=30, today=now.date(), **condition)
-    if not any(day.requests or day.refusals for day in days):
+def annotate_requests_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+    usage = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date())
+    return keys.annotate(requests_today=Coalesce(Subquery(usage.values("requests")), 0))
+
+
+def build_usage_chart(now: datetime, **filters: Any) -> BarChart | None:
+    """Chart the last 30 days of the DailyUsage that matches the filters; None without requests."""
+    usage = reports.get_daily_usage(days=30, today=now.date(), **filters)
+    if not any(day.requests or day.refusals for day in usage):
         return None
-    labels = [f"{day.day:%Y-%m-%d}" for day in days]
-    admitted = Series("Admitted", "--chart-1", [day.requests for day in days])
-    refused = Series("Refused", "--chart-4", [day.refusals for day in days])
+    labels = [f"{day.day:%Y-%m-%d}" for day in usage]
+    admitted = Series("Admitted", "--chart-1", [day.requests for day in usage])
+    rejected = Series("Refused", "--chart-4", [day.refusals for day in usage])
     title = "Usage in the last 30 days"
-    return BarChart(title, "requests", "Day", labels, [admitted, refused], newest_last=True)
+    return BarChart(title, "requests", "Day", labels, [admitted, rejected], newest_last=True)
 
 
-def recent_requests(now: datetime, **condition: Any) -> dict[str, str]:
-    """Labelled numbers of requests. `condition` filters DailyUsage."""
-    days = reports.get_daily_usage(days=7, today=now.date(), **condition)
+def count_recent_requests(now: datetime, **filters: Any) -> dict[str, str]:
+    """Map labels to request counts of the DailyUsage that matches the filters."""
+    usage = reports.get_daily_usage(days=7, today=now.date(), **filters)
     return {
-        "Requests today": f"{days[-1].requests:,}",
-        "Requests in the last 7 days": f"{sum(day.requests for day in days):,}",
+        "Requests today": f"{usage[-1].requests:,}",
+        "Requests in the last 7 days": f"{sum(day.requests for day in usage):,}",
     }
 
 
 def confirm_with_reason(
     admin: PetstoreModelAdmin,
     request: HttpRequest,
-    row: Model,
+    obj: Model,
     question: Confirmation,
     *,
     method: Callable[..., None],
@@ -74,37 +77,37 @@ def confirm_with_reason(
     form_class: type[forms.Form] = ReasonForm,
     **context: Any,
 ) -> HttpResponse:
-    """Ask for a reason, then call `method(row, **form data, by=Actor)` and redirect to the row's page."""
+    """Ask for a reason, call `method(obj, **cleaned_data, by=Actor)`, and redirect to the change form."""
 
-    def act(given: dict[str, Any]) -> HttpResponse:
-        method(row, **given, by=Actor.of(request))
-        admin.message_user(request, message.format(row))
-        warn_if_unpublished(admin, request, row)
-        return HttpResponseRedirect(change_url(row))
+    def call_method(cleaned_data: dict[str, Any]) -> HttpResponse:
+        method(obj, **cleaned_data, by=Actor.of(request))
+        admin.message_user(request, message.format(obj))
+        warn_if_unpublished(admin, request, obj)
+        return HttpResponseRedirect(change_url(obj))
 
-    return confirm(admin, request, question, form_class, act, back=change_url(row), **context)
+    return confirm(admin, request, question, form_class, call_method, back=change_url(obj), **context)
 
 
-def reason_view(
+def make_reason_view(
     question: Confirmation, method: Callable[..., None], message: str
 ) -> Callable[..., HttpResponse]:
-    """Make a view of `confirm_with_reason`, for an admin with a `question_context`."""
+    """Make a view from `confirm_with_reason`. The ModelAdmin must have a method `question_context`."""
 
     def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        row = self.row(request, object_id, self.has_change_permission)
+        obj = self.row(request, object_id, self.has_change_permission)
         return confirm_with_reason(
-            self, request, row, question, method=method, message=message, **self.question_context(row)
+            self, request, obj, question, method=method, message=message, **self.question_context(obj)
         )
 
     return view
 
 
-def warn_if_unpublished(admin: PetstoreModelAdmin, request: HttpRequest, row: Model) -> None:
-    """Warn, after the commit, if the change could not be published to Redis."""
+def warn_if_unpublished(admin: PetstoreModelAdmin, request: HttpRequest, obj: Model) -> None:
+    """Show a warning after the commit if the change could not be published to Redis."""
 
     def warn(lookup: str) -> None:
-        if text := publication.get_warning(**{lookup: row.pk}):
+        if text := publication.get_warning(**{lookup: obj.pk}):
             admin.message_user(request, text, messages.WARNING)
 
-    if lookup := KEY_LOOKUPS.get(type(row)):
+    if lookup := KEY_LOOKUPS.get(type(obj)):
         transaction.on_commit(partial(warn, lookup), robust=True)

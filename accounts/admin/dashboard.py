@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.admin.badges import bar
+from accounts.admin.badges import build_usage_bar
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import Account, PlanCode, QuotaCounter
 from accounts.usage import reports
@@ -16,68 +16,83 @@ from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.text import pluralize
 
-DAYS = 30  # Default range of the charts.
-RANGES = (7, 30, 90)
-TOP_ACCOUNTS = 10
-LONGEST_LIST = 5
-NEARLY_ALL = THRESHOLDS[0]  # Percent of the daily quota at which customers get a warning.
+DEFAULT_DAYS = 30
+PERIODS = (7, 30, 90)  # Days that the charts can show.
+MAX_ACCOUNTS = 10
+MAX_KEYS = 5
+FIRST_THRESHOLD = THRESHOLDS[0]  # Percent of the daily quota at which customers get their first warning.
 
 
 @register_cards
-def cards(request: HttpRequest) -> Iterator[Card]:
+def build_cards(request: HttpRequest) -> Iterator[Card]:
     if may_view(request, "accounts.apikey"):
-        yield keys(request)
+        yield build_keys_card(request)
     if may_view(request, "accounts.account"):
-        top = reports.find_top_accounts(TOP_ACCOUNTS)
-        yield traffic(request, used_today=bool(top))
-        yield quota(request, top)
-        yield callers_of_get_pet()
+        counters = reports.find_top_accounts(MAX_ACCOUNTS)
+        yield build_traffic_card(request, has_usage_today=bool(counters))
+        yield build_quota_card(request, counters)
+        yield build_deprecated_card()
 
 
-def keys(request: HttpRequest) -> Card:
-    banned, banned_first = reports.find_banned_keys(LONGEST_LIST)
-    expiring = reports.find_expiring_keys(limit=LONGEST_LIST)
-    to_replace = expiring.to_replace_in_7_days
+def build_keys_card(request: HttpRequest) -> Card:
+    now = timezone.now()
+    ban_count, banned_keys = reports.find_banned_keys(MAX_KEYS)
+    expiring = reports.find_expiring_keys(limit=MAX_KEYS)
     links = {
         "banned": list_url("accounts_apikey", banned="now"),
         "in_7_days": list_url("accounts_apikey", expires="7"),
         "in_30_days": list_url("accounts_apikey", expires="30"),
     }
-    changes = request.user.has_perm("accounts.change_apikey")
+    may_change = request.user.has_perm("accounts.change_apikey")
     steps = []
-    if changes and banned:
-        text = pluralize(banned, "key is banned.", "keys are banned.")
+    if may_change and ban_count:
+        text = pluralize(ban_count, "key is banned.", "keys are banned.")
         steps.append(Step(2, "gavel", text, "See why", links["banned"]))
-    if changes and to_replace > 0:
-        one, many = "key expires within 7 days and has", "keys expire within 7 days and have"
-        text = f"{pluralize(to_replace, one, many)} no replacement."
+    if may_change and expiring.to_replace_in_7_days:
+        text = pluralize(
+            expiring.to_replace_in_7_days,
+            "key expires within 7 days and has no replacement.",
+            "keys expire within 7 days and have no replacement.",
+        )
         steps.append(Step(2, "key", text, "Rotate in time", links["in_7_days"]))
-    now = timezone.now()
-    bans = [(key, key.get_ban_end(now)) for key in banned_first]
-    context = {"bans": bans, "banned": banned, "expiring": expiring, "links": links, "may_lift": changes}
+    context = {
+        "bans": [(key, key.get_ban_end(now)) for key in banned_keys],
+        "ban_count": ban_count,
+        "expiring": expiring,
+        "links": links,
+        "may_unban": may_change,
+    }
     return Card("keys", "right", 2, context, steps)
 
 
-def traffic(request: HttpRequest, *, used_today: bool) -> Card:
-    days = next((days for days in RANGES if request.GET.get("days") == str(days)), DAYS)
+def build_traffic_card(request: HttpRequest, *, has_usage_today: bool) -> Card:
+    days = next((days for days in PERIODS if request.GET.get("days") == str(days)), DEFAULT_DAYS)
     by_plan = reports.get_daily_usage_by_plan(days)
-    charts = [traffic_chart(by_plan, column) for column in ("requests", "refusals")]
-    requests, refusals = (chart if chart.total else None for chart in charts)
-    quiet = not (requests or refusals)
-    no_accounts = quiet and not used_today and not Account.objects.exists()
+    requests_chart = build_traffic_chart(by_plan, "requests")
+    rejections_chart = build_traffic_chart(by_plan, "refusals")
+    has_traffic = bool(requests_chart.total or rejections_chart.total)
+    has_accounts = has_traffic or has_usage_today or Account.objects.exists()
+    may_view_rejections = may_view(request, "accounts.refusal")
     context = {
-        "days": days, "ranges": RANGES, "requests": requests, "refusals": refusals,
-        "quiet": quiet, "none": no_accounts,
-        "link": list_url("accounts_account"),
-        "why_refused": list_url("accounts_refusal") if may_view(request, "accounts.refusal") else "",
-    }  # fmt: skip
-    add = reverse("admin:accounts_account_add")
-    step = Step(3, "storefront", "There are no accounts yet.", "Add the first account", add)
-    offers_to_add = no_accounts and request.user.has_perm("accounts.add_account")
-    return Card("traffic", "top", 1, context, [step] if offers_to_add else [])
+        "days": days,
+        "periods": PERIODS,
+        "requests": requests_chart if requests_chart.total else None,
+        "rejections": rejections_chart if rejections_chart.total else None,
+        "has_traffic": has_traffic,
+        "has_accounts": has_accounts,
+        "accounts_url": list_url("accounts_account"),
+        "rejections_url": list_url("accounts_refusal") if may_view_rejections else "",
+    }
+    steps = []
+    if not has_accounts and request.user.has_perm("accounts.add_account"):
+        add_url = reverse("admin:accounts_account_add")
+        text = "There are no accounts yet."
+        steps.append(Step(3, "storefront", text, "Add the first account", add_url))
+    return Card("traffic", "top", 1, context, steps)
 
 
-def traffic_chart(by_plan: dict[PlanCode, list[reports.DailyTotals]], column: str) -> BarChart:
+def build_traffic_chart(by_plan: dict[PlanCode, list[reports.DailyTotals]], column: str) -> BarChart:
+    """Chart a column of the usage, with a series for each plan."""
     series = [
         Series(
             plan.label,
@@ -92,24 +107,28 @@ def traffic_chart(by_plan: dict[PlanCode, list[reports.DailyTotals]], column: st
     return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
 
 
-def quota(request: HttpRequest, top: list[QuotaCounter]) -> Card:
-    lines = [{"account": used.account, **bar(used.day_used, used.account.limits.per_day)} for used in top]
+def build_quota_card(request: HttpRequest, counters: list[QuotaCounter]) -> Card:
+    rows = [
+        {"account": counter.account, **build_usage_bar(counter.day_used, counter.account.limits.per_day)}
+        for counter in counters
+    ]
     steps = []
-    nearly = sum(line["level"] != "low" for line in lines)
-    if nearly and request.user.has_perm("accounts.change_account"):
-        at_least = "or more " if nearly == TOP_ACCOUNTS else ""
-        text = pluralize(nearly, "account has", f"accounts {at_least}have")
-        text = f"{text} used at least {NEARLY_ALL}% of today's quota."
-        which = list_url("accounts_account", used=str(NEARLY_ALL))
-        steps.append(Step(3, "speed", text, "See which", which))
-    return Card("quota", "left", 2, {"top": lines, "link": list_url("accounts_account")}, steps)
+    count = sum(row["level"] != "low" for row in rows)
+    if count and request.user.has_perm("accounts.change_account"):
+        or_more = "or more " if count == MAX_ACCOUNTS else ""
+        accounts = pluralize(count, "account has", f"accounts {or_more}have")
+        text = f"{accounts} used at least {FIRST_THRESHOLD}% of today's quota."
+        url = list_url("accounts_account", used=str(FIRST_THRESHOLD))
+        steps.append(Step(3, "speed", text, "See which", url))
+    context = {"top": rows, "accounts_url": list_url("accounts_account")}
+    return Card("quota", "left", 2, context, steps)
 
 
-def callers_of_get_pet() -> Card:
+def build_deprecated_card() -> Card:
     context = {
-        "days": DAYS,
-        "callers": reports.find_deprecated_callers(DAYS, TOP_ACCOUNTS),
+        "days": DEFAULT_DAYS,
+        "callers": reports.find_deprecated_callers(DEFAULT_DAYS, MAX_ACCOUNTS),
         "removed_at": settings.GET_PET_REMOVED_AT,
-        "removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
+        "is_removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
     }
     return Card("deprecated", "left", 3, context)

@@ -1,4 +1,4 @@
-"""Read-only admin of the event feed: which events a client got, and when."""
+"""Read-only admin of the event feed, for questions about what a client received and when."""
 
 from __future__ import annotations
 
@@ -27,64 +27,66 @@ from petstore.backoffice.palette import SearchResult
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
 from petstore.db.names import find_by_name, visible_name
 
-MAX_EVENTS_OF_KEY = 1_000  # Limit of a search by key.
-KEY_EVENTS = [kind for kind in EventType if kind.value.startswith("key.")]
+MAX_EVENTS_PER_KEY = 1_000
+KEY_EVENT_TYPES = [event_type for event_type in EventType if event_type.value.startswith("key.")]
 
 
 class EventTypeFilter(ChoiceFilter, DropdownFilter):
     title = "type"
     parameter_name = "type"
-    options = tuple((kind.value, kind.value) for kind in EventType)
+    options = tuple((event_type.value, event_type.value) for event_type in EventType)
 
     def condition(self, chosen: str) -> Q:
         if EventType(chosen).is_public:
             return Q(account_id=PUBLIC, type=chosen)
-        # As a literal: a generic plan could not use the partial index with a parameter.
+        # A literal, since a generic plan cannot use the partial index with a parameter.
         public = Func(template=str(PUBLIC), output_field=BigIntegerField())
         return Q(account_id__gt=public, type=chosen)
 
 
 class EventTimeFilter(TimeFilter, DropdownFilter):
-    """Translates a time to a position in the feed, since no index is ordered by time."""
+    """Translates the time to a position in the feed, since no index is ordered by time."""
 
     parameter_name = "days"
     options = (*TimeFilter.options[:2], ("older", "Before that"))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Event]) -> QuerySet[Event]:
-        chosen, rows = self.value(), queryset.alias(position=ordering_key(request) or F("id"))
+        chosen = self.value()
         if chosen not in dict(self.options):
             return queryset
         try:
             days = timedelta(days=7 if chosen == "older" else int(chosen))
             start = feed.find_id_before(to_microseconds(timezone.now() - days))
-        except ApiError:  # All stored events are newer.
+        except ApiError:  # Pruned: all stored events are newer.
             start = 0
-        # Combined with the page's bound, since SQLite would scan from this one up to the page.
+        # Merged with the bound of the page, since SQLite would scan all rows between the two bounds.
         after, before = (parse_id(request.GET.get(name)) for name in (AFTER, BEFORE))
+        events = queryset.alias(position=get_ordering_key(request) or F("id"))
         if chosen == "older":
-            return rows.filter(position__lte=min(start, start if after is None else after))
-        return rows.filter(position__gt=max(start, before or 0))
+            return events.filter(position__lte=start if after is None else min(start, after))
+        return events.filter(position__gt=max(start, before or 0))
 
 
-def ordering_key(request: HttpRequest) -> Key | None:
-    """Return the order of the index that serves the chosen type and account; None for all events."""
-    kind = request.GET.get(EventTypeFilter.parameter_name, "")
-    term, known = request.GET.get(SEARCH_VAR, "").strip(), kind in EventType.values
-    if known and (term or EventType(kind).is_public):
+def get_ordering_key(request: HttpRequest) -> Key | None:
+    """Return the key of the index that serves the selected type and account; None without either."""
+    event_type = request.GET.get(EventTypeFilter.parameter_name, "")
+    has_type = event_type in EventType.values
+    has_term = bool(request.GET.get(SEARCH_VAR, "").strip())
+    if has_type and (has_term or EventType(event_type).is_public):
         return TwoFilterKey("id")
-    return OneFilterKey("id") if known or term else None
+    return OneFilterKey("id") if has_type or has_term else None
 
 
 @admin.register(Event)
 class EventAdmin(BigTableAdmin):
     can_add = can_change = can_delete = False
-    list_display = ["number", "type", "when", "account", "about"]
+    list_display = ["event_id", "type", "created", "account", "description"]
     list_filter = [EventTypeFilter, EventTimeFilter]
     ordering = ["-id"]
-    sortable_by = ["number"]
+    sortable_by = ["event_id"]
     search_fields = ["id"]
     search_help_text = "An account's full name or public ID, a key's public ID, or an event's ID"
-    fields = readonly_fields = ("number", "type", "when", "account")
+    fields = readonly_fields = ("event_id", "type", "created", "account")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         name = Account.objects.filter(pk=OuterRef("account_id")).order_by().values("name")
@@ -92,34 +94,34 @@ class EventAdmin(BigTableAdmin):
         return events.annotate(account_name=Subquery(name))
 
     def ordering_key(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
-        return ordering_key(request)
+        return get_ordering_key(request)
 
     def search(self, request: HttpRequest, rows: QuerySet[Event], term: str) -> QuerySet[Event]:
         if key := ApiKey.objects.filter(public_id=term).first():
-            # IDs first: in one query the planner would rather walk all events of the account in order.
+            # Two queries: in a single one, the planner prefers to walk all events of the account in order.
             prefix = f'{{"key":{{"id":"{term}"'
-            of_key = Event.objects.filter(
-                account_id=key.account_id, type__in=KEY_EVENTS, data__startswith=prefix
+            events = Event.objects.filter(
+                account_id=key.account_id, type__in=KEY_EVENT_TYPES, data__startswith=prefix
             )
-            return rows.filter(pk__in=list(of_key.values_list("pk", flat=True)[:MAX_EVENTS_OF_KEY]))
-        found = Account.objects.filter(Q(public_id=term) | Q(name__search_key=term))
-        if account := find_by_name(found, term) or found.first():
+            return rows.filter(pk__in=list(events.values_list("pk", flat=True)[:MAX_EVENTS_PER_KEY]))
+        accounts = Account.objects.filter(Q(public_id=term) | Q(name__search_key=term))
+        if account := find_by_name(accounts, term) or accounts.first():
             return rows.filter(account_id=account.pk)
         return rows.filter(pk=parse_id(term) or 0)
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        """Understand `event 17`."""
-        word, _, number = term.lower().partition(" ")
-        if word == "event" and (pk := parse_id(number.removeprefix("#"))) is not None:
+        """Find an event by terms such as `event 17`."""
+        word, _, event_id = term.lower().partition(" ")
+        if word == "event" and (pk := parse_id(event_id.removeprefix("#"))) is not None:
             for event in Event.objects.filter(pk=pk):
                 yield SearchResult(1, "rss_feed", f"Event {pk}", event.type, change_url(event))
 
     @admin.display(description="ID", ordering="id")
-    def number(self, event: Event) -> int:
+    def event_id(self, event: Event) -> int:
         return event.pk
 
     @admin.display(description="at")
-    def when(self, event: Event) -> str:
+    def created(self, event: Event) -> str:
         return f"{to_datetime(event.created_at):%Y-%m-%d %H:%M:%S} UTC"
 
     @admin.display
@@ -128,33 +130,32 @@ class EventAdmin(BigTableAdmin):
             return "every account"
         return visible_name(event.account_name or "deleted account")
 
-    @admin.display
-    def about(self, event: Event) -> str:
+    @admin.display(description="about")
+    def description(self, event: Event) -> str:
         return describe_event(orjson.loads(event.data))
 
     def form_context(self, request: HttpRequest, row: Event) -> dict[str, Any]:
         """Add the event as `GET /v1/events` serves it, and links to its subjects."""
-        event = orjson.loads(
-            orjson.dumps(
-                feed.serialize_event((row.pk, row.type, row.created_at, row.data)), option=orjson.OPT_UTC_Z
-            )
+        served = orjson.dumps(
+            feed.serialize_event((row.pk, row.type, row.created_at, row.data)), option=orjson.OPT_UTC_Z
         )
-        about = [subject for find in subjects for subject in find(row.account_id, event["data"])]
+        event = orjson.loads(served)
+        subjects = [obj for find in subject_finders for obj in find(row.account_id, event["data"])]
         return {
             "json": orjson.dumps(event, option=orjson.OPT_INDENT_2).decode(),
-            "about": [
-                (subject._meta.verbose_name, subject, change_url(subject))
-                for subject in about
-                if may_view(request, subject._meta.label_lower)
+            "subjects": [
+                (obj._meta.verbose_name, obj, change_url(obj))
+                for obj in subjects
+                if may_view(request, obj._meta.label_lower)
             ],
         }
 
 
-def account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
+def find_account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
     yield from Account.objects.filter(pk=account_id)
     if "key" in data:
         yield from ApiKey.objects.filter(public_id=data["key"]["id"])
 
 
-# Each takes an event's account ID and data, and yields its subjects. Other apps append to this.
-subjects: list[Callable[[int, dict[str, Any]], Iterator[Model]]] = [account_and_key]
+# Yield an event's subjects from its account ID and data. Other apps append to this.
+subject_finders: list[Callable[[int, dict[str, Any]], Iterator[Model]]] = [find_account_and_key]

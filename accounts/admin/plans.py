@@ -20,102 +20,125 @@ from accounts.usage import reports
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.text import pluralize
 
-NUMBERS = ("per_minute", "per_day")
-DAYS = 30
+LIMIT_FIELDS = ("per_minute", "per_day")
+WHAT_IF_DAYS = 30
 
 
-def number_field(label: str, *, required: bool = True) -> forms.IntegerField:
+def build_limit_field(label: str, *, required: bool = True) -> forms.IntegerField:
     widget = UnfoldAdminIntegerFieldWidget
     return forms.IntegerField(
         label=label, required=required, min_value=1, max_value=MAX_REQUESTS, widget=widget
     )
 
 
+# --- The what-if page
+
+
 class LimitsForm(forms.Form):
-    per_minute = number_field("Requests per minute")
-    per_day = number_field("Requests per day")
+    per_minute = build_limit_field("Requests per minute")
+    per_day = build_limit_field("Requests per day")
 
 
 def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
     """Simulate other limits on the recorded traffic of a plan or an account."""
-    row = self.row(request, object_id)
-    limits: Limits | None = row.limits
-    data = request.GET if LimitsForm.base_fields.keys() & request.GET.keys() else None
-    form = LimitsForm(data, initial=limits._asdict() if limits else None)
-    result = {}
+    obj = self.row(request, object_id)
+    current: Limits | None = obj.limits
+    is_submitted = bool(LimitsForm.base_fields.keys() & request.GET.keys())
+    initial = current._asdict() if current else None
+    form = LimitsForm(request.GET if is_submitted else None, initial=initial)
+    context: dict[str, Any] = {}
     if form.is_valid():
-        other = Limits(**form.cleaned_data)
-        found = reports.simulate_limits(row, other, days=DAYS)
-        result = {
-            "found": found, "summary": describe_comparison(found), "rows": rows(found, other, limits),
-        }  # fmt: skip
-    title = f"Try other limits for {row}"
-    return self.page(request, "accounts/what_if", title, whose=row, form=form, **result)
+        limits = Limits(**form.cleaned_data)
+        simulation = reports.simulate_limits(obj, limits, days=WHAT_IF_DAYS)
+        context["simulation"] = simulation
+        context["summary"] = summarize(simulation)
+        context["rows"] = build_comparison(simulation, limits, current)
+    title = f"Try other limits for {obj}"
+    return self.page(request, "accounts/what_if", title, object=obj, form=form, **context)
 
 
-def rows(found: reports.Simulation, other: Limits, limits: Limits | None) -> list[tuple[str, str, str]]:
-    """Build the table. Without current `limits`, each account has its own."""
-    minute, day = (f"{limits.per_minute:,}", f"{limits.per_day:,}") if limits else ("its own", "its own")
-    share = f"{found.rejected / found.requests:.1%}" if found.requests else "0%"
+def build_comparison(
+    simulation: reports.Simulation, limits: Limits, current: Limits | None
+) -> list[tuple[str, str, str]]:
+    """Build rows of label, current value and simulated value. Without `current`, limits vary by account."""
+    per_minute = f"{current.per_minute:,}" if current else "its own"
+    per_day = f"{current.per_day:,}" if current else "its own"
+    share = f"{simulation.rejected / simulation.requests:.1%}" if simulation.requests else "0%"
     return [
-        ("Requests per minute", minute, f"{other.per_minute:,}"),
-        ("Requests per day", day, f"{other.per_day:,}"),
-        ("Refused", f"{found.rejected_now:,}", f"{found.rejected:,} ({share})"),
-        ("of these, by the minute limit", "", f"{found.rejected_by_minute:,}"),
-        ("of these, by the daily limit", "", f"{found.rejected_by_day:,}"),
-        ("Accounts refused at least once", "", f"{found.accounts_rejected:,} of {found.accounts:,}"),
+        ("Requests per minute", per_minute, f"{limits.per_minute:,}"),
+        ("Requests per day", per_day, f"{limits.per_day:,}"),
+        ("Refused", f"{simulation.rejected_now:,}", f"{simulation.rejected:,} ({share})"),
+        ("of these, by the minute limit", "", f"{simulation.rejected_by_minute:,}"),
+        ("of these, by the daily limit", "", f"{simulation.rejected_by_day:,}"),
+        (
+            "Accounts refused at least once",
+            "",
+            f"{simulation.accounts_rejected:,} of {simulation.accounts:,}",
+        ),
     ]
 
 
-def describe_comparison(found: reports.Simulation) -> str:
-    difference = found.rejected - found.rejected_now
-    if not found.requests:
-        text = f"No requests were recorded in the last {found.days} days. "
-        return f"{text}The last few seconds and requests during a ban are not included."
+def summarize(simulation: reports.Simulation) -> str:
+    if not simulation.requests:
+        return (
+            f"No requests were recorded in the last {simulation.days} days. "
+            "The last few seconds and requests during a ban are not included."
+        )
+    difference = simulation.rejected - simulation.rejected_now
     if not difference:
         return "These limits would have refused as many requests as the current ones."
-    number = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'} requests"
-    return f"These limits would have refused {number} than the current ones."
+    comparative = "more" if difference > 0 else "fewer"
+    return (
+        f"These limits would have refused {abs(difference):,} {comparative} requests than the current ones."
+    )
+
+
+# --- Plans
 
 
 class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """A change of limits needs confirmation if any account is on the plan."""
+    """Requires confirmation to change the limits of a plan that has accounts."""
 
     confirmed = forms.BooleanField(required=False, widget=UnfoldBooleanWidget)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        keys = ApiKey.objects.filter(is_active(timezone.now()), account__plan=self.instance)
+        keys = ApiKey.objects.filter(is_active(timezone.now()), account__plan=self.instance).count()
         self.accounts = Account.objects.filter(plan=self.instance).count()
-        self.reach = f"{pluralize(self.accounts, 'account')} with {pluralize(keys.count(), 'active key')}"
+        self.affected = f"{pluralize(self.accounts, 'account')} with {pluralize(keys, 'active key')}"
         if "confirmed" in self.fields:
             confirmed = self.fields["confirmed"]
-            confirmed.label = f"Change the limits of {self.reach}"
+            confirmed.label = f"Change the limits of {self.affected}"
             confirmed.help_text = "New limits take effect immediately. Usage so far still counts."
-        for name in set(NUMBERS) & set(self.fields):  # Enterprise is read-only.
-            self.fields[name].required = True
+        for name in LIMIT_FIELDS:
+            if name in self.fields:  # Absent from read-only forms.
+                self.fields[name].required = True
+
+    def has_changed_limits(self) -> bool:
+        return any(name in self.changed_data for name in LIMIT_FIELDS)
 
     def clean_confirmed(self) -> bool:
         confirmed: bool = self.cleaned_data["confirmed"]
-        if self.accounts and set(NUMBERS) & set(self.changed_data) and not confirmed:
-            raise ValidationError(f"This changes the limits of {self.reach}. Tick the box to confirm.")
+        if self.accounts and self.has_changed_limits() and not confirmed:
+            text = f"This changes the limits of {self.affected}. Select the checkbox to confirm."
+            raise ValidationError(text)
         return confirmed
 
 
 @admin.register(Plan)
 class PlanAdmin(PetstoreModelAdmin):
-    """The four plans are fixed. Enterprise has no limits of its own: each account has."""
+    """The four plans are fixed. Enterprise is read-only, since its limits are set per account."""
 
     row_pages = {"what-if/": "what_if"}
     what_if_view = what_if_view
     can_add = can_delete = False
     form = PlanForm
-    list_display = ["badge", "requests_per_minute", "requests_per_day", "accounts_on_it"]
+    list_display = ["badge", "requests_per_minute", "requests_per_day", "accounts"]
     readonly_fields = ["code"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Plan]:
         plans: QuerySet[Plan] = super().get_queryset(request)
-        return plans.annotate(number_of_accounts=Count("account"))
+        return plans.annotate(account_count=Count("account"))
 
     @display(description="plan", ordering="code", label=PLAN_COLOURS)
     def badge(self, plan: Plan) -> tuple[str, str]:
@@ -129,23 +152,25 @@ class PlanAdmin(PetstoreModelAdmin):
     def requests_per_day(self, plan: Plan) -> str | None:
         return f"{plan.per_day:,}" if plan.per_day else None
 
-    @display(description="accounts", ordering="number_of_accounts")
-    def accounts_on_it(self, plan: Plan) -> str:
-        return f"{getattr(plan, 'number_of_accounts', 0):,}"
+    @display(description="accounts", ordering="account_count")
+    def accounts(self, plan: Plan) -> str:
+        return f"{getattr(plan, 'account_count', 0):,}"
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        asks = obj is not None and self.has_change_permission(request, obj)
-        return ["code", *NUMBERS, *(["confirmed"] if asks else [])]
+        fields = ["code", *LIMIT_FIELDS]
+        if obj is not None and self.has_change_permission(request, obj):
+            fields.append("confirmed")
+        return fields
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        if set(NUMBERS) & set(form.changed_data):
-            self.message_user(request, f"The new limits now apply to {form.reach}.")
+        if form.has_changed_limits():
+            self.message_user(request, f"The new limits now apply to {form.affected}.")
 
     def response_change(self, request: HttpRequest, obj: Plan) -> HttpResponse:
         warn_if_unpublished(self, request, obj)
         return super().response_change(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        custom = obj is not None and obj.code == PlanCode.ENTERPRISE
-        return super().has_change_permission(request, obj) and not custom
+        is_enterprise = obj is not None and obj.code == PlanCode.ENTERPRISE
+        return super().has_change_permission(request, obj) and not is_enterprise

@@ -1,7 +1,7 @@
 """Admin of staff and their roles.
 
-Staff can't edit colleagues who have more permissions, grant permissions they lack, or drop their own. So
-editing staff never leads to more permissions, and at least one person can always admit others.
+Staff can't edit colleagues who have more permissions, grant permissions they lack, or drop their own. This
+prevents privilege escalation, and at least one person can always manage the others.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django_otp.plugins.otp_static import admin as otp_static_pages  # noqa: F401  Registers what goes below.
+from django_otp.plugins.otp_static import admin as otp_static_pages  # noqa: F401  Unregistered below.
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
 from django_otp.plugins.otp_totp.models import TOTPDevice
@@ -31,7 +31,7 @@ from unfold.decorators import display
 from unfold.forms import UserChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
-from accounts.admin.badges import exact
+from accounts.admin.badges import format_time
 from accounts.admin.base import change_url, confirm_with_reason
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
@@ -48,23 +48,23 @@ from petstore.backoffice.password_links import create_link
 admin.site.unregister([User, Group, TOTPDevice, StaticDevice])
 
 APPS_WITH_PAGES = ("accounts", "inventory", "auth", "backoffice")
-RESET = Confirmation(
+RESET_TWO_FACTOR = Confirmation(
     "Reset two-factor sign-in?",
     "Reset two-factor",
     "Their app and their recovery codes stop working. Make sure that the request really comes from them: "
     "until they set up a new app, their password alone is enough to sign in.",
     danger=True,
 )
-NEW_PASSWORD = Confirmation(
+RESET_PASSWORD = Confirmation(
     "Reset the password?",
     "Create a link",
     "Creates a link for choosing a new password. Make sure that the request really comes from them. "
     "Their old password works until they use the link.",
 )
-FAILED_SIGN_INS_SHOWN = 20
+MAX_FAILED_SIGN_INS = 20  # Few, so that an attack does not hide other entries.
 OWN_PERMISSIONS = ("is_active", "is_superuser", "user_permissions")
 ROLE_HELP = "If none fits, add one under Roles."
-ROLES = {
+ROLE_DESCRIPTIONS = {
     "Viewer": "read-only access to everything except staff and the audit trail",
     "Support": "a Viewer who also manages keys and accounts",
     "Stock": "manages pets, categories and orders; no access to accounts",
@@ -72,44 +72,50 @@ ROLES = {
 }
 
 LABELS = {"is_active": "May sign in", "is_superuser": "Superuser"}
-HELP = {
+HELP_TEXTS = {
     "username": "For signing in. Letters, digits and @ . + - _ only.",
-    "is_active": "Switch this off when they leave. Their entries in the audit trail remain.",
+    "is_active": "Turn this off when they leave. Their entries in the audit trail remain.",
     "is_superuser": "Has all permissions, regardless of the role. The Owner role is enough for daily work.",
     "user_permissions": "Permissions in addition to the role.",
 }
 
-ACTIONS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
+PERMISSION_LABELS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
 
 
-def permissions_of(user: User) -> QuerySet[Permission]:
-    """Return all permissions of a user, also of an inactive one."""
+def get_user_permissions(user: User) -> QuerySet[Permission]:
+    """Return the permissions granted to a user, who may be inactive, directly or by groups."""
     return Permission.objects.filter(Q(user=user) | Q(group__user=user))
 
 
-def grantable(request: HttpRequest) -> QuerySet[Permission]:
-    """Return the permissions the user may grant: their own, for apps that have pages."""
-    found = Permission.objects.filter(content_type__app_label__in=APPS_WITH_PAGES)
-    user = cast("User", request.user)
-    own = found if user.is_superuser else found.filter(pk__in=permissions_of(user).values("pk"))
-    return own.select_related("content_type")
+def get_grantable_permissions(user: User) -> QuerySet[Permission]:
+    """Return the permissions that the user may grant: their own, for apps that have pages."""
+    permissions = Permission.objects.filter(content_type__app_label__in=APPS_WITH_PAGES)
+    if not user.is_superuser:
+        permissions = permissions.filter(pk__in=get_user_permissions(user).values("pk"))
+    return permissions.select_related("content_type")
 
 
-def permission_choices(permissions: Iterable[Permission]) -> list[tuple[str, list[tuple[int, str]]]]:
+def get_permission_choices(permissions: Iterable[Permission]) -> list[tuple[str, list[tuple[int, str]]]]:
     """Group the permissions by page of the navigation, as choices with optgroups."""
-    given = {(each.content_type_id, each.codename): each.pk for each in permissions}
-    found = []
-    for path, title, _ in chain(*PAGES.values()):
-        model = apps.get_model(path)
-        page, kind = admin.site.get_model_admin(model), ContentType.objects.get_for_model(model)
-        keys = {action: (kind.pk, f"{action}_{model._meta.model_name}") for action in ACTIONS}
-        choices = [
-            (given[key], f"{ACTIONS[action]} {model._meta.verbose_name_plural}")
-            for action, key in keys.items()
-            if key in given and getattr(page, f"can_{action}", True)
-        ]
-        found += [(title, choices)] if choices else []
-    return found
+    ids = {(permission.content_type_id, permission.codename): permission.pk for permission in permissions}
+    groups = []
+    for model_label, title, _ in chain(*PAGES.values()):
+        model = apps.get_model(model_label)
+        model_admin = admin.site.get_model_admin(model)
+        content_type = ContentType.objects.get_for_model(model)
+        choices = []
+        for action, label in PERMISSION_LABELS.items():
+            pk = ids.get((content_type.pk, f"{action}_{model._meta.model_name}"))
+            if pk is not None and getattr(model_admin, f"can_{action}", True):
+                choices.append((pk, f"{label} {model._meta.verbose_name_plural}"))
+        if choices:
+            groups.append((title, choices))
+    return groups
+
+
+def get_user(request: HttpRequest) -> User:
+    """Return the signed-in user. Admin pages never serve an AnonymousUser."""
+    return cast("User", request.user)
 
 
 class RoleSelect(UnfoldAdminSelectWidget):
@@ -126,32 +132,36 @@ class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Ge
     widget = RoleSelect
 
     def label_from_instance(self, group: Any) -> str:
-        return f"{group.name}: {ROLES[group.name]}" if group.name in ROLES else group.name
+        return (
+            f"{group.name}: {ROLE_DESCRIPTIONS[group.name]}"
+            if group.name in ROLE_DESCRIPTIONS
+            else group.name
+        )
 
 
 class StaffForm(UserChangeForm):
     class Meta(UserChangeForm.Meta):
-        labels, help_texts = LABELS, HELP
+        labels, help_texts = LABELS, HELP_TEXTS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Offer the current combination of groups, if it is not exactly one."""
+        """Offer the current groups as a choice if the user has none or several."""
         super().__init__(*args, **kwargs)
         self.initial["is_active"] = self.instance.is_active and self.instance.is_staff
         groups: list[Group] = self.initial.get("groups", [])
         if "groups" in self.fields and len(groups) != 1:
             role: Any = self.fields["groups"]
             [value] = role.widget.format_value(group.pk for group in groups)
-            name = " and ".join(group.name for group in groups) or "No role: no access"
-            role.choices = [(value, name), *role.choices]
+            label = " and ".join(group.name for group in groups) or "No role: no access"
+            role.choices = [(value, label), *role.choices]
 
 
 class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Has no password fields: the new colleague chooses a password with a link."""
+    """Has no password fields, since new staff choose their password with a link."""
 
-    password1 = password2 = None  # type: ignore[assignment]  # So Django leaves a field out.
+    password1 = password2 = None  # type: ignore[assignment]  # Removes the inherited fields.
 
     class Meta(UserCreationForm.Meta):
-        labels, help_texts = LABELS, HELP
+        labels, help_texts = LABELS, HELP_TEXTS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -165,17 +175,22 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
 
 
 class NoEscalationAdmin(PetstoreModelAdmin):
-    """Protects rows with more permissions than the user has, and limits what the user can grant."""
+    """Protects users and groups with more permissions than the editor, who can grant only their own."""
 
     permissions_field: str
 
-    def outranks(self, request: HttpRequest, row: Any) -> bool:
-        """Whether the row has permissions that the user lacks."""
-        user = cast("User", request.user)
-        above = self.permissions_in(row).exclude(pk__in=permissions_of(user).values("pk"))
-        return not user.is_superuser and above.exists()
+    def outranks(self, request: HttpRequest, obj: Any) -> bool:
+        """Whether the user or group has permissions that the editor lacks."""
+        editor = get_user(request)
+        if editor.is_superuser:
+            return False
+        return (
+            self.get_object_permissions(obj)
+            .exclude(pk__in=get_user_permissions(editor).values("pk"))
+            .exists()
+        )
 
-    def permissions_in(self, row: Any) -> QuerySet[Permission]:
+    def get_object_permissions(self, obj: Any) -> QuerySet[Permission]:
         raise NotImplementedError
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -187,21 +202,23 @@ class NoEscalationAdmin(PetstoreModelAdmin):
         return allowed and (obj is None or not self.outranks(request, obj))
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer checkboxes of the grantable permissions; Django's filter widget needs a mouse."""
+        """Offer checkboxes of grantable permissions, since Django's filter widget needs a mouse."""
         if db_field.name != self.permissions_field:
             return super().formfield_for_manytomany(db_field, request, **kwargs)
-        kwargs |= {"queryset": grantable(request), "widget": UnfoldAdminCheckboxSelectMultipleWidget()}
+        permissions = get_grantable_permissions(get_user(request))
+        kwargs |= {"queryset": permissions, "widget": UnfoldAdminCheckboxSelectMultipleWidget()}
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        field.choices = permission_choices(grantable(request))
+        field.choices = get_permission_choices(permissions)
         return field
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Keep permissions that the form does not offer."""
-        offered = [pk for _, choices in permission_choices(Permission.objects.all()) for pk, _ in choices]
-        field = getattr(form.instance, self.permissions_field)
-        kept = list(field.exclude(pk__in=offered))
+        groups = get_permission_choices(Permission.objects.all())
+        offered = [pk for _, choices in groups for pk, _ in choices]
+        permissions = getattr(form.instance, self.permissions_field)
+        retained = list(permissions.exclude(pk__in=offered))
         super().save_related(request, form, formsets, change)
-        field.add(*kept)
+        permissions.add(*retained)
 
 
 class RoleFilter(ChoiceFilter):
@@ -214,45 +231,49 @@ class RoleFilter(ChoiceFilter):
 
 @admin.register(User)
 class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
-    add_form_template = None  # Django's says that there is a second form.
+    add_form_template = None  # Django's template announces a second form.
     form = StaffForm
     add_form = NewStaffForm
     list_display = ("username", "name", "email", "role", "may_sign_in", "last_sign_in", "has_second_factor")
     list_filter = (RoleFilter, "is_active")
     permissions_field = "user_permissions"
-    person = ("username", "first_name", "last_name", "email")
+    identity_fields = ("username", "first_name", "last_name", "email")
     row_pages = {"two-factor/": "reset_two_factor"}
     palette_commands = (PaletteCommand("person_add", "Add a member of staff"),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
-        found: QuerySet[User] = super().get_queryset(request)
-        return found.annotate(second_factor=Exists(device)).prefetch_related("groups")
+        users: QuerySet[User] = super().get_queryset(request)
+        return users.annotate(second_factor=Exists(device)).prefetch_related("groups")
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        found = User.objects.filter(is_staff=True, username__search_key__startswith=term)
-        for user in found.order_by("username")[:MAX_RESULTS]:
+        users = User.objects.filter(is_staff=True, username__search_key__startswith=term)
+        for user in users.order_by("username")[:MAX_RESULTS]:
             yield SearchResult(2, "badge", user.username, "Member of staff", change_url(user))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
-            return ((None, {"fields": (*self.person, "groups")}),)
+            return ((None, {"fields": (*self.identity_fields, "groups")}),)
         permissions = ["role" if obj.pk == request.user.pk else "groups", "is_active"]
-        permissions += ["is_superuser"] if cast("User", request.user).is_superuser else []
-        permissions += ["user_permissions"] if obj.user_permissions.exists() else []
+        if get_user(request).is_superuser:
+            permissions.append("is_superuser")
+        if obj.user_permissions.exists():
+            permissions.append("user_permissions")
         password = ["reset_password"] if self.may_reset(request, obj) else []
         return (
-            (None, {"fields": (*self.person, *password)}),
+            (None, {"fields": (*self.identity_fields, *password)}),
             ("Permissions", {"fields": permissions}),
             ("Dates", {"fields": ("last_sign_in", "date_joined")}),
         )
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer the roles whose permissions the user may grant."""
+        """Offer only roles whose permissions the user may grant."""
         if db_field.name == "groups":
-            above = Permission.objects.exclude(pk__in=grantable(request))
-            superuser = cast("User", request.user).is_superuser
-            groups = Group.objects.all() if superuser else Group.objects.exclude(permissions__in=above)
+            groups = Group.objects.all()
+            user = get_user(request)
+            if not user.is_superuser:
+                not_grantable = Permission.objects.exclude(pk__in=get_grantable_permissions(user))
+                groups = groups.exclude(permissions__in=not_grantable)
             return RoleField(groups.order_by("name"), required=False, label="Role", help_text=ROLE_HELP)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
@@ -262,41 +283,49 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
         """Show the password link instead of Django's second form."""
-        return self.show_link(request, obj, "")
+        return self.show_password_link(request, obj, reason="")
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002  Django's name.
         """Create a link, so that staff never know the password of a colleague."""
         user = self.row(request, id, self.may_reset)
 
-        def create_link(given: dict[str, Any]) -> HttpResponse:
+        def issue_link(cleaned_data: dict[str, Any]) -> HttpResponse:
             if not (user.is_active and user.is_staff):
                 text = 'They may not sign in, so the link would not work. Turn on "May sign in" first.'
                 raise ValidationError(text)
-            return self.show_link(request, user, given["reason"])
+            return self.show_password_link(request, user, reason=cleaned_data["reason"])
 
-        about = f"Member of staff: {user}"
         return confirm(
-            self, request, NEW_PASSWORD, ReasonForm, create_link, back=change_url(user), about=about
+            self,
+            request,
+            RESET_PASSWORD,
+            ReasonForm,
+            issue_link,
+            back=change_url(user),
+            about=f"Member of staff: {user}",
         )
 
     def history_of(self, row: User) -> list[HistoryEntry]:
-        """Add the latest failed sign-ins: few, so that an attack does not hide other entries."""
-        failed = FailedSignIn.objects.filter(user_id=row.pk)[:FAILED_SIGN_INS_SHOWN]
-        found = [HistoryEntry(one.at, "Failed to sign in", "", one.reason) for one in failed]
-        return sorted(super().history_of(row) + found, key=lambda entry: entry.at, reverse=True)
+        """Include the latest failed sign-ins."""
+        failed_sign_ins = FailedSignIn.objects.filter(user_id=row.pk)[:MAX_FAILED_SIGN_INS]
+        entries = super().history_of(row)
+        entries += [
+            HistoryEntry(sign_in.at, "Failed to sign in", "", sign_in.reason) for sign_in in failed_sign_ins
+        ]
+        return sorted(entries, key=lambda entry: entry.at, reverse=True)
 
-    def show_link(self, request: HttpRequest, user: User, reason: str) -> HttpResponse:
-        # In response to the POST, so that the link is not stored anywhere.
+    def show_password_link(self, request: HttpRequest, user: User, *, reason: str) -> HttpResponse:
+        """Render the link in response to the POST, so that it is not stored anywhere."""
         record(
             Actor.of(request), user, Action.ISSUED, after={"link": "to choose a password"}, reason=reason
         )
-        link, template = create_link(user, by=cast("User", request.user)), "auth/user/password_link"
-        return self.page(request, template, "Copy the link now", colleague=user, link=link)
+        link = create_link(user, by=get_user(request))
+        return self.page(request, "auth/user/password_link", "Copy the link now", colleague=user, link=link)
 
     @display(description="password")
     def reset_password(self, user: User) -> SafeString:
-        link = reverse("admin:auth_user_password_change", args=[user.pk])
-        return format_html('<a class="office-link" href="{}">Reset password</a>', link)
+        url = reverse("admin:auth_user_password_change", args=[user.pk])
+        return format_html('<a class="office-link" href="{}">Reset password</a>', url)
 
     @display(description="name")
     def name(self, user: User) -> str | None:
@@ -304,8 +333,9 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     @display(description="role")
     def role(self, user: User) -> str:
-        groups = [group.name for group in user.groups.all()]  # Prefetched.
-        return ", ".join(["Superuser"] * user.is_superuser + groups) or "None"
+        names = ["Superuser"] if user.is_superuser else []
+        names += [group.name for group in user.groups.all()]  # Prefetched.
+        return ", ".join(names) or "None"
 
     @display(description="may sign in", boolean=True)
     def may_sign_in(self, user: User) -> bool:
@@ -313,30 +343,33 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     @display(description="last sign-in", ordering="last_login")
     def last_sign_in(self, user: User) -> str:
-        return exact(user.last_login) if user.last_login else "Never"
+        return format_time(user.last_login) if user.last_login else "Never"
 
     @display(description="two-factor", boolean=True)
     def has_second_factor(self, user: Any) -> bool:
         return bool(user.second_factor)
 
-    def outranks(self, request: HttpRequest, row: User) -> bool:
-        above = row.is_superuser and not cast("User", request.user).is_superuser
-        return above or super().outranks(request, row)
+    def outranks(self, request: HttpRequest, obj: User) -> bool:
+        if obj.is_superuser and not get_user(request).is_superuser:
+            return True
+        return super().outranks(request, obj)
 
-    def permissions_in(self, row: User) -> QuerySet[Permission]:
-        return permissions_of(row)
+    def get_object_permissions(self, obj: User) -> QuerySet[Permission]:
+        return get_user_permissions(obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow it only once the account is inactive."""
+        """Require that the user is inactive, and not the editor."""
         allowed = super().has_delete_permission(request, obj)
         return allowed and (obj is None or (obj.pk != request.user.pk and not obj.is_active))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Protect the user's own permissions. Only superusers make superusers."""
-        fixed = ("reset_password", "role", "last_sign_in", "date_joined")
+        """Protect the editor's own permissions, and let only superusers make superusers."""
+        readonly_fields = ["reset_password", "role", "last_sign_in", "date_joined"]
         if obj is not None and obj.pk == request.user.pk:
-            return (*fixed, *OWN_PERMISSIONS)
-        return fixed if cast("User", request.user).is_superuser else (*fixed, "is_superuser")
+            readonly_fields += OWN_PERMISSIONS
+        elif not get_user(request).is_superuser:
+            readonly_fields.append("is_superuser")
+        return readonly_fields
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
@@ -344,14 +377,18 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         """Lock all users before a change, so that two Owners can't lock each other out concurrently."""
         if request.method == "POST" and transaction.get_connection().in_atomic_block:
             list(User.objects.select_for_update().order_by("pk").values_list("pk"))
-            own = User.objects.filter(pk=cast("User", request.user).pk).first()
-            if own is None or not own.is_active or not own.is_staff or not own.has_perm("auth.view_user"):
-                raise PermissionDenied
-        found: User | None = super().get_object(request, object_id, from_field)
-        return found
+            self.recheck_access(request)
+        user: User | None = super().get_object(request, object_id, from_field)
+        return user
+
+    def recheck_access(self, request: HttpRequest) -> None:
+        """Raise PermissionDenied if a concurrent change has removed the editor's access."""
+        editor = User.objects.filter(pk=get_user(request).pk, is_active=True, is_staff=True).first()
+        if editor is None or not editor.has_perm("auth.view_user"):
+            raise PermissionDenied
 
     def may_reset(self, request: HttpRequest, user: User) -> bool:
-        # Their own password and second factor they change on pages that ask for both.
+        """Whether the editor may reset a password or second factor. Changing one's own asks for both."""
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
     def form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
@@ -361,10 +398,14 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         user = self.row(request, object_id, self.may_reset)
-        message = "{} can now sign in with the password alone, and set up a new app."
-        about = f"Member of staff: {user}"
         return confirm_with_reason(
-            self, request, user, RESET, method=reset_two_factor, message=message, about=about
+            self,
+            request,
+            user,
+            RESET_TWO_FACTOR,
+            method=reset_two_factor,
+            message="{} can now sign in with the password alone, and set up a new app.",
+            about=f"Member of staff: {user}",
         )
 
 
@@ -379,15 +420,16 @@ class StaffGroupAdmin(GroupAdmin, NoEscalationAdmin):  # type: ignore[misc]  # U
     permissions_field = "permissions"
     list_display = ("visible_name", "purpose")
 
-    def outranks(self, request: HttpRequest, row: Group) -> bool:
-        """Protect the user's own groups as well."""
-        user = cast("User", request.user)
-        is_own = not user.is_superuser and user.groups.filter(pk=row.pk).exists()
-        return is_own or super().outranks(request, row)
+    def outranks(self, request: HttpRequest, obj: Group) -> bool:
+        """Protect the editor's own groups as well."""
+        editor = get_user(request)
+        if not editor.is_superuser and editor.groups.filter(pk=obj.pk).exists():
+            return True
+        return super().outranks(request, obj)
+
+    def get_object_permissions(self, obj: Group) -> QuerySet[Permission]:
+        return Permission.objects.filter(group=obj.pk)
 
     @display(description="purpose")
     def purpose(self, group: Group) -> str | None:
-        return capfirst(ROLES.get(group.name))
-
-    def permissions_in(self, row: Group) -> QuerySet[Permission]:
-        return Permission.objects.filter(group=row.pk)
+        return capfirst(ROLE_DESCRIPTIONS.get(group.name))

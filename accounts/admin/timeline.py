@@ -19,81 +19,82 @@ from petstore.backoffice.models import AuditEntry
 from petstore.db.keysets import TwoFilterKey
 from petstore.db.names import visible_name
 
-TIMELINE_SHOWN = 30
-BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
-SUSPENSIONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
-ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BANS
+MAX_TIMELINE = 30
+BAN_ICONS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
+KEY_ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BAN_ICONS
+SUSPENSION_ICONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
 WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expires soon: {}"}
-FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
+AUDITED_FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
 
 
 def key_entries(account: Account) -> list[HistoryEntry]:
     ids = account.keys.values_list(Cast("pk", CharField()))
-    found = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids, action__in=ICONS)
-    newest = list(found[:TIMELINE_SHOWN])
-    names = dict(ApiKey.objects.filter(pk__in={one.object_id for one in newest}).values_list("pk", "name"))
+    entries = AuditEntry.objects.filter(
+        model=ApiKey._meta.label_lower, object_id__in=ids, action__in=KEY_ICONS
+    )
+    newest = list(entries[:MAX_TIMELINE])
+    keys = ApiKey.objects.filter(pk__in={entry.object_id for entry in newest})
+    names = dict(keys.values_list("pk", "name"))
     return [
         HistoryEntry(
-            one.at,
-            f"Key {visible_name(names.get(int(one.object_id)) or one.object_text)}: "
-            f"{one.get_action_display().lower()}",
-            one.actor_name,
-            one.reason,
-            link=reverse("admin:accounts_apikey_change", args=[one.object_id]),
-            icon=ICONS[Action(one.action)],
+            entry.at,
+            f"Key {visible_name(names.get(int(entry.object_id)) or entry.object_text)}: "
+            f"{entry.get_action_display().lower()}",
+            entry.actor_name,
+            entry.reason,
+            link=reverse("admin:accounts_apikey_change", args=[entry.object_id]),
+            icon=KEY_ICONS[Action(entry.action)],
         )
-        for one in newest
+        for entry in newest
     ]
 
 
 def account_entries(account: Account) -> Iterator[HistoryEntry]:
-    for entry in AuditEntry.objects.about(account)[:TIMELINE_SHOWN]:
+    for entry in AuditEntry.objects.about(account)[:MAX_TIMELINE]:
         changes = [
-            describe_change(name, entry.before.get(name), entry.after[name])
-            for name in FIELDS
-            if name in entry.after
+            describe_change(field, entry.before.get(field), entry.after[field])
+            for field in AUDITED_FIELDS
+            if field in entry.after
         ]
         if entry.action == Action.ADDED:
-            what, icon = f"Added, on {display_value('plan', entry.after.get('plan'))}", "add_business"
-        elif entry.action in SUSPENSIONS:
-            what, icon = entry.get_action_display(), SUSPENSIONS[Action(entry.action)]
+            text, icon = f"Added, on {display_value('plan', entry.after.get('plan'))}", "add_business"
+        elif entry.action in SUSPENSION_ICONS:
+            text, icon = entry.get_action_display(), SUSPENSION_ICONS[Action(entry.action)]
         elif changes:
-            what, icon = f"Changed {', '.join(changes)}", "speed"
+            text, icon = f"Changed {', '.join(changes)}", "speed"
         else:
             continue
-        yield HistoryEntry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
+        yield HistoryEntry(entry.at, text, entry.actor_name, entry.reason, icon=icon)
 
 
-def describe_change(name: str, before: Any, after: Any) -> str:
-    """Describe a change; of values that the audit trail hides, only that they changed."""
-    label = str(label_for_field(name, Account))
+def describe_change(field: str, before: Any, after: Any) -> str:
+    """Describe the change of a field. Values that the audit trail masks are left out."""
+    label = str(label_for_field(field, Account))
     if after == HIDDEN_NEW:
         return label
-    return f"{label} from {display_value(name, before)} to {display_value(name, after)}"
+    return f"{label} from {display_value(field, before)} to {display_value(field, after)}"
 
 
-def display_value(name: str, value: Any) -> str:
+def display_value(field: str, value: Any) -> str:
     if value in (None, ""):
         return "none"
-    if name == "plan":
+    if field == "plan":
         return PlanCode(value).label if value in PlanCode.values else str(value)
     return f"{value:,}" if isinstance(value, int) else visible_name(str(value))
 
 
-def warning_entries(account: Account) -> list[HistoryEntry]:
-    """Return the warnings. Other events are in the timeline as changes."""
+def warning_entries(account: Account) -> Iterator[HistoryEntry]:
+    """Yield warnings only, since the audit trail already covers what other events report."""
     events = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
-    return [
-        HistoryEntry(
-            to_datetime(event.created_at),
-            text.format(describe_event(orjson.loads(event.data))),
-            SERVICE.name,
-            link=change_url(event),
-            icon="notifications",
-        )
-        for kind, text in WARNINGS.items()
-        for event in events.filter(type=kind)[:TIMELINE_SHOWN]
-    ]
+    for event_type, text in WARNINGS.items():
+        for event in events.filter(type=event_type)[:MAX_TIMELINE]:
+            yield HistoryEntry(
+                to_datetime(event.created_at),
+                text.format(describe_event(orjson.loads(event.data))),
+                SERVICE.name,
+                link=change_url(event),
+                icon="notifications",
+            )
 
 
 def describe_event(data: dict[str, Any]) -> str:
@@ -101,5 +102,5 @@ def describe_event(data: dict[str, Any]) -> str:
         return f"{data['threshold']}% of the {data['window']}'s requests"
     if "firstId" in data:
         return f"{data['count']:,} pets, from {data['firstId']} to {data['lastId']}"
-    about = ((what, row) for what, row in data.items() if isinstance(row, dict))
-    return ", ".join(f"{what} {row.get('name') or row['id']}" for what, row in about)
+    subjects = ((name, value) for name, value in data.items() if isinstance(value, dict))
+    return ", ".join(f"{name} {value.get('name') or value['id']}" for name, value in subjects)

@@ -18,8 +18,8 @@ from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin import accounts, events
-from accounts.admin.accounts import Panel
+from accounts.admin import account_panels, events
+from accounts.admin.account_panels import Panel
 from accounts.admin.base import change_url
 from accounts.models import Account
 from inventory.admin.shared import (
@@ -285,5 +285,5 @@ def order_and_pet(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
         yield from Pet.objects.filter(pk=data["pet"]["id"])
 
 
-accounts.more_panels.append(orders_of)
-events.subjects.append(order_and_pet)
+account_panels.panel_factories.append(orders_of)
+events.subject_finders.append(order_and_pet)

@@ -11,8 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.admin.accounts import KEYS_SHOWN
-from accounts.admin.timeline import TIMELINE_SHOWN
+from accounts.admin.account_panels import MAX_KEYS
+from accounts.admin.timeline import MAX_TIMELINE
 from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import send_quota_warnings
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
@@ -26,29 +26,29 @@ from tests.support.staff import clerk_who_may
 
 LIST = "/admin/accounts/account/"
 KEYS = "/admin/accounts/apikey/"
-WHY = "Kept sending after 429: 30 requests were rejected within a minute. Banned for 5 minutes."
+BAN_REASON = "Kept sending after 429: 30 requests were rejected within a minute. Banned for 5 minutes."
 
 
-def page_of(row: Account | ApiKey, page: str = "change") -> str:
+def page_url(row: Account | ApiKey, page: str = "change") -> str:
     return reverse(f"admin:accounts_{row._meta.model_name}_{page}", args=[row.pk])
 
 
-def order_by(account: Account, number: int = 1) -> list[Order]:
+def place_orders(account: Account, count: int = 1) -> list[Order]:
     category = Category.objects.earliest("id")
-    pets = [Pet.objects.create(name=f"Rex {pet}", category=category) for pet in range(number)]
+    pets = [Pet.objects.create(name=f"Rex {pet}", category=category) for pet in range(count)]
     return [Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="api") for pet in pets]
 
 
-def found(staff: Client, **query: str) -> list[Account]:
+def list_accounts(staff: Client, **query: str) -> list[Account]:
     return list(staff.get(LIST, query).context["cl"].result_list)
 
 
-def in_order(text: str, *parts: str) -> bool:
-    places = [text.find(part) for part in parts]
-    return -1 not in places and places == sorted(places)
+def is_in_order(text: str, *parts: str) -> bool:
+    positions = [text.find(part) for part in parts]
+    return -1 not in positions and positions == sorted(positions)
 
 
-def titles(client: Client, text: str) -> list[str]:
+def palette_titles(client: Client, text: str) -> list[str]:
     return [result.title for result in client.post("/admin/search/", {"s": text}).context["results"]]
 
 
@@ -56,8 +56,8 @@ def titles(client: Client, text: str) -> list[str]:
 def banned(key: ApiKey) -> ApiKey:
     """The key, banned for an hour."""
     ban(key)
-    for why in ("An earlier one.", WHY):
-        audit.record(OPERATOR, key, audit.Action.BANNED, reason=why)
+    for reason in ("An earlier one.", BAN_REASON):
+        audit.record(OPERATOR, key, audit.Action.BANNED, reason=reason)
     return key
 
 
@@ -70,11 +70,11 @@ def test_list_shows_plan_and_usage_today(staff: Client, account: Account) -> Non
     use(Account.objects.create(name="Yesterday", plan_id="pro"), 500, days_ago=1)
     text = staff.get(LIST).text
     assert re.search(r"rounded-default[^>]*>\s*Business\s*</span>", text)
-    for shown in (
+    for text_part in (
         "85,000 of 100,000", 'class="usage-high" style="width: 85.0%"',
         'class="usage-full" style="width: 100.0%"', "(250%)", "0 of 10,000",
     ):  # fmt: skip
-        assert shown in text, shown
+        assert text_part in text, text_part
 
 
 def test_list_shows_state_keys_and_last_use(
@@ -87,8 +87,8 @@ def test_list_shows_state_keys_and_last_use(
     Account.objects.create(name="Unused", plan_id="free")
     page = staff.get(LIST, {"o": "-1"})
     unused, acme = page.context["cl"].result_list
-    assert (acme.active_keys, acme.banned_keys, acme.last_used_at) == (1, 1, used_at)
-    assert (unused.active_keys, unused.banned_keys, unused.last_used_at) == (0, 0, None)
+    assert (acme.active_key_count, acme.banned_key_count, acme.last_used_at) == (1, 1, used_at)
+    assert (unused.active_key_count, unused.banned_key_count, unused.last_used_at) == (0, 0, None)
     assert "1 key banned" in page.text
     assert "3\xa0hours ago" in page.text
 
@@ -96,15 +96,15 @@ def test_list_shows_state_keys_and_last_use(
 def test_accounts_are_found_by_name_public_id_and_plan(staff: Client, account: Account, key: Any) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
     for text in ("acme p", account.public_id, account.public_id[:6], key.public_id, key.public_id[:10]):
-        assert found(staff, q=text) == [account], text
+        assert list_accounts(staff, q=text) == [account], text
     assert staff.get(LIST, {"q": key.text})["Location"] == f"{LIST}?q={key.public_id}"
-    assert found(staff, q="z" * 14) == []
-    assert len(found(staff, q=" ")) == 2
-    assert found(staff, plan__code__exact="free") == [other]
+    assert list_accounts(staff, q="z" * 14) == []
+    assert len(list_accounts(staff, q=" ")) == 2
+    assert list_accounts(staff, plan__code__exact="free") == [other]
 
 
 def test_list_links_to_issue_a_key_and_change_the_plan(staff: Client, account: Account) -> None:
-    links = (f"{KEYS}add/?account={account.pk}", page_of(account, "change_plan"))
+    links = (f"{KEYS}add/?account={account.pk}", page_url(account, "change_plan"))
     assert all(f'href="{link}"' in staff.get(LIST).text for link in links)
     viewer = clerk_who_may("view_account").get(LIST).text
     assert not any(f'href="{link}"' in viewer for link in links)
@@ -115,13 +115,13 @@ def test_account_list_has_a_constant_number_of_queries(staff: Client, account: A
         return [queries_of(lambda: staff.get(LIST)), queries_of(lambda: staff.get(LIST, {"q": "c"}))]
 
     queries()
-    few = queries()
+    before = queries()
     for number in range(40):
-        new = Account.objects.create(name=f"Customer {number}", plan_id="free")
-        use(new, number)
-        issue(of=new)
-    assert queries() == few
-    assert max(few) <= 7
+        other = Account.objects.create(name=f"Customer {number}", plan_id="free")
+        use(other, number)
+        issue(of=other)
+    assert queries() == before
+    assert max(before) <= 7
 
 
 @pytest.mark.parametrize(
@@ -145,19 +145,19 @@ def test_list_of_banned_keys_shows_reason_and_end_of_each_ban(
     home = staff.get("/admin/")
     (step,) = [step for step in home.context["steps"] if step.verb == "See why"]
     for text in (staff.get(step.link).text, home.text):
-        assert WHY in text
-        assert page_of(banned, "unban") in text
-    assert page_of(banned, "unban") not in staff.get(KEYS).text
+        assert BAN_REASON in text
+        assert page_url(banned, "unban") in text
+    assert page_url(banned, "unban") not in staff.get(KEYS).text
     viewer = clerk_who_may("view_apikey")
-    assert WHY in viewer.get(KEYS, {"banned": "now"}).text
+    assert BAN_REASON in viewer.get(KEYS, {"banned": "now"}).text
     for path in (f"{KEYS}?banned=now", "/admin/"):
-        assert page_of(banned, "unban") not in viewer.get(path).text
+        assert page_url(banned, "unban") not in viewer.get(path).text
 
 
 # --- The page ------------------------------------------------------------------------------------
 
 
-def test_page_shows_plan_usage_keys_bans_orders_and_refusals(
+def test_page_shows_plan_usage_keys_bans_orders_and_rejections(
     staff: Client, account: Account, banned: ApiKey, issue: Any
 ) -> None:
     other, _ = issue()
@@ -165,16 +165,16 @@ def test_page_shows_plan_usage_keys_bans_orders_and_refusals(
     use(account, 1_000)
     DailyUsage.objects.create(key=banned, day=today - timedelta(days=3), requests=4_321, refusals=7)
     DailyUsage.objects.create(key=banned, day=today - timedelta(days=30), requests=9_999)
-    (order,) = order_by(account)
+    (order,) = place_orders(account)
     refuse(banned)
-    page = staff.get(page_of(account))
+    page = staff.get(page_url(account))
     text = unescape(page.text)
-    for shown in (
+    for text_part in (
         "1,000 requests per minute, 100,000 per day", "1,000 of 100,000", banned.public_id, "Banned until",
-        WHY, f"Order {order.pk}: Rex 0", "Minute limit: GET /v1/pets", "?q=req-1",
+        BAN_REASON, f"Order {order.pk}: Rex 0", "Minute limit: GET /v1/pets", "?q=req-1",
     ):  # fmt: skip
-        assert shown in text, shown
-    assert in_order(
+        assert text_part in text, text_part
+    assert is_in_order(
         text,
         "Usage in the last 30 days",
         other.public_id,
@@ -182,17 +182,17 @@ def test_page_shows_plan_usage_keys_bans_orders_and_refusals(
         'id="account_form"',
         "Timeline",
     )
-    (day,) = [row for row in page.context["panels"]["usage"].rows if row.total != "0"]
+    (day,) = [row for row in page.context["panels"]["usage_chart"].rows if row.total != "0"]
     assert day.label == f"{today - timedelta(days=3)}"
     assert [cell.value for cell in day.cells] == ["4,321", "7"]
-    assert len(page.context["panels"]["usage"].rows) == 30
+    assert len(page.context["panels"]["usage_chart"].rows) == 30
     # Assistive technology gets the numbers of the chart as a label and a table.
     assert re.search(r'<canvas class="chart" role="img" aria-label="[^"]*4,321', text)
     assert re.search(r"<td>\s*4,321\s*</td>", text)
 
 
 def test_page_of_an_unused_account(staff: Client, account: Account) -> None:
-    text = staff.get(page_of(account)).text
+    text = staff.get(page_url(account)).text
     for sentence in (
         "No keys yet.", "No requests in the last 30 days.", "No orders yet.", "None on record.",
         "No key is banned.", f"/admin/accounts/apikey/add/?account={account.pk}",
@@ -203,24 +203,24 @@ def test_page_of_an_unused_account(staff: Client, account: Account) -> None:
 def test_page_has_a_constant_number_of_queries_and_lists_every_ban(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
-    order_by(account)
+    place_orders(account)
     refuse(key)
     ban(key)
-    staff.post(page_of(account), {"name": "Renamed", "plan": "business"})
-    staff.get(page_of(account))
-    few = queries_of(lambda: staff.get(page_of(account)))
+    staff.post(page_url(account), {"name": "Renamed", "plan": "business"})
+    staff.get(page_url(account))
+    before = queries_of(lambda: staff.get(page_url(account)))
     for number in range(40):
         new, _ = issue(name=f"Key {number}")
         KeyStanding.objects.create(key=new)
         refuse(new, request_id=f"req-{number}")
-    order_by(account, 40)
-    assert queries_of(lambda: staff.get(page_of(account))) == few <= 20
-    page = staff.get(page_of(account))
+    place_orders(account, 40)
+    assert queries_of(lambda: staff.get(page_url(account))) == before <= 20
+    page = staff.get(page_url(account))
     panels = page.context["panels"]
-    assert len(panels["keys"]) == KEYS_SHOWN
-    assert [row["key"] for row in panels["banned"]] == [key]
-    assert len(panels["timeline"]) == TIMELINE_SHOWN
-    assert len(panels["more"][-1].rows) == len(panels["refusals"]) == 10
+    assert len(panels["keys"]) == MAX_KEYS
+    assert [row["key"] for row in panels["banned_keys"]] == [key]
+    assert len(panels["timeline"]) == MAX_TIMELINE
+    assert len(panels["extra_panels"][-1].rows) == len(panels["rejections"]) == 10
     assert f"/admin/accounts/apikey/?q={account.public_id}" in page.text
 
 
@@ -228,11 +228,11 @@ def test_timeline_has_keys_plans_and_orders_newest_first(
     staff: Client, account: Account, key: ApiKey
 ) -> None:
     sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": 5_000, "per_day": 200_000}
-    staff.post(page_of(account, "change_plan"), sent)
-    (order,) = order_by(account)
+    staff.post(page_url(account, "change_plan"), sent)
+    (order,) = place_orders(account)
     order.approve(by="boss", reason="Paid")
     key.revoke(reason="Leaked", by=OPERATOR)
-    timeline = staff.get(page_of(account)).context["panels"]["timeline"]
+    timeline = staff.get(page_url(account)).context["panels"]["timeline"]
     change = (
         "Changed plan from Business to Enterprise, requests per minute from none to 5,000, "
         "requests per day from none to 200,000"
@@ -250,24 +250,28 @@ def test_page_shows_nothing_of_other_accounts(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
-    strange, _ = issue(of=other, name="Stranger")
-    DailyUsage.objects.create(key=strange, day=timezone.now().date(), requests=5)
-    order_by(other)
-    refuse(strange)
-    staff.post(page_of(other), {"name": "Another", "plan": "pro"})
-    page = staff.get(page_of(account))
+    other_key, _ = issue(of=other, name="Stranger")
+    DailyUsage.objects.create(key=other_key, day=timezone.now().date(), requests=5)
+    place_orders(other)
+    refuse(other_key)
+    staff.post(page_url(other), {"name": "Another", "plan": "pro"})
+    page = staff.get(page_url(account))
     assert "Stranger" not in page.text
     panels = page.context["panels"]
-    assert (panels["usage"], panels["more"][-1].rows, list(panels["refusals"])) == (None, [], [])
+    assert (panels["usage_chart"], panels["extra_panels"][-1].rows, list(panels["rejections"])) == (
+        None,
+        [],
+        [],
+    )
     assert len(panels["timeline"]) == 1
 
 
 def test_form_ignores_the_plan_and_an_invalid_form_changes_nothing(staff: Client, account: Account) -> None:
     sent = {"name": "Renamed", "plan": "free", "per_minute": "7", "per_day": "8"}
-    page = staff.post(page_of(account), sent | {"name": ""})
+    page = staff.post(page_url(account), sent | {"name": ""})
     assert page.status_code == 200
     assert "1,000 requests per minute, 100,000 per day" in page.text
-    assert staff.post(page_of(account), sent).status_code == 302
+    assert staff.post(page_url(account), sent).status_code == 302
     account.refresh_from_db()
     assert (account.name, account.plan_id, account.per_day) == ("Renamed", "business", None)
 
@@ -277,10 +281,10 @@ def test_page_is_escaped(staff: Client, account: Account, issue: Any) -> None:
     Account.objects.filter(pk=account.pk).update(name=evil)
     key, _ = issue(name=evil)
     key.revoke(reason=evil, by=OPERATOR)
-    order_by(account)
+    place_orders(account)
     Pet.objects.update(name=evil)
     refuse(key, route=evil)
-    for path in (page_of(account), LIST, page_of(account, "what_if")):
+    for path in (page_url(account), LIST, page_url(account, "what_if")):
         text = staff.get(path).text
         assert evil not in text
         assert "&lt;script&gt;alert(1)" in text
@@ -289,27 +293,27 @@ def test_page_is_escaped(staff: Client, account: Account, issue: Any) -> None:
 def test_panels_need_the_permission_for_their_rows(account: Account, key: ApiKey) -> None:
     send_quota_warnings({(account.pk, 1, 80): (100, 80)})
     sequence_all()
-    order_by(account)
+    place_orders(account)
     refuse(key)
     client = clerk_who_may("view_account")
-    text = client.get(page_of(account)).text
+    text = client.get(page_url(account)).text
     assert "1,000 requests per minute" in text
-    links = ["/admin/accounts/event/", *(page_of(account, verb) for verb in ("suspend", "change_plan"))]
+    links = ["/admin/accounts/event/", *(page_url(account, page) for page in ("suspend", "change_plan"))]
     for hidden in (key.public_id, "Rex 0", "req-1", "Reached 80%", "Issue a key", 'name="_save"', *links):
         assert hidden not in text
-    assert titles(client, "suspend acme") == []
+    assert palette_titles(client, "suspend acme") == []
     User.objects.all().delete()
-    assert "req-1" not in clerk_who_may("view_apikey").get(page_of(key)).text
+    assert "req-1" not in clerk_who_may("view_apikey").get(page_url(key)).text
 
 
 def test_contact_and_notes_are_visible_to_staff_only(staff: Client, account: Account, api: Api) -> None:
     form = {"name": account.name, "plan": "business", "contact_email": "Ann", "notes": "Calls Ann"}
-    page = staff.post(page_of(account), form)
+    page = staff.post(page_url(account), form)
     assert page.context["adminform"].form.errors.keys() == {"contact_email"}
-    assert staff.post(page_of(account), form | {"contact_email": "ann@acme.test"}).status_code == 302
-    text = unescape(staff.get(page_of(account)).text)
-    for shown in ("ann@acme.test", "Calls Ann", "Changed contact email, notes"):
-        assert shown in text
+    assert staff.post(page_url(account), form | {"contact_email": "ann@acme.test"}).status_code == 302
+    text = unescape(staff.get(page_url(account)).text)
+    for text_part in ("ann@acme.test", "Calls Ann", "Changed contact email, notes"):
+        assert text_part in text
     entry = AuditEntry.objects.about(account).latest("id")
     assert "ann@acme.test" not in f"{entry.before}{entry.after}"
     assert entry.after.keys() == {"contact_email", "notes"}
@@ -319,27 +323,29 @@ def test_contact_and_notes_are_visible_to_staff_only(staff: Client, account: Acc
 # --- The page of a key ---------------------------------------------------------------------------
 
 
-def test_key_page_shows_usage_ban_and_refusals_before_the_form(
+def test_key_page_shows_usage_ban_and_rejections_before_the_form(
     staff: Client, banned: ApiKey, issue: Any
 ) -> None:
     other, _ = issue()
     today = timezone.now().date()
     DailyUsage.objects.create(key=banned, day=today, requests=4_321, refusals=7)
     DailyUsage.objects.create(key=other, day=today, requests=9_999)
-    refuse(banned, request_id="of-mine")
-    refuse(other, request_id="of-another")
-    text = unescape(staff.get(page_of(banned)).text)
-    assert in_order(text, "Usage in the last 30 days", "of-mine", 'id="apikey_form"', "History of the key")
-    assert f"Banned until {banned.get_ban_end(timezone.now()):%Y-%m-%d %H:%M} UTC. {WHY}" in text
+    refuse(banned, request_id="req-this-key")
+    refuse(other, request_id="req-other-key")
+    text = unescape(staff.get(page_url(banned)).text)
+    assert is_in_order(
+        text, "Usage in the last 30 days", "req-this-key", 'id="apikey_form"', "History of the key"
+    )
+    assert f"Banned until {banned.get_ban_end(timezone.now()):%Y-%m-%d %H:%M} UTC. {BAN_REASON}" in text
     assert "4,321" in text
     assert "9,999" not in text
-    assert "of-another" not in text
+    assert "req-other-key" not in text
 
 
 def test_key_page_links_to_the_replacement(staff: Client, key: ApiKey) -> None:
     new, _ = key.rotate(by=OPERATOR)
-    assert f'replaced by <a class="office-link" href="{page_of(new)}"' in staff.get(page_of(key)).text
-    assert page_of(key) in staff.get(page_of(new)).text
+    assert f'replaced by <a class="office-link" href="{page_url(new)}"' in staff.get(page_url(key)).text
+    assert page_url(key) in staff.get(page_url(new)).text
 
 
 # --- Another plan --------------------------------------------------------------------------------
@@ -350,7 +356,7 @@ def test_change_of_plan_takes_effect_at_once_and_is_audited_with_its_reason(
 ) -> None:
     assert api.get("/pets")["X-RateLimit-Limit"] == "1000"
     sent = {"reason": "They asked for less", "choice": "pro"}
-    page = staff.post(page_of(account, "change_plan"), sent, follow=True)
+    page = staff.post(page_url(account, "change_plan"), sent, follow=True)
     assert "Acme Pets is now on Pro: 300 requests per minute and 10,000 per day." in page.text
     assert api.get("/pets")["X-RateLimit-Limit"] == "300"
     entry = AuditEntry.objects.about(account).get()
@@ -361,7 +367,7 @@ def test_change_of_plan_takes_effect_at_once_and_is_audited_with_its_reason(
 def test_enterprise_takes_custom_limits(staff: Client, account: Account) -> None:
     sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": "7", "per_day": "8"}
     for per_day in ("8", "9"):
-        page = staff.post(page_of(account, "change_plan"), sent | {"per_day": per_day})
+        page = staff.post(page_url(account, "change_plan"), sent | {"per_day": per_day})
         assert page.status_code == 302
     account.refresh_from_db()
     assert account.limits == (7, 9)
@@ -381,7 +387,7 @@ def test_enterprise_takes_custom_limits(staff: Client, account: Account) -> None
 def test_invalid_change_of_plan_changes_nothing(
     staff: Client, account: Account, sent: dict[str, str], sentence: str
 ) -> None:
-    page = staff.post(page_of(account, "change_plan"), sent)
+    page = staff.post(page_url(account, "change_plan"), sent)
     assert page.status_code == 200
     assert sentence in page.text
     account.refresh_from_db()
@@ -391,7 +397,7 @@ def test_invalid_change_of_plan_changes_nothing(
 
 def test_return_key_selects_no_plan(staff: Client, account: Account) -> None:
     """Browsers press a form's first button then, unless it is disabled (HTML, implicit submission)."""
-    text = staff.get(page_of(account, "change_plan")).text
+    text = staff.get(page_url(account, "change_plan")).text
     form = text[text.index('id="confirm-form"') :]
     assert form.index("<button") == form.index('<button type="submit" disabled hidden>')
     assert "Move to Business" not in form
@@ -400,18 +406,18 @@ def test_return_key_selects_no_plan(staff: Client, account: Account) -> None:
 # --- Suspension ----------------------------------------------------------------------------------
 
 
-def test_keys_of_a_suspended_account_are_refused_until_it_is_lifted(
+def test_keys_of_a_suspended_account_are_rejected_until_it_is_lifted(
     staff: Client, boss: User, account: Account, api: Api
 ) -> None:
-    question = staff.get(page_of(account, "suspend"))
-    assert question.context["facts"]["Active keys"] == 1
+    question = staff.get(page_url(account, "suspend"))
+    assert question.context["details"]["Active keys"] == 1
     assert "403 account_suspended" in question.text
     assert api.get("/pets").status_code == 200
-    page = staff.post(page_of(account, "suspend"), {"reason": "Unpaid"}, follow=True)
+    page = staff.post(page_url(account, "suspend"), {"reason": "Unpaid"}, follow=True)
     assert "Acme Pets is suspended." in page.text
     assert api.get("/pets").json()["code"] == "account_suspended"
-    assert "is suspended already." in staff.post(page_of(account, "suspend"), {"reason": "x"}).text
-    page = staff.post(page_of(account, "lift_suspension"), {"reason": "Paid"}, follow=True)
+    assert "is suspended already." in staff.post(page_url(account, "suspend"), {"reason": "x"}).text
+    page = staff.post(page_url(account, "lift_suspension"), {"reason": "Paid"}, follow=True)
     assert "The suspension of Acme Pets is lifted." in page.text
     assert api.get("/pets").status_code == 200
     entries = AuditEntry.objects.about(account).order_by("id")
@@ -424,37 +430,37 @@ def test_keys_of_a_suspended_account_are_refused_until_it_is_lifted(
 def test_suspension_is_shown_on_the_page_the_list_and_the_keys(
     staff: Client, account: Account, key: ApiKey
 ) -> None:
-    assert re.search(r"Suspend\s*</a>", staff.get(page_of(account)).text)
+    assert re.search(r"Suspend\s*</a>", staff.get(page_url(account)).text)
     Account.objects.create(name="Other", plan_id="free")
     account.suspend(reason="Unpaid", by=OPERATOR)
-    page = staff.get(page_of(account))
-    assert "all its keys are refused. Reason: Unpaid" in page.text
+    page = staff.get(page_url(account))
+    assert "Requests with its keys are refused. Reason: Unpaid" in page.text
     assert page.context["panels"]["timeline"][0].what == "Suspended"
     assert "Lift the suspension" in page.text
     for state, names in (("suspended", [account.name]), ("active", ["Other"])):
-        assert [one.name for one in found(staff, state=state)] == names
+        assert [account.name for account in list_accounts(staff, state=state)] == names
     assert "Account suspended" in staff.get(KEYS).text
 
 
 def test_palette_offers_to_suspend_and_to_lift(staff: Client, account: Account) -> None:
-    assert titles(staff, "suspend acme") == ["Suspend Acme Pets"]
-    assert titles(staff, "lift suspension acme") == []
+    assert palette_titles(staff, "suspend acme") == ["Suspend Acme Pets"]
+    assert palette_titles(staff, "lift suspension acme") == []
     account.suspend(reason="Unpaid", by=OPERATOR)
-    assert titles(staff, "suspend acme") == []
-    assert titles(staff, "lift the suspension of acme") == ["Lift the suspension of Acme Pets"]
+    assert palette_titles(staff, "suspend acme") == []
+    assert palette_titles(staff, "lift the suspension of acme") == ["Lift the suspension of Acme Pets"]
     (result,) = staff.post("/admin/search/", {"s": "lift acme"}).context["results"]
-    assert result.link == page_of(account, "lift_suspension")
+    assert result.link == page_url(account, "lift_suspension")
 
 
 def test_suspended_account_gets_no_new_key_and_rotation_warns(
     staff: Client, account: Account, key: ApiKey
 ) -> None:
     account.suspend(reason="Unpaid", by=OPERATOR)
-    for path in (page_of(account), LIST):
+    for path in (page_url(account), LIST):
         assert "Issue a key" not in staff.get(path).text
-    assert "Issue a key for Acme Pets" not in titles(staff, "acme")
+    assert "Issue a key for Acme Pets" not in palette_titles(staff, "acme")
     page = staff.post(f"{KEYS}add/", {"account": account.pk, "name": "Till", "scopes": ["pets:read"]})
     assert "Acme Pets is suspended, so a new key would not work. Lift the suspension first." in page.text
     assert account.keys.count() == 1
-    page = staff.post(page_of(key, "rotate"), {"overlap_hours": 1})
+    page = staff.post(page_url(key, "rotate"), {"overlap_hours": 1})
     assert "This key will work once the suspension is lifted" in page.text

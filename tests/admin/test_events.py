@@ -35,19 +35,19 @@ def order(account: Account, category: Category) -> Order:
     return order
 
 
-def page_of(event: Event) -> str:
+def page_url(event: Event) -> str:
     return f"{LIST}{event.pk}/change/"
 
 
-def shown(staff: Client, **query: Any) -> list[Event]:
+def list_events(staff: Client, **query: Any) -> list[Event]:
     return list(staff.get(LIST, query).context["cl"].result_list)
 
 
-def types(staff: Client, **query: Any) -> list[str]:
-    return [event.type for event in shown(staff, **query)]
+def list_types(staff: Client, **query: Any) -> list[str]:
+    return [event.type for event in list_events(staff, **query)]
 
 
-def tell(count: int, account_id: int = 0, at: int | None = None) -> None:
+def append_events(count: int, account_id: int = 0, at: int | None = None) -> None:
     """Append events to the feed, at a given time or now."""
     kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
     for number in range(count):
@@ -66,26 +66,26 @@ def tell(count: int, account_id: int = 0, at: int | None = None) -> None:
 def test_list_shows_events_newest_first_with_subject_and_account(staff: Client, order: Order) -> None:
     text = unescape(staff.get(LIST).text)
     kinds = ["pet.status_changed", "order.placed", "pet.created"]
-    assert types(staff) == types(staff, type="nothing") == kinds
+    assert list_types(staff) == list_types(staff, type="nothing") == kinds
     for words in (f"order {order.pk}", "pet Biscuit", "Acme Pets", "every account"):
         assert words in text, words
     for kind in kinds:
-        assert types(staff, type=kind) == [kind]
+        assert list_types(staff, type=kind) == [kind]
 
 
 def test_events_are_filtered_by_time(staff: Client, account: Account) -> None:
     now = timezone.now()
     for days in (10, 3, 0):
-        tell(1, account.pk, to_microseconds(now - timedelta(days=days)))
+        append_events(1, account.pk, to_microseconds(now - timedelta(days=days)))
     old, recent, new = sorted(Event.objects.values_list("pk", flat=True))
-    assert [event.pk for event in shown(staff, days="1")] == [new]
-    assert [event.pk for event in shown(staff, days="7")] == [new, recent]
-    assert [event.pk for event in shown(staff, days="older", type="order.placed")] == [old]
+    assert [event.pk for event in list_events(staff, days="1")] == [new]
+    assert [event.pk for event in list_events(staff, days="7")] == [new, recent]
+    assert [event.pk for event in list_events(staff, days="older", type="order.placed")] == [old]
     Feed.objects.update(cleared_id=old, cleared_at=to_microseconds(now - timedelta(days=6)))
-    assert len(shown(staff, days="7")) == 3  # The place where they begin is gone.
-    assert shown(staff, days="older") == []
-    # Where that is chosen, the oldest come first.
-    assert [event.pk for event in shown(staff, o="0", type="order.placed")] == [old, recent, new]
+    assert len(list_events(staff, days="7")) == 3  # The start of the period was pruned.
+    assert list_events(staff, days="older") == []
+    # Ascending order.
+    assert [event.pk for event in list_events(staff, o="0", type="order.placed")] == [old, recent, new]
 
 
 def test_events_are_found_by_account_key_and_number(
@@ -95,37 +95,36 @@ def test_events_are_found_by_account_key_and_number(
     issue(name="Others")
     sequence_all()
     for text in (account.public_id, "acme pets"):
-        assert types(staff, q=text) == ["key.issued", "key.issued", "order.placed"], text
-        assert types(staff, q=text, type="order.placed") == ["order.placed"]
+        assert list_types(staff, q=text) == ["key.issued", "key.issued", "order.placed"], text
+        assert list_types(staff, q=text, type="order.placed") == ["order.placed"]
     assert staff.get(LIST, {"q": secret})["Location"] == f"{LIST}?q={key.public_id}"
-    (told,) = shown(staff, q=key.public_id)
-    assert json.loads(told.data)["key"]["id"] == key.public_id
-    assert shown(staff, q=str(told.pk)) == [told]
+    (event,) = list_events(staff, q=key.public_id)
+    assert json.loads(event.data)["key"]["id"] == key.public_id
+    assert list_events(staff, q=str(event.pk)) == [event]
     for text in ("nothing", "9" * 30, "0", "-1"):
-        assert shown(staff, q=text) == [], text
+        assert list_events(staff, q=text) == [], text
 
 
 @pytest.mark.parametrize("filters", [{}, {"type": "order.placed"}, {"days": "1"}, {"q": "Acme Pets"}])
 def test_pagination_shows_each_event_once(staff: Client, account: Account, filters: dict[str, str]) -> None:
-    tell(120, account.pk)
-    seen: list[int] = []
+    append_events(120, account.pk)
+    ids: list[int] = []
     after: dict[str, Any] = {}
-    while len(page := shown(staff, **filters, **after)) == 50:
-        seen += [event.pk for event in page]
-        after = {"after": seen[-1]}
-    seen += [event.pk for event in page]
-    ids = sorted(Event.objects.values_list("pk", flat=True), reverse=True)
-    assert seen == ids
-    back = shown(staff, **filters, before=seen[50])
-    assert [event.pk for event in back] == seen[:50]
+    while len(page := list_events(staff, **filters, **after)) == 50:
+        ids += [event.pk for event in page]
+        after = {"after": ids[-1]}
+    ids += [event.pk for event in page]
+    assert ids == sorted(Event.objects.values_list("pk", flat=True), reverse=True)
+    previous = list_events(staff, **filters, before=ids[50])
+    assert [event.pk for event in previous] == ids[:50]
 
 
 def test_read_only_pages_have_no_history(staff: Client, order: Order, account: Account) -> None:
     event, entry = Event.objects.latest("pk"), AuditEntry.objects.latest("pk")
-    only_read = [page_of(event), f"/admin/backoffice/auditentry/{entry.pk}/change/"]
-    for path in (*only_read, f"/admin/accounts/account/{account.pk}/change/"):
+    read_only = [page_url(event), f"/admin/backoffice/auditentry/{entry.pk}/change/"]
+    for path in (*read_only, f"/admin/accounts/account/{account.pk}/change/"):
         offers = f'href="{path.replace("change", "history")}' in staff.get(path).text
-        assert offers == (path not in only_read), path
+        assert offers == (path not in read_only), path
 
 
 # --- The page ------------------------------------------------------------------------------------
@@ -133,10 +132,10 @@ def test_read_only_pages_have_no_history(staff: Client, order: Order, account: A
 
 def test_page_shows_the_event_as_clients_receive_it(staff: Client, order: Order, api: Api) -> None:
     sequence_all()
-    for told in api.get("/events").json():
-        page = staff.get(f"{LIST}{told['id']}/change/")
-        assert json.loads(page.context["json"]) == told
-        assert list(json.loads(page.context["json"])) == list(told)
+    for event in api.get("/events").json():
+        page = staff.get(f"{LIST}{event['id']}/change/")
+        assert json.loads(page.context["json"]) == event
+        assert list(json.loads(page.context["json"])) == list(event)
         assert page.context["json"] in unescape(page.text)
         assert 'data-copy="event-json"' in page.text
 
@@ -147,14 +146,14 @@ def test_page_links_to_the_subjects(staff: Client, order: Order, key: ApiKey) ->
     placed = f"/admin/inventory/order/{order.pk}/change/"
     pet = f"/admin/inventory/pet/{order.pet_id}/change/"
     issued = f"/admin/accounts/apikey/{key.pk}/change/"
-    wanted = {
+    expected = {
         "order.placed": [account, placed, pet],
         "pet.created": [pet],
         "key.issued": [account, issued],
     }
-    for kind, links in wanted.items():
-        page = staff.get(page_of(Event.objects.get(type=kind)))
-        assert [link for _, _, link in page.context["about"]] == links
+    for kind, links in expected.items():
+        page = staff.get(page_url(Event.objects.get(type=kind)))
+        assert [link for _, _, link in page.context["subjects"]] == links
         assert all(f'href="{link}"' in page.text for link in links)
 
 
@@ -162,9 +161,9 @@ def test_deleted_subjects_have_no_link(staff: Client, account: Account, category
     pet = Pet.objects.create(name="Biscuit", category=category)
     sequence_all()
     pet.delete()
-    page = staff.get(page_of(Event.objects.earliest("pk")))
-    assert (page.status_code, page.context["about"]) == (200, [])
-    tell(1, account.pk)
+    page = staff.get(page_url(Event.objects.earliest("pk")))
+    assert (page.status_code, page.context["subjects"]) == (200, [])
+    append_events(1, account.pk)
     account.delete()
     text = unescape(staff.get(LIST, {"type": "order.placed"}).text)
     assert "deleted account" in text
@@ -176,8 +175,8 @@ def test_event_is_described(staff: Client, account: Account) -> None:
     EventDraft.build(EventType.PETS_IMPORTED, imported).save()
     reached = {"window": "day", "limit": 9, "used": 8, "threshold": 80}
     EventDraft.build(EventType.QUOTA_REACHED, reached, account.pk).save()
-    nameless = {"key": {"id": "abc", "name": "", "expiresAt": None}}
-    EventDraft.build(EventType.KEY_ISSUED, nameless, account.pk).save()
+    unnamed = {"key": {"id": "abc", "name": "", "expiresAt": None}}
+    EventDraft.build(EventType.KEY_ISSUED, unnamed, account.pk).save()
     sequence_all()
     text = unescape(staff.get(LIST).text)
     for words in ("1,200 pets, from 301", "80% of the day", "key abc"):
@@ -185,9 +184,9 @@ def test_event_is_described(staff: Client, account: Account) -> None:
 
 
 def test_links_need_the_permission_for_the_subject(order: Order) -> None:
-    page = clerk_who_may("view_event").get(page_of(Event.objects.get(type="order.placed")))
+    page = clerk_who_may("view_event").get(page_url(Event.objects.get(type="order.placed")))
     assert page.status_code == 200
-    assert page.context["about"] == []
+    assert page.context["subjects"] == []
     assert f"/admin/accounts/account/{order.account_id}/" not in page.text
 
 
@@ -197,7 +196,11 @@ def test_event_is_escaped(staff: Client, account: Account, category: Category) -
     pet = Pet.objects.create(name=evil, category=category)
     Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     sequence_all()
-    for path in (LIST, *map(page_of, Event.objects.all()), f"/admin/accounts/account/{account.pk}/change/"):
+    for path in (
+        LIST,
+        *map(page_url, Event.objects.all()),
+        f"/admin/accounts/account/{account.pk}/change/",
+    ):
         assert evil not in staff.get(path).text
 
 
@@ -208,22 +211,22 @@ def test_account_timeline_has_warnings_and_links_to_all_events(
     staff: Client, key: ApiKey, account: Account
 ) -> None:
     other = Account.objects.create(name="Other", plan_id=PlanCode.PRO)
-    for of in (account, other):
-        send_quota_warnings({(of.pk, 1, 80): (100, 80)})
+    for customer in (account, other):
+        send_quota_warnings({(customer.pk, 1, 80): (100, 80)})
     key.build_event(EventType.KEY_EXPIRING).save()
     sequence_all()
     page = staff.get(f"/admin/accounts/account/{account.pk}/change/")
     timeline = page.context["panels"]["timeline"]
     expected = [f"Expires soon: key {key.name or key.public_id}", "Reached 80% of the day's requests"]
     assert [entry.what for entry in timeline[:2]] == expected
-    warned = Event.objects.get(account_id=account.pk, type=EventType.QUOTA_REACHED)
-    assert f'href="{page_of(warned)}"' in page.text
+    warning = Event.objects.get(account_id=account.pk, type=EventType.QUOTA_REACHED)
+    assert f'href="{page_url(warning)}"' in page.text
     assert f'href="{LIST}?q={account.public_id}"' in page.text
-    assert page.text.count(": issued") == 1  # What is on record is said once.
+    assert page.text.count(": issued") == 1  # Not repeated by the event.
     assert "key.issued" not in page.text
 
 
-# --- Who may -------------------------------------------------------------------------------------
+# --- Permissions ---------------------------------------------------------------------------------
 
 
 def test_migration_grants_event_access_to_groups_that_see_the_subjects(db: None) -> None:
@@ -240,6 +243,6 @@ def test_migration_grants_event_access_to_groups_that_see_the_subjects(db: None)
 
 def test_event_list_has_a_constant_number_of_queries(staff: Client, order: Order, account: Account) -> None:
     staff.get(LIST)
-    few = queries_of(lambda: staff.get(LIST))
-    tell(40, account.pk)
-    assert queries_of(lambda: staff.get(LIST)) == few <= 4
+    before = queries_of(lambda: staff.get(LIST))
+    append_events(40, account.pk)
+    assert queries_of(lambda: staff.get(LIST)) == before <= 4

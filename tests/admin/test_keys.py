@@ -26,10 +26,10 @@ from tests.support.staff import clerk_who_may, signed_in
 
 LIST = "/admin/accounts/apikey/"
 ADD = f"{LIST}add/"
-FORM = re.compile(r"psk_live_[0-9A-Za-z_]{20,}")
+KEY_TEXT = re.compile(r"psk_live_[0-9A-Za-z_]{20,}")
 
 
-def page_of(key: ApiKey, page: str = "change") -> str:
+def page_url(key: ApiKey, page: str = "change") -> str:
     return reverse(f"admin:accounts_apikey_{page}", args=[key.pk])
 
 
@@ -40,18 +40,18 @@ def form(account: Account) -> dict[str, Any]:
 
 
 @pytest.fixture
-def opened(staff: Client, form: dict[str, Any]) -> dict[str, Any]:
-    """The same, with the form ID of an opened form."""
+def rendered_form(staff: Client, form: dict[str, Any]) -> dict[str, Any]:
+    """Valid data, with the form ID of a rendered form."""
     return form | {"form_id": staff.get(ADD).context["adminform"].form["form_id"].value()}
 
 
-def public_id_in(text: str) -> str:
-    found = key_format.parse(text)
-    assert found is not None
-    return found.public_id
+def get_public_id(text: str) -> str:
+    key_text = key_format.parse(text)
+    assert key_text is not None
+    return key_text.public_id
 
 
-def found(staff: Client, **query: str) -> list[ApiKey]:
+def list_keys(staff: Client, **query: str) -> list[ApiKey]:
     return list(staff.get(LIST, query).context["cl"].result_list)
 
 
@@ -61,7 +61,7 @@ def found(staff: Client, **query: str) -> list[ApiKey]:
 @pytest.mark.parametrize("days", [30, 90, 365])
 def test_key_expires_after_the_chosen_period(staff: Client, form: dict[str, Any], days: int) -> None:
     before = timezone.now()
-    assert staff.post(ADD, form | {"ends": str(days)}).status_code == 200
+    assert staff.post(ADD, form | {"expires_in": str(days)}).status_code == 200
     end = ApiKey.objects.get().expires_at
     assert end is not None
     assert timedelta(0) <= end - before - timedelta(days=days) < timedelta(minutes=5)
@@ -85,7 +85,7 @@ def test_key_is_issued_with_the_data_of_the_form(
     assert (key.account, key.name, key.scopes) == (account, "Shop", "pets:read pets:write")
     assert key.allowed_networks == ["127.0.0.0/8", "2001:db8::/32"]
     assert key.expires_at == datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert public_id_in(response.context["text"]) == key.public_id
+    assert get_public_id(response.context["text"]) == key.public_id
     assert Api(response.context["text"]).get("/pets").status_code == 200
     event = key.audit_entries.get()
     assert (event.action, event.actor_id, event.actor_name) == ("issued", boss.pk, "boss")
@@ -95,53 +95,53 @@ def test_key_text_is_shown_once_and_never_stored(
     staff: Client, form: dict[str, Any], caplog: pytest.LogCaptureFixture, settings: Any
 ) -> None:
     page = staff.post(ADD, form)
-    (text,) = set(FORM.findall(page.text))
+    (text,) = set(KEY_TEXT.findall(page.text))
     assert page.status_code == 200
-    for shown in (
+    for text_part in (
         "It is shown only this once.", f">{text}</code>", f"Authorization: Bearer {text}",
         'data-copy="key-text" data-said="said"', 'id="said" role="status" aria-live="polite"',
         f"{settings.BASE_URL}/pets",
     ):  # fmt: skip
-        assert shown in unescape(page.text)
+        assert text_part in unescape(page.text)
     assert "no-store" in page["Cache-Control"]
     key = ApiKey.objects.get()
     secret = text.removeprefix(f"psk_live_{key.public_id}_")
-    kept: list[Any] = [session.get_decoded() for session in Session.objects.all()]
-    kept += [str(cookie) for cookie in staff.cookies.values()]
-    kept += [list(model._default_manager.values()) for model in (LogEntry, ApiKey, AuditEntry)]
-    kept += [caplog.text]
-    assert secret not in repr(kept)
-    for path in (page_of(key), page_of(key, "history"), LIST, "/admin/"):
+    stored: list[Any] = [session.get_decoded() for session in Session.objects.all()]
+    stored += [str(cookie) for cookie in staff.cookies.values()]
+    stored += [list(model._default_manager.values()) for model in (LogEntry, ApiKey, AuditEntry)]
+    stored += [caplog.text]
+    assert secret not in repr(stored)
+    for path in (page_url(key), page_url(key, "history"), LIST, "/admin/"):
         assert secret not in staff.get(path).text
 
 
 def test_form_preselects_the_account_in_the_query(staff: Client, account: Account) -> None:
     page = staff.get(ADD, {"account": account.pk})
     assert page.context["adminform"].form.initial["account"] == account.pk
-    for unsound in ("9" * 19, "abc", "-1", "\u0663", "1_0"):
-        assert "account" not in staff.get(ADD, {"account": unsound}).context["adminform"].form.initial
+    for invalid_id in ("9" * 19, "abc", "-1", "\u0663", "1_0"):
+        assert "account" not in staff.get(ADD, {"account": invalid_id}).context["adminform"].form.initial
 
 
-def test_resubmitted_form_issues_one_key(staff: Client, opened: dict[str, Any]) -> None:
-    staff.post(ADD, opened)
+def test_resubmitted_form_issues_one_key(staff: Client, rendered_form: dict[str, Any]) -> None:
+    staff.post(ADD, rendered_form)
     for _ in range(2):
-        assert "This key has already been issued." in staff.post(ADD, opened).text
+        assert "This key has already been issued." in staff.post(ADD, rendered_form).text
     assert ApiKey.objects.count() == 1
     form_id = staff.get(ADD).context["adminform"].form["form_id"].value()
-    staff.post(ADD, opened | {"form_id": form_id})
+    staff.post(ADD, rendered_form | {"form_id": form_id})
     assert ApiKey.objects.count() == 2
 
 
 @pytest.mark.parametrize(
-    "mistake",
+    "invalid",
     [{"allowed_networks": "home"}, {"expires_at_0": "2300-01-01", "expires_at_1": "00:00"}],
-    ids=["seen by the form", "seen by the model"],
+    ids=["form validation", "model validation"],
 )
 def test_invalid_form_can_be_resubmitted(
-    staff: Client, opened: dict[str, Any], mistake: dict[str, str]
+    staff: Client, rendered_form: dict[str, Any], invalid: dict[str, str]
 ) -> None:
-    assert staff.post(ADD, opened | mistake).context["errors"]
-    staff.post(ADD, opened)
+    assert staff.post(ADD, rendered_form | invalid).context["errors"]
+    staff.post(ADD, rendered_form)
     assert ApiKey.objects.count() == 1
 
 
@@ -159,9 +159,13 @@ def test_invalid_form_can_be_resubmitted(
         ("name", {"name": "x" * 256}, ""),
         ("expires_at", {"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "This time has passed."),
         ("expires_at", {"expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"}, "within 100 years"),
-        ("ends", {"ends": "30", "expires_at_0": "2099-01-02", "expires_at_1": "03:04"}, "not both"),
-        ("ends", {"ends": "7"}, "Select a valid choice"),
-        ("ends", {"ends": "x"}, "Select a valid choice"),
+        (
+            "expires_in",
+            {"expires_in": "30", "expires_at_0": "2099-01-02", "expires_at_1": "03:04"},
+            "not both",
+        ),
+        ("expires_in", {"expires_in": "7"}, "Select a valid choice"),
+        ("expires_in", {"expires_in": "x"}, "Select a valid choice"),
     ],
 )
 def test_invalid_key_is_not_issued(
@@ -177,12 +181,12 @@ def test_invalid_key_is_not_issued(
 
 
 def test_digest_and_pepper_are_neither_shown_nor_sortable(staff: Client, key: ApiKey) -> None:
-    for path in (page_of(key), LIST, page_of(key, "history")):
+    for path in (page_url(key), LIST, page_url(key, "history")):
         text = staff.get(path).text
         assert key.digest not in text
         assert "digest" not in text.lower()
         assert "pepper" not in text.lower()
-    assert found(staff, q=key.digest) == []
+    assert list_keys(staff, q=key.digest) == []
     for column in range(1, 13):
         with CaptureQueriesContext(connection) as queries:
             staff.get(LIST, {"o": column})
@@ -204,9 +208,9 @@ def test_key_is_found_by_public_id_name_and_account(staff: Client, issue: Any) -
         key.public_id[:length] for length in (key_format.PUBLIC_ID_LENGTH, 10, key_format.ACCOUNT_ID_LENGTH)
     ]
     for text in (*(f" {public_id} " for public_id in ids), "acme", "Pets", "till", "Till 3"):
-        assert found(staff, q=text) == [key], text
+        assert list_keys(staff, q=text) == [key], text
     for text in ("nobody", "%", "_" * 14):
-        assert found(staff, q=text) == [], text
+        assert list_keys(staff, q=text) == [], text
 
 
 def test_pasted_key_is_searched_by_public_id_and_never_shown(staff: Client, key: Any) -> None:
@@ -237,21 +241,25 @@ def test_list_shows_states_and_filters_by_state_mode_plan_and_ban(
     text = staff.get(LIST).text
     for badge in ("Active", "Expires soon", "Expired", "Revoked", "Banned"):
         assert re.search(rf"rounded-default[^>]*>\s*{badge}\s*</span>", text), badge
-    assert found(staff, state="active") == [other, later, soon, key]
-    assert found(staff, state="soon", expires="7") == [soon]
-    assert found(staff, expires="30") == [later, soon]
-    assert found(staff, state="expired") == [expired]
-    assert found(staff, state="revoked") == [revoked]
-    assert found(staff, mode__exact="test") == found(staff, plan="free") == found(staff, banned="now")
-    assert found(staff, banned="now") == [other]
-    assert len(found(staff, state="nothing", expires="9999", plan="\ufffd")) == 6
+    assert list_keys(staff, state="active") == [other, later, soon, key]
+    assert list_keys(staff, state="soon", expires="7") == [soon]
+    assert list_keys(staff, expires="30") == [later, soon]
+    assert list_keys(staff, state="expired") == [expired]
+    assert list_keys(staff, state="revoked") == [revoked]
+    assert (
+        list_keys(staff, mode__exact="test")
+        == list_keys(staff, plan="free")
+        == list_keys(staff, banned="now")
+    )
+    assert list_keys(staff, banned="now") == [other]
+    assert len(list_keys(staff, state="nothing", expires="9999", plan="\ufffd")) == 6
 
 
 def test_list_shows_last_use_and_requests_today(staff: Client, key: ApiKey) -> None:
     used = timezone.now() - timedelta(minutes=3, seconds=5)
     ApiKey.objects.filter(pk=key.pk).update(last_used_at=used)
     DailyUsage.objects.create(key=key, day=timezone.now().date(), requests=25_000)
-    for path in (LIST, page_of(key)):
+    for path in (LIST, page_url(key)):
         text = staff.get(path).text.replace("\xa0", " ")
         assert f'title="{used:%Y-%m-%d %H:%M:%S} UTC">3 minutes ago<' in text
         assert "25,000 of 100,000" in text
@@ -260,26 +268,26 @@ def test_list_shows_last_use_and_requests_today(staff: Client, key: ApiKey) -> N
 
 def test_key_list_has_a_constant_number_of_queries(staff: Client, key: ApiKey, issue: Any) -> None:
     staff.get(LIST)
-    few = queries_of(lambda: staff.get(LIST))
+    before = queries_of(lambda: staff.get(LIST))
     for number in range(30):
         new, _ = issue(of=Account.objects.create(name=f"Customer {number}", plan_id="free"))
         DailyUsage.objects.create(key=new, day=timezone.now().date(), requests=5)
         KeyStanding.objects.create(key=new)
-    assert queries_of(lambda: staff.get(LIST)) == few <= 6
+    assert queries_of(lambda: staff.get(LIST)) == before <= 6
 
 
 # --- Changing ------------------------------------------------------------------------------------
 
 
 def test_revoked_key_is_read_only(staff: Client, key: ApiKey) -> None:
-    assert all(page_of(key, verb) in staff.get(page_of(key)).text for verb in ("revoke", "rotate"))
+    assert all(page_url(key, verb) in staff.get(page_url(key)).text for verb in ("revoke", "rotate"))
     key.revoke(reason="Leaked", by=OPERATOR)
     before = ApiKey.objects.filter(pk=key.pk).values().get()
-    page = staff.get(page_of(key)).text
-    for offered in ('name="name"', 'name="_save"', page_of(key, "revoke"), page_of(key, "rotate")):
+    page = staff.get(page_url(key)).text
+    for offered in ('name="name"', 'name="_save"', page_url(key, "revoke"), page_url(key, "rotate")):
         assert offered not in page
     staff.post(
-        page_of(key), {"name": "Alive", "revoked_at_0": "", "revoked_at_1": "", "revoked_reason": ""}
+        page_url(key), {"name": "Alive", "revoked_at_0": "", "revoked_at_1": "", "revoked_reason": ""}
     )
     assert ApiKey.objects.filter(pk=key.pk).values().get() == before
 
@@ -292,7 +300,7 @@ def test_only_the_name_can_be_changed(staff: Client, account: Account, key: ApiK
         "expires_at_0": "2999-01-01", "expires_at_1": "00:00", "digest": "0" * 64,
         "allowed_networks": "10.0.0.0/8",
     }  # fmt: skip
-    staff.post(page_of(key), sent)
+    staff.post(page_url(key), sent)
     assert ApiKey.objects.filter(pk=key.pk).values().get() == before | {"name": "Renamed"}
 
 
@@ -301,26 +309,26 @@ def test_rename_does_not_undo_a_concurrent_revocation(
 ) -> None:
     save = ApiKey.save
 
-    def revoked_meanwhile(self: ApiKey, **options: Any) -> None:
+    def save_after_revocation(self: ApiKey, **options: Any) -> None:
         ApiKey.objects.filter(pk=self.pk).update(revoked_at=timezone.now(), revoked_reason="Leaked")
         save(self, **options)
 
-    monkeypatch.setattr(ApiKey, "save", revoked_meanwhile)
-    staff.post(page_of(key), {"name": "Renamed"})
+    monkeypatch.setattr(ApiKey, "save", save_after_revocation)
+    staff.post(page_url(key), {"name": "Renamed"})
     key.refresh_from_db()
     assert key.name == "Renamed"
     assert key.revoked_at is not None
 
 
 def test_history_is_shown_and_read_only(staff: Client, key: ApiKey) -> None:
-    page = staff.get(page_of(key))
+    page = staff.get(page_url(key))
     assert "Issued" in page.text
     event = key.audit_entries.get()
     forged = {
         "events-TOTAL_FORMS": 1, "events-INITIAL_FORMS": 1, "events-0-id": event.pk, "events-0-key": key.pk,
         "name": "", "events-0-reason": "forged", "events-0-DELETE": "on",
     }  # fmt: skip
-    staff.post(page_of(key), forged)
+    staff.post(page_url(key), forged)
     assert key.audit_entries.get().reason == ""
 
 
@@ -332,11 +340,11 @@ def test_keys_cannot_be_deleted_in_bulk(staff: Client, key: ApiKey) -> None:
 # --- Revoking ------------------------------------------------------------------------------------
 
 
-def test_revoked_key_is_refused_with_the_next_request(
+def test_revoked_key_is_rejected_with_the_next_request(
     staff: Client, boss: User, key: ApiKey, api: Api
 ) -> None:
     assert api.get("/pets").status_code == 200
-    response = staff.post(page_of(key, "revoke"), {"reason": "Leaked"}, follow=True)
+    response = staff.post(page_url(key, "revoke"), {"reason": "Leaked"}, follow=True)
     assert f"Key {key.public_id} is revoked." in response.text
     assert api.get("/pets").status_code == 401
     event = key.audit_entries.latest("id")
@@ -352,8 +360,8 @@ def test_confirmation_page_explains_the_consequences(
     DailyUsage.objects.create(key=key, day=today - timedelta(days=7), requests=50_000)
     ApiKey.objects.filter(pk=key.pk).update(name="Tills", last_used_at=timezone.now() - timedelta(hours=2))
     with CaptureQueriesContext(connection) as queries:
-        page = staff.get(page_of(key, "revoke"))
-    assert page.context["facts"] == {
+        page = staff.get(page_url(key, "revoke"))
+    assert page.context["details"] == {
         "Name of the key": "Tills",
         "Scopes": "pets:read, pets:write, orders:read, orders:write, events:read",
         "Last use": ANY,
@@ -361,36 +369,36 @@ def test_confirmation_page_explains_the_consequences(
         "Requests in the last 7 days": "2,234",
         "Other active keys of the account": "None. This is its only one.",
     }
-    assert "2\xa0hours ago" in page.context["facts"]["Last use"]
+    assert "2\xa0hours ago" in page.context["details"]["Last use"]
     for word in (account.name, key.public_id, "its next request gets 401", "can't be undone"):
         assert word in unescape(page.text)
     assert len(queries) <= 8
     issue()
-    assert staff.get(page_of(key, "revoke")).context["facts"]["Other active keys of the account"] == 1
+    assert staff.get(page_url(key, "revoke")).context["details"]["Other active keys of the account"] == 1
 
 
 def test_action_is_rolled_back_if_the_audit_entry_fails(
     staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*args: Any, **kwargs: Any) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
         raise IntegrityError("No entry can be written.")
 
-    monkeypatch.setattr("petstore.backoffice.audit.AuditEntry.objects.create", full)
-    assert staff.post(page_of(key, "revoke"), {"reason": "Leaked"}).status_code == 409
+    monkeypatch.setattr("petstore.backoffice.audit.AuditEntry.objects.create", fail)
+    assert staff.post(page_url(key, "revoke"), {"reason": "Leaked"}).status_code == 409
     key.refresh_from_db()
     assert key.revoked_at is None
 
 
 @pytest.mark.parametrize("verb", ["revoke", "rotate"])
 def test_get_of_a_confirmation_page_changes_nothing(staff: Client, key: ApiKey, verb: str) -> None:
-    assert staff.get(page_of(key, verb)).status_code == 200
+    assert staff.get(page_url(key, verb)).status_code == 200
     key.refresh_from_db()
     assert (key.revoked_at, key.expires_at, ApiKey.objects.count()) == (None, None, 1)
 
 
 @pytest.mark.parametrize("reason", ["", "   ", "x" * 256])
 def test_revocation_needs_a_reason(staff: Client, key: ApiKey, reason: str) -> None:
-    response = staff.post(page_of(key, "revoke"), {"reason": reason})
+    response = staff.post(page_url(key, "revoke"), {"reason": reason})
     assert response.context["form"].errors.keys() == {"reason"}
     key.refresh_from_db()
     assert key.revoked_at is None
@@ -403,27 +411,27 @@ def test_rotation_shows_the_new_text_and_sets_the_expiry_of_the_old_key_once(
     staff: Client, key: ApiKey, api: Api
 ) -> None:
     before = timezone.now()
-    page = staff.post(page_of(key, "rotate"))
-    (text,) = set(FORM.findall(page.text))
+    page = staff.post(page_url(key, "rotate"))
+    (text,) = set(KEY_TEXT.findall(page.text))
     assert "no-store" in page["Cache-Control"]
     key.refresh_from_db()
-    assert public_id_in(text) == key.rotated_to.public_id
+    assert get_public_id(text) == key.rotated_to.public_id
     assert key.expires_at is not None
     assert key.expires_at - before > timedelta(hours=23, minutes=59)
     assert api.get("/pets").status_code == 200
     assert Api(text).get("/pets").status_code == 200
-    assert "was rotated already" in staff.post(page_of(key, "rotate")).text
+    assert "was rotated already" in staff.post(page_url(key, "rotate")).text
     assert ApiKey.objects.count() == 2
 
 
-@pytest.mark.parametrize(("hours", "shown"), [("0", "has expired"), ("720", "works until")])
+@pytest.mark.parametrize(("hours", "sentence"), [("0", "has expired"), ("720", "works until")])
 def test_old_key_works_for_the_chosen_overlap(
-    staff: Client, key: ApiKey, api: Api, hours: str, shown: str
+    staff: Client, key: ApiKey, api: Api, hours: str, sentence: str
 ) -> None:
     ApiKey.objects.filter(pk=key.pk).update(created_at=timezone.now() - timedelta(days=1))
     before = timezone.now()
-    page = staff.post(page_of(key, "rotate"), {"overlap_hours": hours})
-    assert shown in page.text
+    page = staff.post(page_url(key, "rotate"), {"overlap_hours": hours})
+    assert sentence in page.text
     key.refresh_from_db()
     assert key.expires_at is not None
     assert timedelta(0) <= key.expires_at - before - timedelta(hours=int(hours)) < timedelta(minutes=1)
@@ -432,38 +440,38 @@ def test_old_key_works_for_the_chosen_overlap(
 
 @pytest.mark.parametrize("hours", ["-1", "721", "abc", "1.5", "9" * 30])
 def test_invalid_overlap_is_rejected(staff: Client, key: ApiKey, hours: str) -> None:
-    page = staff.post(page_of(key, "rotate"), {"overlap_hours": hours})
+    page = staff.post(page_url(key, "rotate"), {"overlap_hours": hours})
     assert page.context["form"].errors.keys() == {"overlap_hours"}
     assert ApiKey.objects.count() == 1
 
 
-# --- Who may: tests/admin/test_staff_groups.py has who may send what ------------------------------
+# --- Permissions: tests/admin/test_staff_groups.py has those of each role -------------------------
 
 
 def test_viewer_is_offered_no_action(key: ApiKey) -> None:
     client = clerk_who_may("view_apikey")
-    text = client.get(page_of(key)).text
+    text = client.get(page_url(key)).text
     for verb in ("revoke", "rotate"):
-        assert client.get(page_of(key, verb)).status_code == 403
-        assert page_of(key, verb) not in text
+        assert client.get(page_url(key, verb)).status_code == 403
+        assert page_url(key, verb) not in text
 
 
 def test_rotation_needs_the_add_permission(key: ApiKey) -> None:
     client = clerk_who_may("view_apikey", "change_apikey")
-    assert client.post(page_of(key, "rotate")).status_code == 403
-    assert client.post(page_of(key, "revoke"), {"reason": "Leaked"}).status_code == 302
+    assert client.post(page_url(key, "rotate")).status_code == 403
+    assert client.post(page_url(key, "revoke"), {"reason": "Leaked"}).status_code == 302
 
 
 def test_add_permission_does_not_include_viewing(account: Account, form: dict[str, Any]) -> None:
     client = clerk_who_may("add_apikey", "view_account")
-    assert FORM.search(client.post(ADD, form).text)
-    assert client.get(page_of(ApiKey.objects.get())).status_code == 403
+    assert KEY_TEXT.search(client.post(ADD, form).text)
+    assert client.get(page_url(ApiKey.objects.get())).status_code == 403
 
 
 @pytest.mark.parametrize("verb", ["revoke", "rotate"])
 def test_actions_need_a_csrf_token(boss: User, key: ApiKey, verb: str) -> None:
     client = signed_in(boss, enforce_csrf_checks=True)
-    assert client.post(page_of(key, verb), {"reason": "Leaked"}).status_code == 403
+    assert client.post(page_url(key, verb), {"reason": "Leaked"}).status_code == 403
     key.refresh_from_db()
     assert (key.revoked_at, key.expires_at, ApiKey.objects.count()) == (None, None, 1)
 
@@ -472,16 +480,16 @@ def test_actions_need_a_csrf_token(boss: User, key: ApiKey, verb: str) -> None:
 
 
 def test_lifted_ban_takes_effect_with_the_next_request(staff: Client, key: ApiKey, api: Api) -> None:
-    assert page_of(key, "unban") not in staff.get(page_of(key)).text
+    assert page_url(key, "unban") not in staff.get(page_url(key)).text
     ban(key)
     assert api.get("/pets").json()["code"] == "api_key_banned"
-    assert page_of(key, "unban") in staff.get(page_of(key)).text
-    assert "required" in staff.post(page_of(key, "unban"), {"reason": " "}).text
-    staff.post(page_of(key, "unban"), {"reason": "Their loop is mended."})
+    assert page_url(key, "unban") in staff.get(page_url(key)).text
+    assert "required" in staff.post(page_url(key, "unban"), {"reason": " "}).text
+    staff.post(page_url(key, "unban"), {"reason": "Their loop is mended."})
     assert api.get("/pets").status_code == 200
     event = key.audit_entries.latest("id")
     assert (event.action, event.actor_name, event.reason) == ("unbanned", "boss", "Their loop is mended.")
-    assert "is not banned" in staff.post(page_of(key, "unban"), {"reason": "Why not."}).text
+    assert "is not banned" in staff.post(page_url(key, "unban"), {"reason": "Why not."}).text
 
 
 # --- Secrets in reasons --------------------------------------------------------------------------
@@ -489,7 +497,7 @@ def test_lifted_ban_takes_effect_with_the_next_request(staff: Client, key: ApiKe
 
 def test_key_pasted_into_a_reason_is_redacted(staff: Client, key: ApiKey) -> None:
     secret = f"psk_live_{key.public_id}_{'x' * 40}"
-    staff.post(page_of(key, "revoke"), {"reason": f"Leaked: {secret}"})
+    staff.post(page_url(key, "revoke"), {"reason": f"Leaked: {secret}"})
     key.refresh_from_db()
     reasons = [key.revoked_reason, *AuditEntry.objects.values_list("reason", flat=True)]
     assert "Leaked: psk_live_" in key.revoked_reason
@@ -499,6 +507,6 @@ def test_key_pasted_into_a_reason_is_redacted(staff: Client, key: ApiKey) -> Non
 def test_redacted_reason_still_fits(staff: Client, key: ApiKey) -> None:
     sent = f"{'x' * 244} password:x"
     assert len(sent) == 255
-    assert staff.post(page_of(key, "revoke"), {"reason": sent}, follow=True).status_code == 200
+    assert staff.post(page_url(key, "revoke"), {"reason": sent}, follow=True).status_code == 200
     key.refresh_from_db()
     assert key.revoked_reason == f"{'x' * 244} password:*"

@@ -16,68 +16,68 @@ from tests.support.costs import queries_of
 from tests.support.staff import clerk_who_may
 
 
-def page_of(plan: str, page: str = "change") -> str:
+def page_url(plan: str, page: str = "change") -> str:
     return reverse(f"admin:accounts_plan_{page}", args=[plan])
 
 
-def what_if_of(account: Account) -> str:
+def what_if_url(account: Account) -> str:
     return reverse("admin:accounts_account_what_if", args=[account.pk])
 
 
 # --- Changing ------------------------------------------------------------------------------------
 
 
-def test_plan_shows_its_numbers_of_accounts_and_active_keys(
+def test_plan_shows_its_account_and_active_key_counts(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
     issue()[0].revoke(reason="Leaked", by=OPERATOR)
     Account.objects.create(name="Second", plan_id="business")
     Account.objects.create(name="Elsewhere", plan_id="free")
-    text = staff.get(page_of("business")).text
+    text = staff.get(page_url("business")).text
     assert "<strong>2 accounts with 1 active key</strong> on this plan" in text
     assert "Change the limits of 2 accounts with 1 active key" in text
     plans = staff.get(reverse("admin:accounts_plan_changelist")).context["cl"].result_list
-    numbers = {plan.pk: plan.number_of_accounts for plan in plans}
-    assert numbers == {"free": 1, "pro": 0, "business": 2, "enterprise": 0}
+    counts = {plan.pk: plan.account_count for plan in plans}
+    assert counts == {"free": 1, "pro": 0, "business": 2, "enterprise": 0}
 
 
 def test_change_that_affects_accounts_needs_confirmation(staff: Client, account: Account, api: Api) -> None:
-    numbers = {"per_minute": 900, "per_day": 100_000}
-    page = staff.post(page_of("business"), numbers)
+    limits = {"per_minute": 900, "per_day": 100_000}
+    page = staff.post(page_url("business"), limits)
     assert "This changes the limits of 1 account with 1 active key." in page.text
     assert Plan.objects.get(pk="business").per_minute == 1000
-    page = staff.post(page_of("business"), numbers | {"confirmed": "on"}, follow=True)
+    page = staff.post(page_url("business"), limits | {"confirmed": "on"}, follow=True)
     assert "The new limits now apply to 1 account with 1 active key" in page.text
     assert Plan.objects.get(pk="business").per_minute == 900
     assert api.get("/pets")["X-RateLimit-Limit"] == "900"
 
 
 def test_unchanged_or_invalid_limits_need_no_confirmation(staff: Client, account: Account) -> None:
-    page = staff.post(page_of("business"), {"per_minute": 0, "per_day": "", "confirmed": "on"})
+    page = staff.post(page_url("business"), {"per_minute": 0, "per_day": "", "confirmed": "on"})
     assert set(page.context["adminform"].form.errors) == {"per_minute", "per_day"}
     assert Plan.objects.get(pk="business").per_day == 100_000
-    same = {"per_minute": 1000, "per_day": 100_000}
-    assert staff.post(page_of("business"), same).status_code == 302
+    current = {"per_minute": 1000, "per_day": 100_000}
+    assert staff.post(page_url("business"), current).status_code == 302
 
 
 def test_enterprise_shows_its_accounts_and_is_read_only(staff: Client) -> None:
     big = Account.objects.create(name="Big", plan_id="enterprise", per_minute=70, per_day=80)
-    text = staff.get(page_of("enterprise")).text
+    text = staff.get(page_url("enterprise")).text
     assert "1 account with 0 active keys" in text
     assert 'name="confirmed"' not in text
     AccountDayLoad.objects.create(account=big, day=timezone.now().date(), minutes={"90": 1})
-    page = staff.get(page_of("enterprise", "what_if"), {"per_minute": 100, "per_day": 100})
+    page = staff.get(page_url("enterprise", "what_if"), {"per_minute": 100, "per_day": 100})
     assert cells(page)["Requests per minute"] == ("its own", "100")
     assert cells(page)["Refused"] == ("20", "0 (0.0%)")
 
 
 def test_viewer_cannot_change_plans(account: Account) -> None:
-    clerk, numbers = clerk_who_may("view_plan"), {"per_minute": 5, "per_day": 6, "confirmed": "on"}
-    assert 'name="confirmed"' not in clerk.get(page_of("business")).text
-    assert clerk.post(page_of("business"), numbers).status_code == 403
-    assert clerk.get(page_of("business", "what_if")).status_code == 200
-    assert clerk.get(what_if_of(account)).status_code == 403
-    assert Client().get(what_if_of(account)).status_code == 302
+    clerk, limits = clerk_who_may("view_plan"), {"per_minute": 5, "per_day": 6, "confirmed": "on"}
+    assert 'name="confirmed"' not in clerk.get(page_url("business")).text
+    assert clerk.post(page_url("business"), limits).status_code == 403
+    assert clerk.get(page_url("business", "what_if")).status_code == 200
+    assert clerk.get(what_if_url(account)).status_code == 403
+    assert Client().get(what_if_url(account)).status_code == 302
 
 
 # --- What if -------------------------------------------------------------------------------------
@@ -85,18 +85,18 @@ def test_viewer_cannot_change_plans(account: Account) -> None:
 
 @pytest.fixture
 def loads(account: Account) -> None:
-    """Yesterday two minutes with 1,500 requests and ten with 100: today's numbers refuse 1,000 of 4,000."""
+    """Two minutes with 1,500 requests and ten with 100: current limits reject 1,000 of these 4,000."""
     yesterday = timezone.now().date() - timedelta(days=1)
     AccountDayLoad.objects.create(account=account, day=yesterday, minutes={"1500": 2, "100": 10})
 
 
 @pytest.fixture(params=["plan", "account"])
 def path(request: pytest.FixtureRequest, account: Account) -> str:
-    return page_of("business", "what_if") if request.param == "plan" else what_if_of(account)
+    return page_url("business", "what_if") if request.param == "plan" else what_if_url(account)
 
 
 def cells(page: Any) -> dict[str, tuple[str, str]]:
-    return {name: (today, other) for name, today, other in page.context["rows"]}
+    return {label: (current, simulated) for label, current, simulated in page.context["rows"]}
 
 
 def test_other_limits_are_compared_with_the_current_ones(staff: Client, loads: None, path: str) -> None:
@@ -117,7 +117,7 @@ def test_summary_is_a_sentence(staff: Client, loads: None) -> None:
         (2_000, "refused 1,000 fewer requests than the current ones"),
         (1_000, "refused as many requests as the current ones"),
     ):
-        page = staff.get(page_of("business", "what_if"), {"per_minute": per_minute, "per_day": 100_000})
+        page = staff.get(page_url("business", "what_if"), {"per_minute": per_minute, "per_day": 100_000})
         assert summary in page.context["summary"]
 
 
@@ -155,29 +155,29 @@ def test_recent_minutes_are_counted_and_join_their_day(staff: Client, account: A
     ],
 )
 def test_invalid_limits_get_a_message(staff: Client, query: dict[str, str]) -> None:
-    page = staff.get(page_of("business", "what_if"), query)
+    page = staff.get(page_url("business", "what_if"), query)
     assert page.status_code == 200
     assert page.context["form"].errors
-    assert "found" not in page.context
+    assert "simulation" not in page.context
     assert "<script>&" not in page.text
 
 
 @pytest.mark.parametrize("value", ["\0", "x" * 100_000])
 def test_malformed_input_is_rejected(staff: Client, value: str) -> None:
-    page = staff.get(page_of("business", "what_if"), {"per_minute": value, "per_day": value})
+    page = staff.get(page_url("business", "what_if"), {"per_minute": value, "per_day": value})
     assert page.status_code == 400
 
 
 def test_what_if_has_a_constant_number_of_queries(staff: Client, loads: None) -> None:
     def queries() -> int:
-        numbers = {"per_minute": 5, "per_day": 50}
-        return queries_of(lambda: staff.get(page_of("business", "what_if"), numbers))
+        limits = {"per_minute": 5, "per_day": 50}
+        return queries_of(lambda: staff.get(page_url("business", "what_if"), limits))
 
-    few = queries()
+    before = queries()
     for number in range(20):
         other = Account.objects.create(name=f"Customer {number}", plan_id="business")
         AccountDayLoad.objects.create(account=other, day=timezone.now().date(), minutes={"90": 1})
-    assert queries() == few <= 6
+    assert queries() == before <= 6
 
 
 @pytest.mark.parametrize("object_id", ["nothing", "%00", "9" * 30, "x" * 3000])

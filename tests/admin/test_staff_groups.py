@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 
-from accounts.admin.staff import ROLES
+from accounts.admin.staff import ROLE_DESCRIPTIONS
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Event
 from inventory.models import Category, Order, Pet
@@ -170,7 +170,7 @@ def test_new_colleague_needs_one_of_the_explained_roles(db: None) -> None:
     page = client.get("/admin/auth/user/add/").text
     assert "After you" not in page
     for name in GROUPS:
-        assert f"{name}: {ROLES[name]}" in unescape(page)
+        assert f"{name}: {ROLE_DESCRIPTIONS[name]}" in unescape(page)
     client.post("/admin/auth/user/add/", {"username": "kim"})
     assert not User.objects.filter(username="kim").exists()
 

@@ -1,4 +1,4 @@
-"""The page that explains refusals."""
+"""The page that explains rejections."""
 
 import re
 from copy import copy
@@ -30,61 +30,61 @@ NO_WINDOWS = dict.fromkeys(
 )
 
 
-def refuse(key: ApiKey, **values: Any) -> Refusal:
-    known: dict[str, Any] = {
+def reject(key: ApiKey, **values: Any) -> Refusal:
+    defaults: dict[str, Any] = {
         "at": AT, "minute_limit": 1_000, "minute_used": 1_000, "minute_ends_at": AT + timedelta(seconds=13),
         "day_limit": 100_000, "day_used": 4_321, "day_ends_at": datetime(2026, 3, 5, tzinfo=UTC),
     }  # fmt: skip
-    return customers.refuse(key, **known | values)
+    return customers.refuse(key, **defaults | values)
 
 
-def test_refusal_is_explained_by_request_id(
+def test_rejection_is_explained_by_request_id(
     staff: Client, account: Account, key: Any, own_recorder: UsageRecorder
 ) -> None:
     account.assign(PlanCode.ENTERPRISE, per_minute=1, per_day=500)
     api = Api(key.text)
     assert api.get("/pets").status_code == 200
-    refused = api.get("/pets/7")
-    assert refused.status_code == 429
+    response = api.get("/pets/7")
+    assert response.status_code == 429
     own_recorder.write()
-    page = staff.get(PAGE, {"q": refused["X-Request-Id"]})
-    (item,) = page.context["found"]
-    assert item["reason"] == "The account had used up its requests for the minute."
-    minute, day = item["windows"]
+    page = staff.get(PAGE, {"q": response["X-Request-Id"]})
+    (explanation,) = page.context["explanations"]
+    assert explanation["reason"] == "The account had used up its requests for the minute."
+    minute, day = explanation["windows"]
     assert minute[:3] == ("Minute", 1, 1)
     assert day[:3] == ("Day (UTC)", 1, 500)
     assert len(re.findall(r">\s*full\s*<", page.text)) == 1  # The minute's.
-    for shown in ("Acme Pets", key.public_id, "GET /v1/pets/{petId}", "rate_limit_exceeded"):
-        assert shown in unescape(page.text)
+    for text in ("Acme Pets", key.public_id, "GET /v1/pets/{petId}", "rate_limit_exceeded"):
+        assert text in unescape(page.text)
 
 
 def test_lifted_ban_is_shown_as_lifted(staff: Client, key: ApiKey) -> None:
     now = timezone.now()
     end = now + timedelta(minutes=5)
-    refuse(key, rule="api_key_banned", at=now - timedelta(minutes=1), ban_ends_at=end)
-    (item,) = staff.get(PAGE, {"q": "req-1"}).context["found"]
-    assert item["ban"] == f"Ends {end:%Y-%m-%d %H:%M} UTC"
+    reject(key, rule="api_key_banned", at=now - timedelta(minutes=1), ban_ends_at=end)
+    (explanation,) = staff.get(PAGE, {"q": "req-1"}).context["explanations"]
+    assert explanation["ban"] == f"Ends {end:%Y-%m-%d %H:%M} UTC"
     ban(key)
     staff.post(f"/admin/accounts/apikey/{key.pk}/unban/", {"reason": "Fixed"})
-    (item,) = staff.get(PAGE, {"q": "req-1"}).context["found"]
-    assert re.fullmatch(r"Lifted [\d-]+ [\d:]+ UTC by boss", item["ban"])
+    (explanation,) = staff.get(PAGE, {"q": "req-1"}).context["explanations"]
+    assert re.fullmatch(r"Lifted [\d-]+ [\d:]+ UTC by boss", explanation["ban"])
 
 
 def test_both_windows_are_shown_with_their_bounds_newest_first(staff: Client, key: ApiKey) -> None:
-    refuse(key)
-    refuse(key, rule="daily_quota_exceeded")
+    reject(key)
+    reject(key, rule="daily_quota_exceeded")
     page = staff.get(PAGE, {"q": " req-1 "})
-    for shown in (
+    for text in (
         "2026-03-04 05:06:07 UTC", "2026-03-04 05:05:20 UTC", "2026-03-04 05:06:20 UTC",
         "2026-03-04 00:00:00 UTC", "2026-03-05 00:00:00 UTC", "4,321", "100,000",
     ):  # fmt: skip
-        assert shown in page.text, shown
-    rules = [item["refusal"].get_rule_display() for item in page.context["found"]]
+        assert text in page.text, text
+    rules = [item["rejection"].get_rule_display() for item in page.context["explanations"]]
     assert rules == ["Daily quota", "Minute limit"]
 
 
 @pytest.mark.parametrize(
-    ("rule", "answer", "advice"),
+    ("rule", "response", "advice"),
     [
         ("rate_limit_exceeded", "429 <code>rate_limit_exceeded</code>", "Wait as long as Retry-After says"),
         ("daily_quota_exceeded", "429 <code>daily_quota_exceeded</code>", "Wait until the day ends"),
@@ -97,17 +97,17 @@ def test_both_windows_are_shown_with_their_bounds_newest_first(staff: Client, ke
     ],
 )
 def test_each_rule_is_explained_with_advice_and_address(
-    staff: Client, issue: Any, rule: str, answer: str, advice: str
+    staff: Client, issue: Any, rule: str, response: str, advice: str
 ) -> None:
     key, _ = issue(allowed_networks=["203.0.113.0/24"])
-    by_quota = answer.startswith("429")
+    by_quota = response.startswith("429")
     scope = "pets:write" if rule == "insufficient_scope" else ""
     ends = AT + timedelta(minutes=5) if rule == "api_key_banned" else None
     windows = {} if by_quota else NO_WINDOWS
-    refuse(key, rule=rule, address="192.0.2.7", scope=scope, ban_ends_at=ends, **windows)
+    reject(key, rule=rule, address="192.0.2.7", scope=scope, ban_ends_at=ends, **windows)
     text = staff.get(PAGE, {"q": "req-1"}).text
-    for shown in (answer, advice, "192.0.2.7", scope):
-        assert shown in text
+    for part in (response, advice, "192.0.2.7", scope):
+        assert part in text
     assert ("203.0.113.0/24" in text) == (rule == "elsewhere")
     assert ("2026-03-04 05:11 UTC" in text) == (rule == "api_key_banned")
     assert ("Window at that time" in text) == by_quota
@@ -131,10 +131,10 @@ def test_unknown_request_id_gets_possible_reasons(staff: Client, settings: Any) 
     ["a b", "<script>alert(1)</script>", "'; DROP TABLE", "=cmd()", "\U0010ffff", "x" * 129, "%", "_"],
 )
 def test_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> None:
-    refuse(key)
+    reject(key)
     page = staff.get(PAGE, {"q": text})
     assert page.status_code == 200
-    assert (page.context["found"], list(page.context["listed"])) == ([], [])
+    assert (page.context["explanations"], list(page.context["matches"])) == ([], [])
     assert "No refusal is on record" in page.text
     assert "<script>alert" not in page.text
 
@@ -147,72 +147,78 @@ def test_malformed_text_is_rejected(staff: Client, text: Any) -> None:
 # --- List ----------------------------------------------------------------------------------------
 
 
-def listed(client: Client, **query: str) -> list[str]:
-    return [refusal.request_id for refusal in client.get(PAGE, query).context["listed"]]
+def list_request_ids(client: Client, **query: str) -> list[str]:
+    return [rejection.request_id for rejection in client.get(PAGE, query).context["matches"]]
 
 
 @pytest.fixture
-def several(key: ApiKey, issue: Any) -> ApiKey:
-    """Refusals of a key, of another of its account, and of another account's."""
+def key_with_rejections(key: ApiKey, issue: Any) -> ApiKey:
+    """A key with rejections, like another key of its account and one of another account."""
     now = timezone.now()
-    refuse(key, request_id="old", at=now - timedelta(hours=30))
-    refuse(key, request_id="recent", at=now - timedelta(hours=2))
-    refuse(issue()[0], request_id="beside", at=now - timedelta(minutes=5))
+    reject(key, request_id="old", at=now - timedelta(hours=30))
+    reject(key, request_id="recent", at=now - timedelta(hours=2))
+    reject(issue()[0], request_id="same-account", at=now - timedelta(minutes=5))
     other = Account.objects.create(name="Other", plan_id="free")
-    refuse(issue(of=other)[0], request_id="strange", at=now)
+    reject(issue(of=other)[0], request_id="other-account", at=now)
     return key
 
 
-def test_latest_refusals_are_filtered_by_key_account_and_time(staff: Client, several: ApiKey) -> None:
-    assert listed(staff) == ["strange", "beside", "recent", "old"]
+def test_latest_rejections_are_filtered_by_key_account_and_time(
+    staff: Client, key_with_rejections: ApiKey
+) -> None:
+    assert list_request_ids(staff) == ["other-account", "same-account", "recent", "old"]
     assert 'href="?q=recent"' in staff.get(PAGE).text
-    assert listed(staff, q=several.public_id) == ["recent", "old"]
-    for account in ("acme", "Acme Pets", several.account.public_id):
-        assert listed(staff, q=account) == ["beside", "recent", "old"]
-    assert listed(staff, hours="24") == ["strange", "beside", "recent"]
-    assert listed(staff, q="Acme", hours="1") == ["beside"]
-    assert listed(staff, q=several.public_id, hours="24") == ["recent"]
+    assert list_request_ids(staff, q=key_with_rejections.public_id) == ["recent", "old"]
+    for account in ("acme", "Acme Pets", key_with_rejections.account.public_id):
+        assert list_request_ids(staff, q=account) == ["same-account", "recent", "old"]
+    assert list_request_ids(staff, hours="24") == ["other-account", "same-account", "recent"]
+    assert list_request_ids(staff, q="Acme", hours="1") == ["same-account"]
+    assert list_request_ids(staff, q=key_with_rejections.public_id, hours="24") == ["recent"]
 
 
-def test_pasted_key_finds_its_refusals_without_the_secret(staff: Client, several: Any) -> None:
-    response = staff.get(PAGE, {"q": f"Bearer {several.text}", "hours": "24"})
-    assert response["Location"] == f"{PAGE}?q={several.public_id}&hours=24"
-    assert several.text not in response.text
+def test_pasted_key_finds_its_rejections_without_the_secret(
+    staff: Client, key_with_rejections: Any
+) -> None:
+    response = staff.get(PAGE, {"q": f"Bearer {key_with_rejections.text}", "hours": "24"})
+    assert response["Location"] == f"{PAGE}?q={key_with_rejections.public_id}&hours=24"
+    assert key_with_rejections.text not in response.text
     page = staff.get(response["Location"])
-    assert [refusal.request_id for refusal in page.context["listed"]] == ["recent"]
+    assert [rejection.request_id for rejection in page.context["matches"]] == ["recent"]
 
 
 @pytest.mark.parametrize("hours", ["2", "x", "9" * 30, "-1"])
-def test_invalid_period_is_rejected(staff: Client, several: ApiKey, hours: str) -> None:
+def test_invalid_period_is_rejected(staff: Client, key_with_rejections: ApiKey, hours: str) -> None:
     page = staff.get(PAGE, {"hours": hours})
     assert page.status_code == 200
     assert page.context["form"].errors.keys() == {"hours"}
 
 
-def test_refusal_list_has_a_constant_number_of_queries(staff: Client, several: ApiKey, issue: Any) -> None:
+def test_rejection_list_has_a_constant_number_of_queries(
+    staff: Client, key_with_rejections: ApiKey, issue: Any
+) -> None:
     def queries() -> list[int]:
-        asked = ("", "acme", several.public_id, "old")
-        return [queries_of(partial(staff.get, PAGE, {"q": text} if text else {})) for text in asked]
+        terms = ("", "acme", key_with_rejections.public_id, "old")
+        return [queries_of(partial(staff.get, PAGE, {"q": text} if text else {})) for text in terms]
 
     queries()
-    few = queries()
+    before = queries()
     for number in range(60):
-        refuse(issue()[0], request_id=f"more-{number}")
-        refuse(issue(of=Account.objects.create(name=f"No. {number}", plan_id="free"))[0], request_id="old")
-    assert queries() == few
-    assert max(few) <= 7
-    assert few[-1] <= 4
-    assert len(listed(staff)) == 50
-    assert len(staff.get(PAGE, {"q": "old"}).context["found"]) == 50
+        reject(issue()[0], request_id=f"more-{number}")
+        reject(issue(of=Account.objects.create(name=f"No. {number}", plan_id="free"))[0], request_id="old")
+    assert queries() == before
+    assert max(before) <= 7
+    assert before[-1] <= 4
+    assert len(list_request_ids(staff)) == 50
+    assert len(staff.get(PAGE, {"q": "old"}).context["explanations"]) == 50
 
 
 @READS_PLANS
-def test_latest_refusals_of_a_key_or_account_use_an_index(key: ApiKey) -> None:
-    one = refuse(
+def test_latest_rejections_of_a_key_or_account_use_an_index(key: ApiKey) -> None:
+    rejection = reject(
         ApiKey.objects.issue(Account.objects.create(name="Others", plan=key.account.plan), by=OPERATOR)[0]
     )
-    one.pk = None
-    Refusal.objects.bulk_create([copy(one) for _ in range(2_000)])
+    rejection.pk = None
+    Refusal.objects.bulk_create([copy(rejection) for _ in range(2_000)])
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE accounts_refusal")
     for rows, index in (
@@ -222,21 +228,21 @@ def test_latest_refusals_of_a_key_or_account_use_an_index(key: ApiKey) -> None:
         assert index in Refusal.objects.of(rows).explain()
 
 
-def test_refusals_are_read_only(staff: Client, key: ApiKey) -> None:
-    refusal = refuse(key)
+def test_rejections_are_read_only(staff: Client, key: ApiKey) -> None:
+    rejection = reject(key)
     assert staff.get(f"{PAGE}add/").status_code == 403
     for page in ("change", "delete"):
-        path = reverse(f"admin:accounts_refusal_{page}", args=[refusal.pk])
+        path = reverse(f"admin:accounts_refusal_{page}", args=[rejection.pk])
         staff.post(path, {"post": "yes", "rule": "api_key_banned"})
-    refusal.refresh_from_db()
-    assert refusal.rule == "rate_limit_exceeded"
-    shown = staff.get(reverse("admin:accounts_refusal_change", args=[refusal.pk]))
-    assert shown["Location"] == f"{PAGE}?q=req-1"
+    rejection.refresh_from_db()
+    assert rejection.rule == "rate_limit_exceeded"
+    response = staff.get(reverse("admin:accounts_refusal_change", args=[rejection.pk]))
+    assert response["Location"] == f"{PAGE}?q=req-1"
 
 
 @pytest.mark.parametrize(("codename", "status"), [("view_refusal", 200), ("view_account", 403)])
 def test_page_needs_the_view_permission(key: ApiKey, codename: str, status: int) -> None:
-    refuse(key)
+    reject(key)
     page = clerk_who_may(codename).get(PAGE, {"q": "req-1"})
     assert page.status_code == status
     assert f"/admin/accounts/account/{key.account_id}/" not in page.text

@@ -1,0 +1,201 @@
+"""Admin of the rejection log: a page that finds rejected requests and explains why they were rejected."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils import timezone
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from accounts.admin.badges import build_state_badge, format_time, render_age
+from accounts.keys.authentication import KEY_ERRORS
+from accounts.models import Account, ApiKey, Refusal
+from petstore.api.errors import ErrorCode
+from petstore.backoffice.dashboard import list_url
+from petstore.backoffice.model_admin import PetstoreModelAdmin, search_redirect
+from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import SearchResult
+
+MAX_ACCOUNTS = 50  # That a search by name includes.
+
+SHARED_LIMIT = "All keys of the account share the limit. If the account needs more, consider a larger plan."
+Rule = Refusal.Rule
+# The error codes of rules that have another name.
+KEY_ERROR_CODES = {rejection.value: code for rejection, (code, _) in KEY_ERRORS.items()}
+# The reason for each rule, and advice for the client.
+EXPLANATIONS = {
+    Rule.MINUTE: (
+        "The account had used up its requests for the minute.",
+        f"Wait as long as Retry-After says, and spread requests over the minute. {SHARED_LIMIT}",
+    ),
+    Rule.DAY: (
+        "The account had used up its requests for the day.",
+        f"Wait until the day ends, at 00:00 UTC. {SHARED_LIMIT}",
+    ),
+    Rule.BAN: (
+        "The key was banned: it kept sending requests for 20 seconds or more after a 429.",
+        "Fix the program: after a 429 it must wait as long as Retry-After says. The key works again when "
+        "the ban ends. Requests during the ban do not prolong it. Staff can lift the ban earlier.",
+    ),
+    Rule.REVOKED: (
+        "The key was revoked.",
+        "Use another key of the account, or issue a new one. If the customer does not recognise the "
+        "address, the old key was leaked, but it no longer works.",
+    ),
+    Rule.EXPIRED: (
+        "The key had expired.",
+        "Use its replacement, if it was rotated, or issue a new key.",
+    ),
+    Rule.ELSEWHERE: (
+        "The key is valid, but does not allow the address that the request came from.",
+        "Send from a network that the key allows, or issue a key that allows this one. If the customer "
+        "does not recognise the address, the key was leaked. Rotate or revoke it.",
+    ),
+    Rule.SUSPENDED: (
+        "The key is valid, but its account was suspended.",
+        "Tell the customer the reason. Once it is resolved, lift the suspension: the same keys work again.",
+    ),
+    Rule.SCOPE: (
+        "The key is valid, but lacks the scope of the operation.",
+        "Use a key that has the scope, or issue one.",
+    ),
+}
+
+
+class SearchForm(forms.Form):
+    q = forms.CharField(
+        label="Request ID, key or account",
+        required=False,
+        widget=UnfoldAdminTextInputWidget(
+            attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}
+        ),
+        help_text="An X-Request-Id, a key, its public ID, or an account name. Leave empty for the latest.",
+    )
+    hours = forms.ChoiceField(
+        label="When",
+        required=False,
+        choices=(("", "At any time"), ("1", "In the last hour"), ("24", "In the last 24 hours")),
+        widget=UnfoldAdminSelectWidget,
+    )
+
+
+@admin.register(Refusal)
+class RejectionAdmin(PetstoreModelAdmin):
+    """Replaces the list and the form with a page that searches and explains."""
+
+    can_add = can_change = can_delete = False
+
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+        for rejection in Refusal.objects.for_request(term)[:1]:
+            rule = rejection.get_rule_display().lower()
+            description = f"Refused: {rule}, {format_time(rejection.at)}"
+            url = list_url("accounts_refusal", q=term)
+            yield SearchResult(1, "help", f"Request {term}", description, url)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """Explain the rejections with this request ID. For other terms, list the latest matches."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if redirect := search_redirect(request):
+            return redirect
+        form = SearchForm(request.GET)
+        term = form.cleaned_data["q"] if form.is_valid() else ""
+        rejections = Refusal.objects.for_request(term).select_related(
+            "account__plan", "key__standing", "key__account"
+        )
+        explanations = build_explanations(list(rejections), timezone.now())
+        matches = None
+        if form.is_valid() and not explanations:
+            matches = Refusal.objects.of(build_condition(term, form.cleaned_data["hours"]))
+        return self.page(
+            request,
+            "accounts/rejection/explain",
+            "Why was I refused?",
+            form=form,
+            term=term,
+            explanations=explanations,
+            matches=matches,
+            retention_days=settings.REFUSALS_KEPT_DAYS,
+            may_view_accounts=may_view(request, "accounts.account"),
+            may_view_keys=may_view(request, "accounts.apikey"),
+        )
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        rejection = self.row(request, object_id)
+        return HttpResponseRedirect(list_url("accounts_refusal", q=rejection.request_id))
+
+
+def build_condition(term: str, hours: str) -> Q:
+    """Match rejections of a key or of accounts, in the last hours. Without either, match all."""
+    since = Q(at__gte=timezone.now() - timedelta(hours=int(hours))) if hours else Q()
+    if not term:
+        return since
+    key_ids = list(ApiKey.objects.filter(public_id=term).values_list("pk", flat=True))
+    if key_ids:
+        return since & Q(key__in=key_ids)
+    accounts = Account.objects.filter(Q(name__search_key__contains=term) | Q(public_id=term))
+    return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MAX_ACCOUNTS]))
+
+
+def build_explanations(rejections: list[Refusal], now: datetime) -> list[dict[str, Any]]:
+    unban_entries = find_unban_entries(rejections)
+    explanations = []
+    for rejection in rejections:
+        reason, advice = EXPLANATIONS[Rule(rejection.rule)]
+        is_by_network = rejection.rule == Rule.ELSEWHERE
+        explanations.append(
+            {
+                "rejection": rejection,
+                "reason": reason,
+                "advice": advice,
+                "error_code": KEY_ERROR_CODES.get(rejection.rule) or ErrorCode[rejection.rule.upper()],
+                "age": render_age(rejection.at, now),
+                "key_badge": build_state_badge(rejection.key, now),
+                "windows": build_windows(rejection),
+                "networks": ", ".join(rejection.key.allowed_networks) if is_by_network else "",
+                "ban": describe_ban(rejection, unban_entries, now),
+            }
+        )
+    return explanations
+
+
+def find_unban_entries(rejections: list[Refusal]) -> list[AuditEntry]:
+    """Find when bans of these keys were lifted, the oldest entry first."""
+    key_ids = [str(rejection.key_id) for rejection in rejections if rejection.ban_ends_at]
+    if not key_ids:
+        return []
+    entries = AuditEntry.objects.filter(
+        model=ApiKey._meta.label_lower, object_id__in=key_ids, action=AuditEntry.Action.UNBANNED
+    )
+    return list(entries.order_by("id"))
+
+
+def describe_ban(rejection: Refusal, unban_entries: list[AuditEntry], now: datetime) -> str:
+    ban_end = rejection.ban_ends_at
+    if ban_end is None:
+        return ""
+    for entry in unban_entries:
+        if entry.object_id == str(rejection.key_id) and rejection.at <= entry.at < ban_end:
+            return f"Lifted {format_time(entry.at)} by {entry.actor_name}"
+    return f"{'Ended' if ban_end <= now else 'Ends'} {format_time(ban_end)}"
+
+
+def build_windows(rejection: Refusal) -> list[tuple[str, Any, Any, datetime, datetime]]:
+    """Return name, usage, limit, start and end (exclusive) of both windows at the time of the request."""
+    minute_end, day_end = rejection.minute_ends_at, rejection.day_ends_at
+    if minute_end is None or day_end is None:  # Rejected before the quota was checked.
+        return []
+    minute_start, day_start = minute_end - timedelta(minutes=1), day_end - timedelta(days=1)
+    return [
+        ("Minute", rejection.minute_used, rejection.minute_limit, minute_start, minute_end),
+        ("Day (UTC)", rejection.day_used, rejection.day_limit, day_start, day_end),
+    ]
