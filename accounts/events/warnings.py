@@ -1,12 +1,14 @@
-"""Warning events, sent once per window by all processes together (D41).
+"""Warning events (D41), each sent once per window by all processes together.
 
-A unique Warned row, added in the event's transaction, prevents duplicates. The process that sees the reason
-warns at once. Once a minute, one process sends the warnings that were missed because a process died.
+A unique Warned row, added in the event's transaction, prevents duplicates. The process that detects the
+reason sends the warning immediately. Once a minute, one process sends the warnings that were missed because
+a process crashed.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
@@ -15,23 +17,25 @@ from django.utils import timezone
 from accounts.models import ApiKey, EventDraft, EventType, Feed, KeyStanding, QuotaCounter, Warned
 from accounts.quota.limits import DAY, to_microseconds
 
-THRESHOLDS = (80, 100)  # Per cent of the day's quota.
+THRESHOLDS = (80, 100)  # Percentages of the daily quota.
 DAYS_BEFORE_EXPIRY = (7, 1)
 CHECK_INTERVAL = timedelta(seconds=55)
 RETENTION = timedelta(days=30)  # Longer than any window.
 
-ReachedThresholds = dict[
-    tuple[int, int, int], tuple[int, int]
-]  # Account, day, threshold: the day's limit and use.
+# Maps (account ID, day, threshold) to (daily limit, requests used).
+ReachedThresholds = dict[tuple[int, int, int], tuple[int, int]]
 
 
 def find_reached_thresholds(account_id: int, day: int, limit: int, used: int) -> ReachedThresholds:
-    reached = (threshold for threshold in THRESHOLDS if used * 100 >= limit * threshold)
-    return {(account_id, day, threshold): (limit, used) for threshold in reached}
+    return {
+        (account_id, day, threshold): (limit, used)
+        for threshold in THRESHOLDS
+        if used * 100 >= limit * threshold
+    }
 
 
 def send_quota_warnings(reached: ReachedThresholds) -> None:
-    """Send the warnings, sorted to prevent deadlocks."""
+    """Send the warnings in sorted order, which prevents deadlocks."""
     for (account_id, day, threshold), (limit, used) in sorted(reached.items()):
         data = {"window": "day", "limit": limit, "used": used, "threshold": threshold}
         event = EventDraft.build(EventType.QUOTA_REACHED, data, account_id)
@@ -39,12 +43,9 @@ def send_quota_warnings(reached: ReachedThresholds) -> None:
 
 
 def send_missed_warnings(now: datetime | None = None) -> bool:
-    """Send missed warnings if they are due; return whether they were. Raises DatabaseError."""
+    """Send missed warnings if a check is due; return whether it was. Raises DatabaseError."""
     now = now or timezone.now()
-    before, after = to_microseconds(now - CHECK_INTERVAL), to_microseconds(now + CHECK_INTERVAL)
-    due = Feed.objects.filter(Q(swept_at__lte=before) | Q(swept_at__gt=after))  # By a wrong clock.
-    # Read first: on SQLite, even an empty write blocks other writers.
-    if not due.exists() or not due.update(swept_at=to_microseconds(now)):
+    if not claim_check(now):
         return False
     Warned.objects.filter(at__lt=now - RETENTION).delete()
     send_expiry_warnings(now)
@@ -53,52 +54,68 @@ def send_missed_warnings(now: datetime | None = None) -> bool:
     return True
 
 
+def claim_check(now: datetime) -> bool:
+    """Record that this process checks now, unless a check was made within CHECK_INTERVAL."""
+    # A check far in the future was recorded by a clock that was ahead.
+    due = Feed.objects.filter(
+        Q(swept_at__lte=to_microseconds(now - CHECK_INTERVAL))
+        | Q(swept_at__gt=to_microseconds(now + CHECK_INTERVAL))
+    )
+    # Read first: on SQLite, even an update without matching rows blocks other writers.
+    return due.exists() and due.update(swept_at=to_microseconds(now)) > 0
+
+
 def send_expiry_warnings(now: datetime) -> None:
-    """Warn again after a change of the expiry. With a day left, send the last warning only."""
-    ends = dict(zip(DAYS_BEFORE_EXPIRY, (*DAYS_BEFORE_EXPIRY[1:], 0), strict=True))
-    for days, later in ends.items():
+    """Send the warnings of keys that expire soon. A new expiry date is a new window.
+
+    A key that expires within a day gets only the last warning.
+    """
+    for days, next_days in pairwise((*DAYS_BEFORE_EXPIRY, 0)):
         keys = ApiKey.objects.filter(
             revoked_at=None,
-            expires_at__gt=now + timedelta(days=later),
+            expires_at__gt=now + timedelta(days=next_days),
             expires_at__lte=now + timedelta(days=days),
         )
         sent = set(
-            warned(EventType.KEY_EXPIRING, days)
+            get_sent_warnings(EventType.KEY_EXPIRING, days)
             .filter(of_window__gt=to_microseconds(now))
             .values_list("subject_id", "of_window")
         )
         for key in keys:
             assert key.expires_at is not None
-            end = to_microseconds(key.expires_at)
-            if (key.pk, end) not in sent:
-                key.build_event(EventType.KEY_EXPIRING).save_once(key.pk, days, end)
+            expires_at = to_microseconds(key.expires_at)
+            if (key.pk, expires_at) not in sent:
+                key.build_event(EventType.KEY_EXPIRING).save_once(key.pk, days, expires_at)
 
 
 def send_missed_ban_events(now: datetime) -> None:
-    recent = to_microseconds(now) - DAY  # Includes bans that have ended since.
-    banned = KeyStanding.objects.filter(banned_until__gt=recent, banned_at__gt=recent).select_related("key")
-    sent = warned(EventType.KEY_BANNED, 0).filter(
+    since = to_microseconds(now) - DAY  # Short bans may have ended before this check.
+    bans = KeyStanding.objects.filter(banned_until__gt=since, banned_at__gt=since).select_related("key")
+    sent = get_sent_warnings(EventType.KEY_BANNED, 0).filter(
         subject_id=OuterRef("pk"), of_window=OuterRef("banned_at")
     )
-    for state in banned.filter(~Exists(sent)):
+    for state in bans.filter(~Exists(sent)):
         state.key.add_ban_event(state.banned_at)
 
 
 def send_missed_quota_warnings(now: datetime) -> None:
     day = to_microseconds(now) // DAY
-    limit = Coalesce("account__per_day", "account__plan__per_day")
-    today = QuotaCounter.objects.filter(day=day).annotate(limit=limit)
+    counters = QuotaCounter.objects.filter(day=day).annotate(
+        limit=Coalesce("account__per_day", "account__plan__per_day")
+    )
     for threshold in THRESHOLDS:
-        sent = warned(EventType.QUOTA_REACHED, threshold).filter(
+        sent = get_sent_warnings(EventType.QUOTA_REACHED, threshold).filter(
             subject_id=OuterRef("account_id"), of_window=day
         )
-        # Multiply the use, not the limit: 100 * limit may overflow.
-        over = today.annotate(reached=F("day_used") * 100 / threshold).filter(
-            ~Exists(sent), reached__gte=F("limit")
+        # Scale the usage instead of the limit, since 100 * limit may overflow.
+        unsent = counters.annotate(scaled_usage=F("day_used") * 100 / threshold).filter(
+            ~Exists(sent), scaled_usage__gte=F("limit")
         )
-        rows = over.values_list("account_id", "limit", "day_used")
-        send_quota_warnings({(account_id, day, threshold): (most, used) for account_id, most, used in rows})
+        rows = unsent.values_list("account_id", "limit", "day_used")
+        send_quota_warnings(
+            {(account_id, day, threshold): (limit, used) for account_id, limit, used in rows}
+        )
 
 
-def warned(kind: EventType, threshold: int) -> QuerySet[Warned]:
+def get_sent_warnings(kind: EventType, threshold: int) -> QuerySet[Warned]:
     return Warned.objects.filter(type=kind, threshold=threshold)
