@@ -1,1 +1,1 @@
-"""The event feed (D40 to D42): sequencing, reading, warnings."""
+"""The event feed (D40 to D42): sequencing, queries, warnings."""

@@ -1,4 +1,4 @@
-"""Reads the feed: public events and an account's own, by ascending sequence number (D40)."""
+"""Queries of the event feed: public events and those of one account, in ascending order of ids (D40)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from typing import Any, NamedTuple
 import orjson
 
 from accounts.models import EventType
+from accounts.models.events import PUBLIC
 from accounts.quota.limits import to_datetime
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import MAX_LIMIT
 from petstore.event_loop.compiled_reads import RawRead
 
-# Each part follows one index whose expression is its `place`, so PostgreSQL merges the parts and reads
-# about a page of rows in total.
-ALL = "(id + 0)", "account_id = {account}"
-OF_TYPE = "(0 + id)", "account_id = {account} AND type = %({name})s"
-PART = """
-SELECT * FROM (SELECT {place} AS place, type, created_at, data, numbered_at FROM accounts_event
-WHERE {condition} AND {place} > %(after)s ORDER BY {place} LIMIT {limit}) AS part_{number}
+# Each subquery follows one index, so PostgreSQL merges them and reads about a page of rows in total. The
+# LIMIT is a literal: with a parameter, PostgreSQL would expect a tenth of all events and never use a
+# generic plan.
+SUBQUERY = """
+SELECT * FROM (SELECT {sort_key} AS sort_key, type, created_at, data, numbered_at FROM accounts_event
+WHERE {condition} AND {sort_key} > %(after)s ORDER BY {sort_key} LIMIT {limit}) AS subquery_{index}
 """
-# One statement has one snapshot: all events up to `last_id`, none beyond. The LIMIT of a part is a literal:
-# with a parameter, PostgreSQL would assume a tenth of all events and never use a generic plan.
-PAGE = """
+# The expressions of the indexes event_of_account and event_of_account_and_type.
+SORT_KEY, SORT_KEY_OF_TYPE = "(id + 0)", "(0 + id)"
+# A single statement has a single snapshot, which contains exactly the events up to `last_id`.
+PAGE_QUERY = """
 SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
     ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
     e.* FROM accounts_feed AS f
-LEFT JOIN (SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT %(limit)s) AS e ON 1 = 1 ORDER BY e.place
+LEFT JOIN (SELECT * FROM ({subqueries}) AS merged ORDER BY sort_key LIMIT %(limit)s) AS e ON 1 = 1
+ORDER BY e.sort_key
 """
 # Bisects for the last event sequenced before `since`, then skips the few that were created before it but
 # sequenced after it.
-SINCE = RawRead("""
+SINCE_QUERY = RawRead("""
 WITH RECURSIVE search (low, high) AS (
     SELECT cleared_id, last_id + 1 FROM accounts_feed
     UNION ALL
@@ -40,92 +42,107 @@ WITH RECURSIVE search (low, high) AS (
         CASE WHEN e.numbered_at < %(since)s THEN high ELSE e.id END
     FROM search JOIN accounts_event AS e ON e.id = (low + high) / 2
     WHERE high - low > 1
-), found AS (
+), bisection AS (
     SELECT max(low) AS low FROM search
 )
 SELECT f.cleared_at, COALESCE((
     SELECT e.id - 1 FROM accounts_event AS e
-    WHERE e.id > (SELECT low FROM found) AND e.created_at >= %(since)s ORDER BY e.id LIMIT 1
+    WHERE e.id > (SELECT low FROM bisection) AND e.created_at >= %(since)s ORDER BY e.id LIMIT 1
 ), f.last_id) FROM accounts_feed AS f
 """)
 
-TIME_BITS = 53  # Of microseconds since the epoch, until the year 2255.
+TIMESTAMP_BITS = 53  # Microseconds since the epoch, until the year 2255.
 
 
 class Position(NamedTuple):
     """The position after an event.
 
-    After a restored backup or a failover, an id may be assigned again to another event. The time of
-    sequencing tells them apart.
+    After restoring a backup or a failover, the same id may be assigned to another event. The timestamp of
+    its sequencing distinguishes them.
     """
 
     id: int
-    at: int | None = None  # None for a first call.
+    sequenced_at: int | None = None  # None if the position was found by time.
 
     @classmethod
-    def from_cursor(cls, number: int) -> Position:
-        return cls(number >> TIME_BITS, number & (1 << TIME_BITS) - 1)
+    def from_cursor(cls, cursor: int) -> Position:
+        return cls(cursor >> TIMESTAMP_BITS, cursor & (1 << TIMESTAMP_BITS) - 1)
 
     @property
     def cursor(self) -> int:
-        assert self.at is not None
-        return self.id << TIME_BITS | self.at
+        assert self.sequenced_at is not None
+        return self.id << TIMESTAMP_BITS | self.sequenced_at
 
 
 class Page(NamedTuple):
-    events: bytes  # As JSON: an array of the API's Event.
-    end: Position  # After the last event of a full page, else after the newest of the feed.
+    events: bytes  # A JSON array of the API's Event.
+    end: Position  # After the last event of a full page, otherwise at the end of the feed.
 
 
 def fetch_page(
     account_id: int, after: Position | None, limit: int, types: Collection[EventType] = ()
 ) -> Page:
-    """Events after a position, by default from the oldest stored, of these types or of all.
+    """Fetch the events after a position, or from the oldest stored, filtered by type if `types` is set.
 
-    Raises ApiError 410 if the position is not in the feed (any more).
+    Raises ApiError 410 if the position is not in the feed, for example because its event was pruned.
     """
-    wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
-    own = tuple(not kind.is_public for kind in types)
+    query = compile_page_query(tuple(not kind.is_public for kind in types))
+    type_params = {f"type_{index}": kind.value for index, kind in enumerate(types)}
     after_id = after.id if after else 0
-    rows = compile_page_query(own).fetch_all(account=account_id, after=after_id, limit=limit, **wanted)
-    cleared_id, last_id, last_at, after_at = rows[0][:4]
-    if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
-        raise ApiError(ErrorCode.CURSOR_EXPIRED)
-    found = [row[4:] for row in rows if row[4] is not None]
-    end = Position(found[-1][0], found[-1][4]) if len(found) == limit else Position(last_id, last_at)
-    return Page(orjson.dumps([serialize_event(row[:4]) for row in found], option=orjson.OPT_UTC_Z), end)
+    rows = query.fetch_all(account=account_id, after=after_id, limit=limit, **type_params)
+    cleared_id, last_id, last_sequenced_at, after_sequenced_at = rows[0][:4]
+    if after is not None:
+        id_was_reassigned = after.sequenced_at not in {None, after_sequenced_at}
+        if id_was_reassigned or not cleared_id <= after.id <= last_id:
+            raise ApiError(ErrorCode.CURSOR_EXPIRED)
+    events = [row[4:] for row in rows if row[4] is not None]
+    if len(events) == limit:
+        last_event = events[-1]
+        end = Position(id=last_event[0], sequenced_at=last_event[4])
+    else:
+        end = Position(id=last_id, sequenced_at=last_sequenced_at)
+    content = orjson.dumps([serialize_event(event[:4]) for event in events], option=orjson.OPT_UTC_Z)
+    return Page(content, end)
 
 
 def find_id_before(since: int) -> int:
     """Find the id before the first event since a time, in microseconds since the epoch.
 
-    Raises ApiError 410 if some of the events since then are pruned.
+    Raises ApiError 410 if some of the events since then have been pruned.
     """
-    ((cleared_at, after),) = SINCE.fetch_all(since=since)
+    ((cleared_at, event_id),) = SINCE_QUERY.fetch_all(since=since)
     if since <= cleared_at:
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
-    return int(after)
+    return int(event_id)
 
 
 def serialize_event(row: tuple[Any, ...]) -> dict[str, Any]:
-    number, kind, created_at, data = row
-    return {"id": number, "type": kind, "createdAt": to_datetime(created_at), "data": orjson.Fragment(data)}
+    event_id, kind, created_at, data = row
+    return {
+        "id": event_id,
+        "type": kind,
+        "createdAt": to_datetime(created_at),
+        "data": orjson.Fragment(data),
+    }
 
 
 @cache
-def compile_page_query(own: tuple[bool, ...]) -> RawRead:
-    """Compile the query for all types, or for as many types as `own` has items: own or public ones."""
-    if own:
-        place, condition = OF_TYPE
+def compile_page_query(private_types: tuple[bool, ...]) -> RawRead:
+    """Compile the query for all types, or for as many types as there are items.
+
+    Each item says whether its type is private.
+    """
+    if private_types:
+        sort_key = SORT_KEY_OF_TYPE
         conditions = [
-            condition.format(account="%(account)s" if mine else "0", name=f"type_{number}")
-            for number, mine in enumerate(own)
+            f"account_id = {'%(account)s' if is_private else PUBLIC} AND type = %(type_{index})s"
+            for index, is_private in enumerate(private_types)
         ]
     else:
-        place, condition = ALL
-        conditions = [condition.format(account=account) for account in ("%(account)s", "0")]
-    parts = " UNION ALL ".join(
-        PART.format(place=place, condition=one, limit=MAX_LIMIT, number=number)
-        for number, one in enumerate(conditions)
+        sort_key = SORT_KEY
+        conditions = ["account_id = %(account)s", f"account_id = {PUBLIC}"]
+    subqueries = " UNION ALL ".join(
+        SUBQUERY.format(sort_key=sort_key, condition=condition, limit=MAX_LIMIT, index=index)
+        for index, condition in enumerate(conditions)
     )
-    return RawRead(PAGE.format(parts=parts))
+    return RawRead(PAGE_QUERY.format(subqueries=subqueries))

@@ -24,7 +24,7 @@ from petstore.api.views import ApiView
 DATE_TIME = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )  # RFC 3339
-# Filters: each type, and each prefix with its types; `pet` includes `pets.imported`.
+# Values of the `type` filter: each type, and each prefix of types. `pet` includes `pets.imported`.
 TYPES = {
     prefix: tuple(kind for kind in EventType if kind.value.startswith(prefix))
     for kind in EventType
@@ -37,33 +37,47 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
     required_scopes = {"list": EVENTS_READ}
 
     def list(self, request: Request) -> Response:
-        """One page. Always has a link to the next one."""
-        path, parameters = request.path_info, request.query_params
-        kind, since = single(parameters, "type"), single(parameters, "since")
-        if kind is not None and kind not in TYPES:
+        """List one page of events. Every page links to the next, even an empty one."""
+        path, params = request.path_info, request.query_params
+        event_type = single(params, "type")
+        if event_type is not None and event_type not in TYPES:
             raise invalid_parameter(f"`type` must be one of {', '.join(TYPES)}.")
-        limit = bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-        begins_at = None if since is None else time_in(since)
-        cursor = parse_cursor(parameters, path)
-        if begins_at is not None and cursor is not None:
-            raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
-        after = None if cursor is None else feed.Position.from_cursor(cursor)
-        if begins_at is not None:
-            if begins_at < to_microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
-                raise ApiError(ErrorCode.CURSOR_EXPIRED)
-            after = feed.Position(feed.find_id_before(begins_at))
-        page = feed.fetch_page(get_caller(request).account_id, after, limit, TYPES[kind] if kind else ())
-        filters = (("type", kind),) if kind else ()
+        limit = bounded(params, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+        since = single(params, "since")
+        start_time = None if since is None else parse_since(since)
+        cursor = parse_cursor(params, path)
+        if start_time is not None and cursor is not None:
+            raise invalid_parameter(
+                "`since` cannot be combined with `cursor`. Send it with the first request only."
+            )
+        account_id = get_caller(request).account_id
+        start = find_start(start_time, cursor)
+        page = feed.fetch_page(account_id, start, limit, TYPES[event_type] if event_type else ())
+        filters = (("type", event_type),) if event_type else ()
         url = page_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
         return Response.of_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})
 
 
-def time_in(text: str) -> int:
-    """Parse an RFC 3339 date-time to microseconds. Raises ApiError 400."""
+def find_start(start_time: int | None, cursor: int | None) -> feed.Position | None:
+    """Find where the page starts; None means at the oldest stored event.
+
+    Raises ApiError 410 if events since the start time have been pruned.
+    """
+    if cursor is not None:
+        return feed.Position.from_cursor(cursor)
+    if start_time is None:
+        return None
+    if start_time < to_microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
+        raise ApiError(ErrorCode.CURSOR_EXPIRED)
+    return feed.Position(feed.find_id_before(start_time))
+
+
+def parse_since(text: str) -> int:
+    """Parse an RFC 3339 date-time to microseconds since the epoch. Raises ApiError 400."""
     if " " in text and DATE_TIME.fullmatch(text.replace(" ", "+")):
         raise invalid_parameter(
-            "`since` has a space where its offset begins: a `+` in a query means a space. Write it as %2B, "
-            "such as 2026-11-23T09:30:00%2B01:00."
+            "`since` contains a space before its offset, because a `+` in a query string means a space. "
+            "Write the `+` as %2B, for example 2026-11-23T09:30:00%2B01:00."
         )
     try:
         if not DATE_TIME.fullmatch(text):
@@ -71,5 +85,5 @@ def time_in(text: str) -> int:
         return to_microseconds(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
         raise invalid_parameter(
-            "`since` must be an RFC 3339 date-time, such as 2026-11-23T09:30:00Z."
+            "`since` must be an RFC 3339 date-time, for example 2026-11-23T09:30:00Z."
         ) from None

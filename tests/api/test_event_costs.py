@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from accounts.events.feed import SINCE, compile_page_query
+from accounts.events.feed import SINCE_QUERY, compile_page_query
 from accounts.events.views import TYPES
 from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode
 from accounts.quota.limits import to_microseconds
@@ -68,7 +68,7 @@ def test_page_costs_the_same_everywhere(ends: list[int], kind: str) -> None:
 
 def test_time_is_found_without_reading_the_feed(ends: list[int]) -> None:
     for at in (*ends, ends[-1] // 2):
-        check(SINCE, {"since": AT + at})
+        check(SINCE_QUERY, {"since": AT + at})
 
 
 STAFF_ASK: list[dict[str, Any]] = [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import Error, connection, transaction
 
-from accounts.events.sequencing import BATCH_SIZE, MOVE, sequence_all
+from accounts.events.sequencing import BATCH_SIZE, MOVE_ENTRIES, sequence_all
 from accounts.models import Account, Event, EventDraft, EventType, Feed, IdempotencyRecord
 from inventory.models import Category, Pet
 from petstore.event_loop.compiled_writes import atomic, insert
@@ -128,12 +128,12 @@ def test_sequencer_with_an_old_snapshot_continues_after_a_concurrent_one() -> No
     for number in range(3):
         draft(number)
     first = "SELECT id FROM accounts_eventdraft"
-    late = MOVE.replace(first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft")
+    late = MOVE_ENTRIES.replace(first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft")
     with ThreadPoolExecutor(1) as pool:
         with gate_closed():
             numbering = pool.submit(in_other_thread, lambda: moved_by(late))
             numberer_that_waits()
-            assert in_other_thread(lambda: moved_by(MOVE.replace(f"LIMIT {BATCH_SIZE}", "LIMIT 2"))) == 2
+            assert in_other_thread(lambda: moved_by(MOVE_ENTRIES.replace(f"LIMIT {BATCH_SIZE}", "LIMIT 2"))) == 2
             ahead = Feed.objects.get().numbered_at + 60_000_000
             Feed.objects.update(numbered_at=ahead, swept_at=5)
             draft(3)
