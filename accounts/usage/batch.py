@@ -1,6 +1,6 @@
-"""The counts that a process collects between two writes, and the SQL that writes them.
+"""A batch of usage counters, and the bulk SQL statements that write it.
 
-Days and minutes are numbered since the epoch; times are microseconds since the epoch.
+Days and minutes are counted since the epoch; times are microseconds since the epoch.
 """
 
 import json
@@ -22,43 +22,43 @@ from petstore.backoffice import audit
 from petstore.db.identity import is_postgresql
 from petstore.observability.metrics import BANS
 
-BATCH_SIZE = 5_000  # Rows of one statement: some 400 KB.
-MAX_MINUTES = 100_000  # Minute counts stored during an outage; the oldest are dropped.
+BATCH_SIZE = 5_000  # Rows per statement, about 400 KB.
+MAX_MINUTES = 100_000  # Minute counts held during an outage; the oldest are dropped.
 LAST_USED_PRECISION = MINUTE
 SERVICE = Actor("the service")
 
 
 class Statement(NamedTuple):
-    """SQL with thousands of rows as one JSON parameter, which works on both databases.
+    """SQL that takes thousands of rows as one JSON parameter, on PostgreSQL and SQLite.
 
-    `{rows}` becomes a table expression r. `{lock}` locks the rows of table k in the order of the query,
-    before they are updated; SQLite has a single writer anyway.
+    `{rows}` becomes a table expression r. `{lock}` locks the rows of table k in the order of the query
+    before they are updated. SQLite needs no lock, since it has a single writer.
     """
 
     columns: dict[str, str]  # Names and PostgreSQL types, in order.
-    sql: str
+    template: str
 
-    def run(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        left = iter(rows)
+    def execute(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        remaining = iter(rows)
         with connection.cursor() as cursor:
-            while batch := list(islice(left, BATCH_SIZE)):
-                cursor.execute(self._text(), [json.dumps(batch)])
+            while batch := list(islice(remaining, BATCH_SIZE)):
+                cursor.execute(self._build_sql(), [json.dumps(batch)])
 
-    def _text(self) -> str:
+    def _build_sql(self) -> str:
         if is_postgresql():
-            function, item, lock = "json_array_elements", "(value ->> {})::{}", "FOR NO KEY UPDATE OF k"
+            function, value, lock = "json_array_elements", "(value ->> {})::{}", "FOR NO KEY UPDATE OF k"
         else:
-            function, item, lock = "json_each", "json_extract(value, '$[{}]')", ""
-        items = (
-            f"{item.format(number, kind)} AS {name}"
-            for number, (name, kind) in enumerate(self.columns.items())
+            function, value, lock = "json_each", "json_extract(value, '$[{}]')", ""
+        columns = ", ".join(
+            f"{value.format(index, kind)} AS {name}"
+            for index, (name, kind) in enumerate(self.columns.items())
         )
-        rows = f"(SELECT {', '.join(items)} FROM {function}(%s)) AS r"  # noqa: S608  Only constants.
-        return self.sql.format(rows=rows, lock=lock)
+        rows = f"(SELECT {columns} FROM {function}(%s)) AS r"  # noqa: S608  Only constants.
+        return self.template.format(rows=rows, lock=lock)
 
 
-# The joins drop usage of keys and accounts deleted since it was counted.
-ADD_USAGE = Statement(
+# The joins drop the usage of keys and accounts that have been deleted since it was counted.
+ADD_DAILY_USAGE = Statement(
     {"key_id": "bigint", "day": "date", "requests": "bigint", "refusals": "bigint"},
     """
     INSERT INTO accounts_dailyusage AS u (key_id, day, requests, refusals)
@@ -68,8 +68,8 @@ ADD_USAGE = Statement(
         requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
     """,
 )
-# Adds what Redis counted to the counter of the database.
-ADD_QUOTA = Statement(
+# Adds the requests that Redis counted to the counter of the database.
+ADD_QUOTA_USAGE = Statement(
     {"account_id": "bigint", "day": "bigint", "requests": "bigint"},
     """
     INSERT INTO accounts_quotacounter AS q
@@ -95,7 +95,7 @@ SET_LAST_USED = Statement(
     WHERE accounts_apikey.id = stale.id
     """,
 )
-ADD_LOAD = Statement(
+ADD_MINUTE_LOADS = Statement(
     {"account_id": "bigint", "minute": "bigint", "requests": "bigint", "written_at": "bigint"},
     """
     INSERT INTO accounts_minuteload AS l (account_id, minute, requests, written_at)
@@ -105,7 +105,7 @@ ADD_LOAD = Statement(
         requests = l.requests + excluded.requests, written_at = excluded.written_at
     """,
 )
-ADD_CALLS = Statement(
+ADD_DEPRECATED_CALLS = Statement(
     {
         "account_id": "bigint",
         "operation": "text",
@@ -127,85 +127,94 @@ ADD_CALLS = Statement(
 
 @dataclass(slots=True)
 class Batch:
-    requests: Counter[tuple[int, int]] = field(default_factory=Counter)  # Admitted, by key id and day.
-    rejections: Counter[tuple[int, int]] = field(default_factory=Counter)  # By key id and day.
-    last_used: dict[int, int] = field(default_factory=dict)  # By key id.
-    # The requests that Redis counted, by account id and day.
+    requests: Counter[tuple[int, int]] = field(default_factory=Counter)  # Admitted, by key ID and day.
+    rejections: Counter[tuple[int, int]] = field(default_factory=Counter)  # By key ID and day.
+    last_used: dict[int, int] = field(default_factory=dict)  # By key ID.
+    # Requests that Redis counted, by account ID and day.
     in_redis: Counter[tuple[int, int]] = field(default_factory=Counter)
-    # By account id and minute, for what-if.
+    # Requests by account ID and minute, for what-if.
     minutes: Counter[tuple[int, int]] = field(default_factory=Counter)
-    # By account id, operation and day.
+    # By account ID, operation and day.
     deprecated_calls: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     last_deprecated_calls: dict[tuple[int, str, int], int] = field(default_factory=dict)
-    # For keys under an older pepper, by key id: the current pepper's number, and the digest with it.
+    # For keys with an older pepper, by key ID: the current pepper's number, and the new digest.
     digests: dict[int, tuple[int, str]] = field(default_factory=dict)
-    reached: ReachedThresholds = field(default_factory=dict)
+    reached_thresholds: ReachedThresholds = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)
-    rejected: list[RejectedRequest] = field(default_factory=list)
-    dropped: int = 0  # Rejections beyond the limits of the log.
+    rejected_requests: list[RejectedRequest] = field(default_factory=list)
+    dropped_rejections: int = 0  # Beyond the limits of the rejection log.
 
-    def add(self, newer: "Batch") -> None:
-        """Merge a later batch. Minute counts and rejections stay bounded; only the newer digests stay."""
+    def merge(self, newer: "Batch") -> None:
+        """Merge a later batch. Minute counts and rejections stay bounded."""
         self.requests.update(newer.requests)
         self.rejections.update(newer.rejections)
         self.last_used |= newer.last_used
         self.in_redis.update(newer.in_redis)
         self.minutes.update(newer.minutes)
         if len(self.minutes) > MAX_MINUTES:
-            latest = sorted(self.minutes, key=lambda minute: minute[1])[-MAX_MINUTES:]
+            latest = sorted(self.minutes, key=lambda account_minute: account_minute[1])[-MAX_MINUTES:]
             self.minutes = Counter({minute: self.minutes[minute] for minute in latest})
         self.deprecated_calls.update(newer.deprecated_calls)
         self.last_deprecated_calls |= newer.last_deprecated_calls
-        self.digests = newer.digests  # The next use of a key brings the others again.
-        self.reached = newer.reached | self.reached
+        self.digests = newer.digests  # Older ones are computed again at the next use of their key.
+        self.reached_thresholds = newer.reached_thresholds | self.reached_thresholds
         self.bans += newer.bans
-        rejected = self.rejected + newer.rejected
-        self.rejected = rejected[:MAX_PER_WRITE]
-        self.dropped += newer.dropped + len(rejected) - len(self.rejected)
+        rejected_requests = self.rejected_requests + newer.rejected_requests
+        self.rejected_requests = rejected_requests[:MAX_PER_WRITE]
+        surplus = len(rejected_requests) - len(self.rejected_requests)
+        self.dropped_rejections += newer.dropped_rejections + surplus
 
     def write(self, now: int) -> None:
-        """Write everything except bans, warnings, digests and rejections. Call it in a transaction.
+        """Write the counters and times of last use. Call it in a transaction.
 
         Rows are sorted, so that concurrent writers cannot deadlock.
         """
-        adapt = connection.ops.adapt_datetimefield_value
-
-        def time_text(at: int) -> str:
-            return str(adapt(to_datetime(at)))
-
-        ADD_USAGE.run(
-            (key_id, day_text(day), self.requests[key_id, day], self.rejections[key_id, day])
+        ADD_DAILY_USAGE.execute(
+            (key_id, format_day(day), self.requests[key_id, day], self.rejections[key_id, day])
             for key_id, day in sorted(self.requests.keys() | self.rejections.keys())
         )
         # A counter has one day, so only each account's latest day matters.
-        latest = dict(sorted(self.in_redis))
-        ADD_QUOTA.run((*account_day, self.in_redis[account_day]) for account_day in latest.items())
-        SET_LAST_USED.run(
-            (key_id, time_text(at), time_text(at - LAST_USED_PRECISION))
+        latest_days = dict(sorted(self.in_redis))
+        ADD_QUOTA_USAGE.execute(
+            (account_id, day, self.in_redis[account_id, day]) for account_id, day in latest_days.items()
+        )
+        SET_LAST_USED.execute(
+            (key_id, format_time(at), format_time(at - LAST_USED_PRECISION))
             for key_id, at in sorted(self.last_used.items())
         )
-        ADD_LOAD.run((*minute, requests, now) for minute, requests in sorted(self.minutes.items()))
-        ADD_CALLS.run(
-            (*call[:2], day_text(call[2]), requests, time_text(self.last_deprecated_calls[call]))
-            for call, requests in sorted(self.deprecated_calls.items())
+        ADD_MINUTE_LOADS.execute(
+            (account_id, minute, requests, now)
+            for (account_id, minute), requests in sorted(self.minutes.items())
+        )
+        ADD_DEPRECATED_CALLS.execute(
+            (
+                account_id,
+                operation,
+                format_day(day),
+                requests,
+                format_time(self.last_deprecated_calls[account_id, operation, day]),
+            )
+            for (account_id, operation, day), requests in sorted(self.deprecated_calls.items())
         )
 
 
-def day_text(day: int) -> str:
+def format_day(day: int) -> str:
     return str(EPOCH + timedelta(days=day))
 
 
-def write_digests(digests: dict[int, tuple[int, str]]) -> None:
-    """Store the digests, each in its own transaction, which prevents deadlocks.
+def format_time(time: int) -> str:
+    return str(connection.ops.adapt_datetimefield_value(to_datetime(time)))
 
-    A key that already has this or a newer pepper stays as it is.
-    """
-    for pk, (number, digest) in digests.items():
+
+def write_digests(digests: dict[int, tuple[int, str]]) -> None:
+    """Store digests under a newer pepper, each in its own transaction to prevent deadlocks."""
+    for key_id, (pepper_number, digest) in digests.items():
         with transaction.atomic():
-            key = ApiKey.objects.select_for_update().filter(pk=pk, pepper_number__lt=number).first()
+            outdated = ApiKey.objects.filter(pk=key_id, pepper_number__lt=pepper_number)
+            key = outdated.select_for_update().first()
             if key is not None:
-                key.pepper_number, key.digest = number, digest
-                key.save(update_fields=["pepper_number", "digest"])  # Published by publication.py.
+                key.pepper_number, key.digest = pepper_number, digest
+                key.save(update_fields=["pepper_number", "digest"])
 
 
 def write_bans(bans: list[Ban]) -> None:
@@ -214,10 +223,10 @@ def write_bans(bans: list[Ban]) -> None:
         key = ApiKey.objects.filter(pk=ban.key_id).first()
         if key is None:
             continue
-        # Lock before comparing: staff may be lifting this ban.
+        # Lock before comparing, since staff may be lifting this ban.
         state, _ = KeyStanding.objects.select_for_update().get_or_create(key=key)
-        lifted = state.banned_at == ban.started_at and state.banned_until < ban.ends_at
-        if lifted or state.banned_at > ban.started_at:
+        is_lifted = state.banned_at == ban.started_at and state.banned_until < ban.ends_at
+        if is_lifted or state.banned_at > ban.started_at:
             continue
         state.banned_at, state.banned_until, state.ban_level = ban.started_at, ban.ends_at, ban.next_level
         state.save(update_fields=["banned_at", "banned_until", "ban_level"])

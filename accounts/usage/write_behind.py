@@ -84,7 +84,7 @@ class UsageRecorder:
         reached = find_reached_thresholds(account_id, day, window.limit, window.used)
         if new := {place: use for place, use in reached.items() if place not in self._reached}:
             self._reached.update(new)
-            self._batch.reached |= new
+            self._batch.reached_thresholds |= new
             self.wake()
 
     def store_warnings(self, account_id: int, day: int, limit: int, used: int) -> bool:
@@ -94,7 +94,7 @@ class UsageRecorder:
         """
         reached = find_reached_thresholds(account_id, day, limit, used)
         with self._lock:
-            if max(reached) in self._batch.reached:  # The database was unavailable just now.
+            if max(reached) in self._batch.reached_thresholds:  # The database was unavailable just now.
                 return False
         try:
             in_thread(send_quota_warnings, reached)
@@ -133,11 +133,13 @@ class UsageRecorder:
             if hour != self._hour:
                 self._hour, self._logged = hour, Counter()
             batch = self._batch
-            if len(batch.rejected) < most and all(self._logged[name] < limit for name, limit in limits):
+            if len(batch.rejected_requests) < most and all(
+                self._logged[name] < limit for name, limit in limits
+            ):
                 self._logged.update(name for name, _ in limits)
-                batch.rejected.append(rejected)
+                batch.rejected_requests.append(rejected)
             else:
-                batch.dropped += 1
+                batch.dropped_rejections += 1
 
     def record_deprecated_call(self, caller: Caller, operation: str, now: int) -> None:
         with self._lock:
@@ -187,23 +189,23 @@ class UsageRecorder:
                 batch, self._batch = self._batch, Batch()
             if batch == Batch():
                 return
-            REJECTIONS_DROPPED.inc(batch.dropped)
-            batch.dropped = 0
+            REJECTIONS_DROPPED.inc(batch.dropped_rejections)
+            batch.dropped_rejections = 0
             try:
                 with transaction.atomic():
                     write_bans(batch.bans)
                 batch.bans = []
-                send_quota_warnings(batch.reached)
-                batch.reached = {}
+                send_quota_warnings(batch.reached_thresholds)
+                batch.reached_thresholds = {}
                 write_digests(batch.digests)
                 with transaction.atomic():
                     batch.write(time.time_ns() // 1000)
-                batch = Batch(rejected=batch.rejected)
-                rejection_log.store(batch.rejected)
+                batch = Batch(rejected_requests=batch.rejected_requests)
+                rejection_log.store(batch.rejected_requests)
             except Error:
                 logger.warning("Usage could not be written; the next write retries it.", exc_info=True)
                 with self._lock:
-                    batch.add(self._batch)
+                    batch.merge(self._batch)
                     self._batch = batch
 
 

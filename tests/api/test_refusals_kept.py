@@ -146,7 +146,7 @@ def test_rejections_of_many_keys_are_bounded_per_write(key: ApiKey) -> None:
     one = refused(key)
     for number in range(MAX_PER_WRITE + 7):
         recorder.record_rejection(one._replace(public_id=f"{number}"))
-    assert len(recorder._batch.rejected) == MAX_PER_WRITE
+    assert len(recorder._batch.rejected_requests) == MAX_PER_WRITE
     recorder.write()
     assert not_kept() - before == 7
 
@@ -274,7 +274,7 @@ def of_revoked(number: int, address: str = "192.0.2.1") -> RejectedRequest:
 
 
 def held(recorder: UsageRecorder) -> int:
-    return len(recorder._batch.rejected)
+    return len(recorder._batch.rejected_requests)
 
 
 def test_rejected_keys_are_bounded_per_address() -> None:

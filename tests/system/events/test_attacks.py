@@ -128,12 +128,15 @@ def test_sequencer_with_an_old_snapshot_continues_after_a_concurrent_one() -> No
     for number in range(3):
         draft(number)
     first = "SELECT id FROM accounts_eventdraft"
-    late = MOVE_ENTRIES.replace(first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft")
+    late = MOVE_ENTRIES.replace(
+        first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft"
+    )
     with ThreadPoolExecutor(1) as pool:
         with gate_closed():
             numbering = pool.submit(in_other_thread, lambda: moved_by(late))
             numberer_that_waits()
-            assert in_other_thread(lambda: moved_by(MOVE_ENTRIES.replace(f"LIMIT {BATCH_SIZE}", "LIMIT 2"))) == 2
+            two = MOVE_ENTRIES.replace(f"LIMIT {BATCH_SIZE}", "LIMIT 2")
+            assert in_other_thread(lambda: moved_by(two)) == 2
             ahead = Feed.objects.get().numbered_at + 60_000_000
             Feed.objects.update(numbered_at=ahead, swept_at=5)
             draft(3)
