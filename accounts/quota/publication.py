@@ -32,7 +32,8 @@ PUBLISH_TIMEOUT = 10.0  # Seconds that a change of many keys waits; workers publ
 
 NOT_PUBLISHED = (
     "The change is saved, but not fully published to Redis. Workers may use the old state for up to "
-    f"{RECORD_TTL_MS // 1000} seconds. Publishing is retried every {write_behind.WRITE_EVERY} seconds."
+    f"{RECORD_TTL_MS // 1000} seconds. Publishing is retried every "
+    f"{write_behind.WRITE_INTERVAL_SECONDS} seconds."
 )
 
 # Ordered by key, so that two changes cannot deadlock.

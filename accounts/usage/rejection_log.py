@@ -1,7 +1,7 @@
 """The rejection log: recent rejections for staff to look up, written behind.
 
-Bounded against floods: a process logs a limited number of rejections per write, key, address and hour, and
-only counts the others.
+To withstand floods, each process logs a limited number per write, key, address and hour. It only counts
+the others.
 """
 
 from datetime import timedelta
@@ -17,53 +17,57 @@ from petstore.api.client_ip import Address, network_of
 from petstore.observability.instrumentation import METHODS, UNKNOWN_ROUTE, format_route
 
 MAX_PER_WRITE = 1_000
-# Per process, so that a flood of one client does not displace the rejections of others.
+# All limits per hour are also per process. This one keeps a single key from displacing the others.
 MAX_PER_KEY_AND_HOUR = 250
-# Separate, lower limits of 401 and 403, which no quota limits: per hour for a key, an address, and all
-# together. A flood with a revoked key must hide neither other clients nor any 429.
-OTHERS_PER_KEY, OTHERS_PER_ADDRESS, OTHERS_PER_HOUR = 50, 20, 250
-OTHERS_PER_WRITE = MAX_PER_WRITE // 2
+# Separate, lower limits for denied requests (401 and 403), which no quota limits. A flood with a revoked
+# key must not displace the rejections of other clients, nor any 429.
+MAX_DENIED_PER_KEY, MAX_DENIED_PER_ADDRESS, MAX_DENIED_PER_HOUR = 50, 20, 250
+MAX_DENIED_PER_WRITE = MAX_PER_WRITE // 2
 PRUNE_BATCH_SIZE = 10_000
 NO_SUCH_PATH = "(no such path)"
 
 
 class RejectedRequest(NamedTuple):
     request_id: str
-    public_id: str  # Of the key.
+    public_id: str  # The key's.
     rule: str
-    at: int
+    at: int  # Microseconds since the epoch.
     method: str
     route: str
     address: Address
-    decision: RateLimitDecision | None = None  # If the quota rejected it.
+    decision: RateLimitDecision | None = None  # Only if the quota rejected the request.
     scope: str = ""
 
     @property
-    def hourly_limits(self) -> list[tuple[str, int]]:
-        """The hourly limits that it counts towards, with their sizes."""
+    def hourly_limits(self) -> dict[str, int]:
+        """The limits that this rejection counts towards, by name."""
         if self.decision is not None:
-            return [(self.public_id, MAX_PER_KEY_AND_HOUR)]
-        return [
-            (f"others of {self.public_id}", OTHERS_PER_KEY),
-            (f"others of {network_of(self.address)}", OTHERS_PER_ADDRESS),
-            ("others", OTHERS_PER_HOUR),
-        ]
+            return {self.public_id: MAX_PER_KEY_AND_HOUR}
+        return {
+            f"denied {self.public_id}": MAX_DENIED_PER_KEY,
+            f"denied {network_of(self.address)}": MAX_DENIED_PER_ADDRESS,
+            "denied": MAX_DENIED_PER_HOUR,
+        }
 
 
-def store(rejected: list[RejectedRequest]) -> None:
-    """Write these rejections, except those of keys deleted since."""
-    if not rejected:
+def store(rejected_requests: list[RejectedRequest]) -> None:
+    """Store the rejections, except those of keys that have been deleted since."""
+    if not rejected_requests:
         return
-    ids = {one.public_id for one in rejected}
+    public_ids = {rejected.public_id for rejected in rejected_requests}
     with transaction.atomic():
-        keys = {key.public_id: key for key in ApiKey.objects.filter(public_id__in=ids)}
+        keys = {key.public_id: key for key in ApiKey.objects.filter(public_id__in=public_ids)}
         Refusal.objects.bulk_create(
-            (row(one, keys[one.public_id]) for one in rejected if one.public_id in keys),
+            (
+                build_row(rejected, keys[rejected.public_id])
+                for rejected in rejected_requests
+                if rejected.public_id in keys
+            ),
             batch_size=MAX_PER_WRITE,
         )
 
 
-def row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
+def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
     route = format_route(rejected.route)
     refusal = Refusal(
         request_id=rejected.request_id,
@@ -76,27 +80,26 @@ def row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
         address=str(rejected.address),
         scope=rejected.scope,
     )
-    if rejected.decision is not None:
-        minute, day = rejected.decision.windows
+    decision = rejected.decision
+    if decision is not None:
+        minute, day = decision.windows
         refusal.minute_limit, refusal.minute_used = minute.limit, minute.used
         refusal.day_limit, refusal.day_used = day.limit, day.used
         refusal.minute_ends_at, refusal.day_ends_at = to_datetime(minute.ends_at), to_datetime(day.ends_at)
-        refusal.ban_ends_at = (
-            to_datetime(rejected.decision.banned_until) if rejected.decision.banned else None
-        )
+        refusal.ban_ends_at = to_datetime(decision.banned_until) if decision.banned else None
     return refusal
 
 
 def prune(now: int) -> None:
     """Delete rows older than REFUSALS_KEPT_DAYS, and the oldest beyond REFUSALS_KEPT_MOST.
 
-    At most PRUNE_BATCH_SIZE each, found by index: the number of ids bounds the number of rows. `now` is in
-    microseconds since the epoch.
+    Deletes at most PRUNE_BATCH_SIZE of each. `now` is in microseconds since the epoch.
     """
-    too_old = to_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
-    expired = Refusal.objects.filter(at__lt=too_old).order_by("at").values_list("pk", flat=True)
-    newest = Refusal.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    surplus = Refusal.objects.filter(pk__lte=newest - settings.REFUSALS_KEPT_MOST).order_by("pk")
-    for ids in (expired, surplus.values_list("pk", flat=True)):
-        if found := list(ids[:PRUNE_BATCH_SIZE]):
-            Refusal.objects.filter(pk__in=found).delete()
+    cutoff = to_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
+    expired = Refusal.objects.filter(at__lt=cutoff).order_by("at")
+    # The range of ids bounds the number of rows, so counting them is not necessary.
+    newest_id = Refusal.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    surplus = Refusal.objects.filter(pk__lte=newest_id - settings.REFUSALS_KEPT_MOST).order_by("pk")
+    for refusals in (expired, surplus):
+        if ids := list(refusals.values_list("pk", flat=True)[:PRUNE_BATCH_SIZE]):
+            Refusal.objects.filter(pk__in=ids).delete()

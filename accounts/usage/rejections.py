@@ -1,4 +1,4 @@
-"""Records rejected requests of clients that have a key's secret."""
+"""Records rejected requests of clients that hold a key's secret."""
 
 import time
 
@@ -20,7 +20,7 @@ def record_rejection(
     decision: RateLimitDecision | None = None,
     scope: str = "",
 ) -> None:
-    """`decision`: if the quota rejected the request."""
+    """Record a rejection. `decision` is set if the quota rejected the request."""
     match = request.resolver_match
     rejected = RejectedRequest(
         request_id=context.id,
@@ -37,6 +37,6 @@ def record_rejection(
 
 
 def record_missing_scope(request: HttpRequest, context: RequestContext, scope: str) -> None:
-    """Record a 403. A step of the request pipeline."""
+    """Record a 403, as a step of the request pipeline."""
     if context.caller is not None:
         record_rejection(request, context, context.caller.public_id, "insufficient_scope", scope=scope)

@@ -1,8 +1,8 @@
-"""Persistent usage counters, written behind so that no request waits for them.
+"""Write-behind of usage counters, so that no request waits for a write.
 
-The process collects counts, rejections, bans and warnings, and writes them every few seconds and at exit; a
-crash loses at most that much. Counts are written in one transaction. A failed batch is merged into the
-next, so nothing counts twice.
+Each process collects counters, rejections, bans and warnings. It writes them every few seconds and at exit;
+a crash loses only the batch that was not yet written. Counters are written in one transaction, and a failed
+batch is merged into the next, so nothing is counted twice.
 """
 
 import atexit
@@ -31,40 +31,40 @@ from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, HOUR, MINUTE, RateLimitDecision, Window
 from accounts.usage import minute_counts, rejection_log
 from accounts.usage.batch import Batch, write_bans, write_digests
-from accounts.usage.rejection_log import MAX_PER_WRITE, OTHERS_PER_WRITE, RejectedRequest
+from accounts.usage.rejection_log import MAX_DENIED_PER_WRITE, MAX_PER_WRITE, RejectedRequest
 from petstore.backoffice.models import FailedSignIn
 from petstore.event_loop.threads import in_thread
 from petstore.observability.metrics import REJECTIONS_DROPPED
 
 logger = logging.getLogger(__name__)
 
-WRITE_EVERY = 5  # Seconds; the documentation promises 10.
-CLEANUP_SECONDS = 60
-MAX_REHASHES = 500  # Keys in one write. The next use of a key brings the others again.
+WRITE_INTERVAL_SECONDS = 5  # The documentation promises 10.
+CLEANUP_INTERVAL_SECONDS = 60
+MAX_REHASHES = 500  # Keys per write. The others are rehashed at their next use.
 
 
 class UsageRecorder:
     def __init__(self) -> None:
         self._batch = Batch()
         self._hour = 0
-        self._logged: Counter[str] = Counter()  # Logged rejections of this hour, by hourly limit.
+        self._logged: Counter[str] = Counter()  # Rejections logged this hour, by the name of the limit.
         self._day = 0
-        self._reached: set[tuple[int, int, int]] = set()  # Account, day, threshold.
+        self._reached: set[tuple[int, int, int]] = set()  # Account ID, day and threshold.
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._stopping = threading.Event()
         self._wake = threading.Event()
 
     def count(self, caller: Caller, decision: RateLimitDecision, *, in_redis: bool = False) -> None:
-        """Count a request. `in_redis`: the database counter does not include it yet."""
+        """Count a request. `in_redis` means that the database counter does not include it yet."""
         key_day = (caller.key_id, decision.day)
         with self._lock:
             batch = self._batch
             batch.last_used[caller.key_id] = decision.now
-            day = decision.windows[-1]
-            if day.used * 100 >= day.limit * THRESHOLDS[0]:
-                self._reach(caller.account_id, decision.day, day)
-            if not decision.banned:  # What-if ignores bans.
+            day_window = decision.windows[-1]
+            if day_window.used * 100 >= day_window.limit * THRESHOLDS[0]:
+                self._add_thresholds(caller.account_id, decision.day, day_window)
+            if not decision.banned:  # The what-if simulation ignores bans.
                 batch.minutes[caller.account_id, decision.now // MINUTE] += 1
             if not decision.admitted:
                 batch.rejections[key_day] += 1
@@ -74,27 +74,28 @@ class UsageRecorder:
                 batch.in_redis[caller.account_id, decision.day] += 1
 
     def record_key_use(self, caller: Caller, now: int) -> None:
-        """Record a use of the key that does not count as a request."""
+        """Record a use of a key that does not count as a request."""
         with self._lock:
             self._batch.last_used[caller.key_id] = now
 
-    def _reach(self, account_id: int, day: int, window: Window) -> None:
+    def _add_thresholds(self, account_id: int, day: int, window: Window) -> None:
         if day != self._day:
             self._day, self._reached = day, set()
         reached = find_reached_thresholds(account_id, day, window.limit, window.used)
-        if new := {place: use for place, use in reached.items() if place not in self._reached}:
+        new = {threshold: usage for threshold, usage in reached.items() if threshold not in self._reached}
+        if new:
             self._reached.update(new)
             self._batch.reached_thresholds |= new
             self.wake()
 
     def store_warnings(self, account_id: int, day: int, limit: int, used: int) -> bool:
-        """Store warnings of thresholds that a request is about to reach; return whether it succeeded.
+        """Store the quota warnings that a request is about to cause; return whether that succeeded.
 
-        If not, `count` adds them to the next write.
+        After a failure, `count` adds them to the next write.
         """
         reached = find_reached_thresholds(account_id, day, limit, used)
         with self._lock:
-            if max(reached) in self._batch.reached_thresholds:  # The database was unavailable just now.
+            if max(reached) in self._batch.reached_thresholds:  # A recent attempt failed.
                 return False
         try:
             in_thread(send_quota_warnings, reached)
@@ -103,40 +104,37 @@ class UsageRecorder:
         return True
 
     def has_unwritten_requests(self, account_id: int) -> bool:
-        """Whether the database may lack requests of this account that Redis counted."""
+        """Return whether the database may lack requests of this account that Redis counted."""
         with self._lock:
-            return self._writing.locked() or any(
+            return self._write_lock.locked() or any(
                 account_id == account for account, _ in self._batch.in_redis
             )
 
     def rehash(self, key: KeyText, key_id: int, pepper_number: int) -> None:
-        """Schedule a new digest with the current pepper, for an authenticated key under an older one.
+        """Schedule a new digest of an authenticated key if its pepper is older than the current one.
 
-        This needs the key's text, which is only known while it is used. `list_peppers` shows which peppers
-        are still in use.
+        The text of a key is known only while it is used. `list_peppers` shows which peppers are in use.
         """
-        number = get_signing_pepper_number()
-        if pepper_number < number:
-            with self._lock:
-                digests = self._batch.digests
-                if key_id not in digests and len(digests) < MAX_REHASHES:
-                    digests[key_id] = (
-                        number,
-                        key_format.compute_digest(key, settings.API_KEY_PEPPERS[number]),
-                    )
+        signing_number = get_signing_pepper_number()
+        if pepper_number >= signing_number:
+            return
+        with self._lock:
+            digests = self._batch.digests
+            if key_id not in digests and len(digests) < MAX_REHASHES:
+                digest = key_format.compute_digest(key, settings.API_KEY_PEPPERS[signing_number])
+                digests[key_id] = signing_number, digest
 
     def record_rejection(self, rejected: RejectedRequest) -> None:
         """Log a rejection, or only count it if a limit of the log is reached."""
-        hour, limits = rejected.at // HOUR, rejected.hourly_limits
-        most = MAX_PER_WRITE if rejected.decision is not None else OTHERS_PER_WRITE
+        hour, hourly_limits = rejected.at // HOUR, rejected.hourly_limits
+        max_per_write = MAX_DENIED_PER_WRITE if rejected.decision is None else MAX_PER_WRITE
         with self._lock:
             if hour != self._hour:
                 self._hour, self._logged = hour, Counter()
             batch = self._batch
-            if len(batch.rejected_requests) < most and all(
-                self._logged[name] < limit for name, limit in limits
-            ):
-                self._logged.update(name for name, _ in limits)
+            fits_in_hour = all(self._logged[name] < limit for name, limit in hourly_limits.items())
+            if fits_in_hour and len(batch.rejected_requests) < max_per_write:
+                self._logged.update(hourly_limits.keys())
                 batch.rejected_requests.append(rejected)
             else:
                 batch.dropped_rejections += 1
@@ -148,15 +146,15 @@ class UsageRecorder:
             self._batch.last_deprecated_calls[call] = now
 
     def record_ban(self, ban: Ban) -> None:
-        """Write a ban at once; after a failure, with the next write."""
+        """Write a ban immediately, or with the next batch if that fails."""
         with self._lock:
             self._batch.bans.append(ban)
         with suppress(Error):
             in_thread(self.write)
-        self.wake()  # The thread publishes it to Redis.
+        self.wake()  # The write-behind thread publishes the ban to Redis.
 
     def start(self, task: Callable[[], object]) -> None:
-        """Start the thread that writes every few seconds and then runs `task`; write again at exit."""
+        """Start the thread that writes and then runs `task` every few seconds. Also write at exit."""
         threading.Thread(target=self._run, args=[task], name="usage", daemon=True).start()
         atexit.register(self.stop)
         Finalize(None, self.stop, exitpriority=1)  # Worker processes skip atexit.
@@ -167,24 +165,24 @@ class UsageRecorder:
         self.write()
 
     def _run(self, task: Callable[[], object]) -> None:
-        cleaned_up = time.monotonic()
+        last_cleanup = time.monotonic()
         while not self._stopping.is_set():
-            self._wake.wait(WRITE_EVERY)
+            self._wake.wait(WRITE_INTERVAL_SECONDS)
             self._wake.clear()
             run_safely(self.write)
             run_safely(task)
-            if time.monotonic() - cleaned_up >= CLEANUP_SECONDS:
-                cleaned_up = time.monotonic()
+            if time.monotonic() - last_cleanup >= CLEANUP_INTERVAL_SECONDS:
+                last_cleanup = time.monotonic()
                 run_safely(clean_up)
                 run_safely(send_missed_warnings)
 
     def wake(self) -> None:
-        """Make the thread write and run its task now."""
+        """Make the write-behind thread write and run its task now."""
         self._wake.set()
 
     def write(self) -> None:
         """Write the batch; on a database error, merge it into the next."""
-        with self._writing:
+        with self._write_lock:
             with self._lock:
                 batch, self._batch = self._batch, Batch()
             if batch == Batch():
@@ -203,25 +201,25 @@ class UsageRecorder:
                 batch = Batch(rejected_requests=batch.rejected_requests)
                 rejection_log.store(batch.rejected_requests)
             except Error:
-                logger.warning("Usage could not be written; the next write retries it.", exc_info=True)
+                logger.warning("Writing usage failed and will be retried.", exc_info=True)
                 with self._lock:
                     batch.merge(self._batch)
                     self._batch = batch
 
 
 def run_safely(step: Callable[[], object]) -> None:
-    """Run a step and log its failure; close its connection, so that a broken one fails no other step."""
+    """Run a step and log its failure. Close its connection, since a broken one would fail other steps."""
     try:
         step()
     except Exception:
-        logger.exception("A step of the write-behind thread failed; it is retried.")
+        logger.exception("A step of the write-behind thread failed and will be retried.")
     finally:
         with suppress(Error):
             connection.close()
 
 
 def clean_up(now: int | None = None) -> None:
-    """Roll up minutes, and delete records past their retention. `now`: microseconds since the epoch."""
+    """Roll up minute counts and prune old records. `now` is in microseconds since the epoch."""
     now = time.time_ns() // 1000 if now is None else now
     try:
         minute_counts.roll_up(now)
@@ -229,7 +227,7 @@ def clean_up(now: int | None = None) -> None:
         rejection_log.prune(now)
         FailedSignIn.objects.prune()
     except Error:
-        logger.warning("Old records could not be cleaned up; it is retried in a minute.", exc_info=True)
+        logger.warning("Cleanup of old records failed and will be retried.", exc_info=True)
 
 
 recorder = UsageRecorder()

@@ -180,4 +180,4 @@ def test_clean_up_survives_a_database_error(
     assert AccountDayLoad.objects.get().day == TODAY
     monkeypatch.setattr(minute_counts, "roll_up", fail)
     write_behind.clean_up(LATER)
-    assert "could not be cleaned up" in caplog.text
+    assert "Cleanup of old records failed" in caplog.text

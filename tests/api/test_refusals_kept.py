@@ -24,12 +24,12 @@ from accounts.quota.limits import (
 )
 from accounts.usage import rejection_log
 from accounts.usage.rejection_log import (
+    MAX_DENIED_PER_ADDRESS,
+    MAX_DENIED_PER_HOUR,
+    MAX_DENIED_PER_KEY,
+    MAX_DENIED_PER_WRITE,
     MAX_PER_KEY_AND_HOUR,
     MAX_PER_WRITE,
-    OTHERS_PER_ADDRESS,
-    OTHERS_PER_HOUR,
-    OTHERS_PER_KEY,
-    OTHERS_PER_WRITE,
     RejectedRequest,
 )
 from accounts.usage.write_behind import UsageRecorder
@@ -167,7 +167,7 @@ def test_failed_write_loses_no_rejections_within_the_bound(
         recorder.write()
     recorder.write()
     assert [refusal.request_id for refusal in Refusal.objects.order_by("id")] == ["early", "late"]
-    assert "the next write retries it" in caplog.text
+    assert "Writing usage failed and will be retried." in caplog.text
 
 
 def test_rejections_of_a_deleted_key_block_no_others(key: ApiKey, issue: Any) -> None:
@@ -279,34 +279,34 @@ def held(recorder: UsageRecorder) -> int:
 
 def test_rejected_keys_are_bounded_per_address() -> None:
     recorder = UsageRecorder()
-    for number in range(OTHERS_PER_ADDRESS + 5):
+    for number in range(MAX_DENIED_PER_ADDRESS + 5):
         recorder.record_rejection(of_revoked(number))
-    assert held(recorder) == OTHERS_PER_ADDRESS
+    assert held(recorder) == MAX_DENIED_PER_ADDRESS
     recorder.record_rejection(of_revoked(1, "192.0.2.2"))
-    assert held(recorder) == OTHERS_PER_ADDRESS + 1
+    assert held(recorder) == MAX_DENIED_PER_ADDRESS + 1
 
 
 def test_rejections_of_one_key_are_bounded_across_addresses() -> None:
     recorder = UsageRecorder()
-    for number in range(OTHERS_PER_KEY + 5):
+    for number in range(MAX_DENIED_PER_KEY + 5):
         recorder.record_rejection(of_revoked(1, f"192.0.2.{number}"))
-    assert held(recorder) == OTHERS_PER_KEY
+    assert held(recorder) == MAX_DENIED_PER_KEY
 
 
 def test_rejected_keys_together_leave_space_for_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    for number in range(2 * OTHERS_PER_HOUR):
+    for number in range(2 * MAX_DENIED_PER_HOUR):
         recorder.record_rejection(of_revoked(number, f"192.0.{number // 200}.{number % 200}"))
-    assert held(recorder) == OTHERS_PER_HOUR <= OTHERS_PER_WRITE < MAX_PER_WRITE
+    assert held(recorder) == MAX_DENIED_PER_HOUR <= MAX_DENIED_PER_WRITE < MAX_PER_WRITE
     recorder.record_rejection(refused(key))
-    assert held(recorder) == OTHERS_PER_HOUR + 1
+    assert held(recorder) == MAX_DENIED_PER_HOUR + 1
 
 
 def test_key_rejections_do_not_use_up_the_limit_of_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    for number in range(OTHERS_PER_KEY):
+    for number in range(MAX_DENIED_PER_KEY):
         one = of_revoked(1, f"192.0.2.{number}")
         recorder.record_rejection(one._replace(public_id=key.public_id))
     for _ in range(MAX_PER_KEY_AND_HOUR):
         recorder.record_rejection(refused(key))
-    assert held(recorder) == OTHERS_PER_KEY + MAX_PER_KEY_AND_HOUR
+    assert held(recorder) == MAX_DENIED_PER_KEY + MAX_PER_KEY_AND_HOUR

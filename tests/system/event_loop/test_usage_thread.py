@@ -34,7 +34,7 @@ def test_step_that_loses_its_connection_does_not_affect_the_next() -> None:
 
 
 def test_flush_can_be_triggered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_behind, "WRITE_EVERY", 3_600)
+    monkeypatch.setattr(write_behind, "WRITE_INTERVAL_SECONDS", 3_600)
     monkeypatch.setattr(UsageRecorder, "write", lambda self: None)
     began = threading.Event()
     recorder = UsageRecorder()
