@@ -109,7 +109,7 @@ def test_minute_counts_and_deprecated_calls_survive_a_failed_write(
 
     use(NOON)
     with monkeypatch.context() as patched:
-        patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))  # The last step.
+        patched.setattr(batch, "ADD_DEPRECATED_CALLS", SimpleNamespace(execute=fail))  # The last step.
         own_recorder.write()
     assert not MinuteLoad.objects.exists()  # One transaction: nothing was written, nothing counts twice.
     use(NOON + SECOND)
@@ -125,7 +125,7 @@ def test_unwritten_minute_counts_are_bounded(
     monkeypatch.setattr(batch, "MAX_MINUTES", 3)
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))
+        patched.setattr(batch, "ADD_DEPRECATED_CALLS", SimpleNamespace(execute=fail))
         for minute in range(6):
             own_recorder.count(caller_with(key), decision(NOON + minute * MINUTE))
             own_recorder.write()
