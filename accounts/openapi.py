@@ -42,7 +42,7 @@ class Account(Plain):
     id = serializers.CharField(
         min_length=key_format.ACCOUNT_ID_LENGTH,
         max_length=key_format.ACCOUNT_ID_LENGTH,
-        help_text="The account's public id, with which the ids of its keys begin.",
+        help_text="The account's public ID. The IDs of its keys start with it.",
     )
     name = serializers.CharField(help_text="The account's name.")
     plan = serializers.ChoiceField(PlanCode.choices, help_text="The account's plan.")
@@ -53,21 +53,24 @@ class Key(Plain):
     id = serializers.CharField(
         min_length=key_format.PUBLIC_ID_LENGTH,
         max_length=key_format.PUBLIC_ID_LENGTH,
-        help_text="The key's public id.",
+        help_text="The key's public ID.",
     )
     name = serializers.CharField(allow_blank=True, help_text="What the key is for.")
     scopes = serializers.ListField(
-        child=serializers.ChoiceField(scopes.SCOPES), help_text="What the key may do."
+        child=serializers.ChoiceField(scopes.SCOPES), help_text="The operations that the key may perform."
     )
     allowedNetworks = serializers.ListField(
         child=serializers.CharField(),
-        help_text="The networks (CIDR) that the key may be used from; empty: from anywhere.",
+        help_text="The networks (CIDR) that the key may be used from. An empty list allows any network.",
     )
     createdAt = serializers.DateTimeField(help_text="When the key was issued.")
-    expiresAt = serializers.DateTimeField(allow_null=True, help_text="When the key ends; null: never.")
+    expiresAt = serializers.DateTimeField(
+        allow_null=True, help_text="When the key expires, or null if it does not expire."
+    )
     lastUsedAt = serializers.DateTimeField(
         allow_null=True,
-        help_text="When the key was last used before, up to two minutes late; null: not yet.",
+        help_text="When the key was last used before this request, or null if it was not. May lag by up to "
+        "two minutes.",
     )
 
 
@@ -75,38 +78,38 @@ Int64 = partial(serializers.IntegerField, max_value=INT64_MAX)  # drf-spectacula
 
 
 class QuotaWindow(Plain):
-    limit = Int64(min_value=1, help_text="Requests that the window admits.")
-    used = Int64(min_value=0, help_text="Requests that the account has used of them.")
-    remaining = Int64(min_value=0, help_text="Requests that are left of them.")
+    limit = Int64(min_value=1, help_text="The number of requests that the window allows.")
+    used = Int64(min_value=0, help_text="The number of requests that the account has used.")
+    remaining = Int64(min_value=0, help_text="The number of requests that remain.")
     resetsAt = serializers.DateTimeField(
-        help_text="When the window starts over. A minute that has not begun would begin with a request now."
+        help_text="When the window resets. If no minute is running, this is a minute from now."
     )
 
 
 class Quota(Plain):
-    minute = QuotaWindow(help_text="The minute that the account's requests share.")
-    day = QuotaWindow(help_text="The day, in UTC.")
+    minute = QuotaWindow(help_text="The minute limit, which all keys of the account share.")
+    day = QuotaWindow(help_text="The daily limit, which all keys of the account share. Days are in UTC.")
 
 
 class Ban(Plain):
-    until = serializers.DateTimeField(help_text="When the key is admitted again.")
+    until = serializers.DateTimeField(help_text="When the ban ends.")
 
 
 class AccountOverview(Plain):
-    """The account, the key that asks, and what is left of the quota."""
+    """The account, the key of the request, its ban, and the quota."""
 
     account = Account()
     key = Key()
     quota = Quota()
-    ban = Ban(allow_null=True, help_text="The key's ban; null: it is not banned.")
+    ban = Ban(allow_null=True, help_text="The key's ban, or null if it is not banned.")
 
 
-WINDOWS = {
+QUOTA = {
     "minute": {"limit": 300, "used": 1, "remaining": 299, "resetsAt": "2026-11-23T09:30:41Z"},
     "day": {"limit": 10_000, "used": 260, "remaining": 9_740, "resetsAt": "2026-11-24T00:00:00Z"},
 }
-USED_UP = {"limit": 300, "used": 300, "remaining": 0, "resetsAt": "2026-11-23T09:30:41Z"}
-RESPONSE = {
+USED_UP_WINDOW = {"limit": 300, "used": 300, "remaining": 0, "resetsAt": "2026-11-23T09:30:41Z"}
+ACCOUNT = {
     "account": {"id": "4fKq9TzB", "name": "Acme Pets", "plan": "pro", "createdAt": "2026-03-02T09:30:00Z"},
     "key": {
         "id": "4fKq9TzBx2Lm7W",
@@ -117,11 +120,11 @@ RESPONSE = {
         "expiresAt": None,
         "lastUsedAt": "2026-11-23T09:29:40.250000Z",
     },
-    "quota": WINDOWS,
+    "quota": QUOTA,
     "ban": None,
 }
-BANNED = RESPONSE | {
-    "quota": WINDOWS | {"minute": USED_UP},
+BANNED_ACCOUNT = ACCOUNT | {
+    "quota": QUOTA | {"minute": USED_UP_WINDOW},
     "ban": {"until": "2026-11-23T09:35:02Z"},
 }
 
@@ -131,13 +134,14 @@ register_operations(
     {
         "retrieve": build_operation(
             "getAccount",
-            "Get your account and what is left",
-            "Returns your account, the key that asks, both windows of the quota as they are, and a ban. "
-            "It costs nothing, and is answered while the quota is used up and while the key is banned, so "
-            f"that you can see when to go on. A key may ask {PEEKS_PER_MINUTE} times a minute; beyond that "
-            "the answer is 429, which is no strike, and its headers show this limit.",
+            "Get your account and quota",
+            "Returns your account, the key of this request, both windows of the quota, and any ban. The "
+            "request does not count against your quota. It also works while the quota is used up or the "
+            "key is banned, so that you can see when to continue. Each key may send "
+            f"{PEEKS_PER_MINUTE} of these requests per minute. Beyond that, the response is 429 with this "
+            "limit in its headers, and does not count towards a ban.",
             response=(200, AccountOverview, "The account."),
-            examples={"Answer": ("An account.", RESPONSE), "Banned": ("A banned key.", BANNED)},
+            examples={"Account": ("An account.", ACCOUNT), "Banned": ("A banned key.", BANNED_ACCOUNT)},
             extensions={
                 "x-rate-limit": {
                     "cost": 0,
@@ -156,33 +160,38 @@ register_operations(
 
 
 class Event(Plain):
-    id = Int64(min_value=1, help_text="The event's place in the feed. The gaps are events that others see.")
-    type = serializers.CharField(help_text=f"What happened: {', '.join(EventType.values)}. More may come.")
-    createdAt = serializers.DateTimeField(help_text="When it happened.")
-    data = serializers.DictField(  # type: ignore[assignment]  # DRF takes it out of the class.
-        help_text="What the API showed just then; which members, the type says."
+    id = Int64(
+        min_value=1,
+        help_text="The event's position in the feed. Positions of other accounts' events are skipped.",
+    )
+    type = serializers.CharField(
+        help_text=f"The event's type: {', '.join(EventType.values)}. More types may be added."
+    )
+    createdAt = serializers.DateTimeField(help_text="When the event happened.")
+    data = serializers.DictField(  # type: ignore[assignment]  # DRF removes declared fields from the class.
+        help_text="The details of the event at that time. The members depend on the type."
     )
 
 
-OF_KEY = {"key": {"id": "4fKq9TzBx2Lm7W", "name": "Warehouse", "expiresAt": "2026-11-30T00:00:00Z"}}
-DATA: dict[EventType, dict[str, Any]] = {
-    EventType.PLAN_CHANGED: {"account": RESPONSE["account"]},
+KEY_DATA = {"key": {"id": "4fKq9TzBx2Lm7W", "name": "Warehouse", "expiresAt": "2026-11-30T00:00:00Z"}}
+EVENT_DATA: dict[EventType, dict[str, Any]] = {
+    EventType.PLAN_CHANGED: {"account": ACCOUNT["account"]},
     EventType.QUOTA_REACHED: {"window": "day", "limit": 10_000, "used": 8_000, "threshold": 80},
 }
-EVENTS: list[dict[str, Any]] = [
+EVENT_EXAMPLES: list[dict[str, Any]] = [
     {
-        "id": number,
-        "type": kind.value,
+        "id": event_id,
+        "type": event_type.value,
         "createdAt": "2026-11-23T09:30:00.250000Z",
-        "data": DATA.get(kind, OF_KEY),
+        "data": EVENT_DATA.get(event_type, KEY_DATA),
     }
-    for number, kind in enumerate(EventType, 1)
+    for event_id, event_type in enumerate(EventType, 1)
 ]
 
 
-def add_event_examples(data: dict[EventType, dict[str, Any]]) -> None:
-    """For the events of another app."""
-    for event in EVENTS:
+def set_event_examples(data: dict[EventType, dict[str, Any]]) -> None:
+    """Set the data of another app's example events."""
+    for event in EVENT_EXAMPLES:
         event["data"] = data.get(EventType(event["type"]), event["data"])
 
 
@@ -192,29 +201,29 @@ register_operations(
     {
         "list": build_operation(
             "listEvents",
-            "Follow what happens",
-            "Returns events, the oldest first: those of pets, which everybody sees, and those of your "
-            'account. Follow `Link: rel="next"`, which every page has, for the next ones; an empty page '
-            "means that there are none yet. Each event comes once, in the same order for everybody. Events "
-            f"are kept for {settings.EVENTS_KEPT_DAYS} days.",
+            "List events",
+            "Returns the events of pets, which all accounts see, and the events of your account, oldest "
+            'first. Every page has `Link: rel="next"`. Follow it for later events; an empty page means '
+            "that there are none yet. Each event appears once, in the same order for all accounts. Events "
+            f"are stored for {settings.EVENTS_KEPT_DAYS} days.",
             response=(200, Event(many=True), "One page of events."),
-            examples={"Page": ("One event of each type.", EVENTS)},
+            examples={"Page": ("One event of each type.", EVENT_EXAMPLES)},
             errors=[Code.CURSOR_EXPIRED],
             parameters=[
                 OpenApiParameter(
                     "type",
                     str,
                     enum=list(TYPES),
-                    description="Return only events of this type, or of all types that begin so.",
+                    description="Return only events of this type, or of all types with this prefix.",
                 ),
                 OpenApiParameter(
                     "since",
                     datetime,
-                    description="Begin with the first event of this time; of a future time, with the next "
-                    "event. A `+` in it is written as %2B. Not with `cursor`.",
+                    description="Start with the first event since this time. If the time is in the future, "
+                    "start with the next event. Write a `+` as %2B. Cannot be combined with `cursor`.",
                 ),
             ],
-            # A time that is always after the oldest stored event (D42).
+            # This example never precedes the oldest stored event (D42).
             extensions={"x-parameter-examples": {"type": "order", "since": "2099-01-01T00:00:00Z"}},
         )
     },

@@ -9,7 +9,7 @@ from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiParameter, OpenApiRequest
 
 from accounts.models import EventType
-from accounts.openapi import add_event_examples
+from accounts.openapi import set_event_examples
 from inventory import members
 from inventory.models import NAME_LENGTH
 from inventory.serializers import (
@@ -70,7 +70,7 @@ DELIVERED = ORDER | {"status": "delivered", "shipDate": "2026-03-02T09:30:00Z", 
 ORDERS = [DELIVERED, ORDER | {"id": 4, "petId": 7}]
 APPROVED = ORDER | {"status": "approved"}
 SHIPPED = APPROVED | {"shipDate": "2026-11-24T09:30:00Z"}
-add_event_examples(
+set_event_examples(
     {
         EventType.PET_CREATED: {"pet": PET},
         EventType.PET_UPDATED: {"pet": PET},
