@@ -1,7 +1,7 @@
 """Idempotent requests with `Idempotency-Key` (D31).
 
-The record is inserted first, in the transaction of the request's own write, so a crash leaves both or
-neither. A concurrent duplicate waits for it at the unique index, then replays the stored response.
+A request first inserts its record, in the same transaction as its write, so that a crash leaves both or
+neither. A concurrent duplicate waits for the record at the unique index, then replays the stored response.
 """
 
 import functools
@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, OperationalError
@@ -26,19 +26,20 @@ from petstore.event_loop.compiled_reads import Read
 from petstore.event_loop.compiled_writes import RawStatement, atomic, insert, update
 
 RETENTION = timedelta(hours=24)
-WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
-DUPLICATE_WAIT = 2_000  # Milliseconds: lock_timeout on PostgreSQL. SQLite uses the connection's timeout.
-# The parser produces Decimals. The NUL member, impossible in a body, keeps 1.5 distinct from "1.5".
-CANONICAL_JSON = json.JSONEncoder(sort_keys=True, default=lambda number: {"\0": str(number)})
+KEY_RE = re.compile(r"[\x21-\x7e]{1,255}")
+DUPLICATE_WAIT = 2_000  # Milliseconds; PostgreSQL only. SQLite uses the timeout of the connection.
+# The parser produces Decimals. No body contains a NUL member, so 1.5 and "1.5" get distinct fingerprints.
+CANONICAL_JSON = json.JSONEncoder(sort_keys=True, default=lambda decimal: {"\0": str(decimal)})
 
-# Wait less than statement_timeout, which would look like a failing database. The request's own writes then
-# use the original lock_timeout.
+# The wait must end before statement_timeout, which would look like a failing database. The request's own
+# writes use the original lock_timeout again.
 LIMIT_LOCK_WAIT = RawStatement("""
 SELECT set_config('petstore.lock_timeout', current_setting('lock_timeout'), true),
     set_config('lock_timeout', (
-        CASE WHEN most = 0 THEN %(wait_ms)s ELSE least(%(wait_ms)s, greatest(1, most / 2)) END)::text, true)
+        CASE WHEN timeout_ms = 0 THEN %(wait_ms)s
+            ELSE least(%(wait_ms)s, greatest(1, timeout_ms / 2)) END)::text, true)
 FROM (
-    SELECT (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint AS most
+    SELECT (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint AS timeout_ms
 ) AS statement
 """)
 RESTORE_LOCK_WAIT = RawStatement(
@@ -53,7 +54,7 @@ RECORDS = Read(
     ),
 )
 
-Stored = dict[str, Any]
+StoredRecord = dict[str, Any]
 Write = Callable[[], Response]
 
 
@@ -62,9 +63,9 @@ class ConcurrentDuplicateError(Exception):
 
 
 def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
-    """Decorate a viewset's create method, so that it writes once per Idempotency-Key.
+    """Decorate a viewset's create method so that it writes once per Idempotency-Key.
 
-    The method validates the request and returns a function that writes and responds, in one transaction.
+    The method validates the request and returns a function that writes and responds in one transaction.
     """
 
     @functools.wraps(create)
@@ -72,40 +73,40 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
         key = request.META.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
             return create(self, request, *args, **kwargs)()
-        if not WELL_FORMED.fullmatch(key):
+        if not KEY_RE.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
         account_id = get_caller(request).account_id
-        claim = IdempotencyRecord(account_id=account_id, key=key, fingerprint=fingerprint(request))
-        stored = look_up(claim)
-        if stored is not None and is_fresh(stored):
-            return replay(stored, claim)
+        claim = IdempotencyRecord(account_id=account_id, key=key, fingerprint=compute_fingerprint(request))
+        record = find_record(claim)
+        if record is not None and is_fresh(record):
+            return replay(record, claim)
         write = create(self, request, *args, **kwargs)
         try:
-            return write_once(write, claim, expired=stored)
+            return write_once(write, claim, expired=record)
         except ConcurrentDuplicateError:
-            stored = look_up(claim)
-            if stored is None or not is_fresh(stored):  # Pruned concurrently.
+            record = find_record(claim)
+            if record is None or not is_fresh(record):  # It was deleted or has expired since.
                 raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
-            return replay(stored, claim)
+            return replay(record, claim)
 
     return wrapper
 
 
-def look_up(claim: IdempotencyRecord) -> Stored | None:
+def find_record(claim: IdempotencyRecord) -> StoredRecord | None:
     return RECORDS.where(account_id=claim.account_id, key=claim.key).fetch_one()
 
 
-def is_fresh(stored: Stored) -> bool:
-    made_at: Any = stored["created_at"]
-    return bool(made_at > timezone.now() - RETENTION)
+def is_fresh(record: StoredRecord) -> bool:
+    created_at: datetime = record["created_at"]
+    return created_at > timezone.now() - RETENTION
 
 
 @atomic
-def write_once(write: Write, claim: IdempotencyRecord, *, expired: Stored | None) -> Response:
-    """Claim the key, write, and store the response, atomically.
+def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord | None) -> Response:
+    """Claim the key, write, and store the response, all in one transaction.
 
-    Raises ConcurrentDuplicateError, and ApiError 409 after waiting DUPLICATE_WAIT for a duplicate.
+    Raises ConcurrentDuplicateError, or ApiError 409 if a duplicate is in progress after DUPLICATE_WAIT.
     """
     try:
         insert_claim(claim, expired)
@@ -116,17 +117,19 @@ def write_once(write: Write, claim: IdempotencyRecord, *, expired: Stored | None
             raise
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
     response = write()
-    stored = {
-        "status": response.status_code,
-        "location": response.headers.get("Location", ""),
-        "body": response.content,
-    }
-    update(IdempotencyRecord, {"pk": claim.pk}, wait=False, **stored)
+    update(
+        IdempotencyRecord,
+        {"pk": claim.pk},
+        wait=False,
+        status=response.status_code,
+        location=response.headers.get("Location", ""),
+        body=response.content,
+    )
     return response
 
 
-def insert_claim(claim: IdempotencyRecord, expired: Stored | None) -> None:
-    """Insert the record, after deleting an expired one."""
+def insert_claim(claim: IdempotencyRecord, expired: StoredRecord | None) -> None:
+    """Insert the record, and delete the expired one that it replaces."""
     if is_postgresql():
         LIMIT_LOCK_WAIT.execute(wait=False, wait_ms=DUPLICATE_WAIT)
     if expired is not None:
@@ -136,16 +139,16 @@ def insert_claim(claim: IdempotencyRecord, expired: Stored | None) -> None:
         RESTORE_LOCK_WAIT.execute(wait=False)
 
 
-def replay(stored: Stored, claim: IdempotencyRecord) -> Response:
-    """Repeat the stored response, byte for byte. Raises ApiError 422 if the fingerprint differs."""
-    if stored["fingerprint"] != claim.fingerprint:
+def replay(record: StoredRecord, claim: IdempotencyRecord) -> Response:
+    """Return the stored response byte for byte. Raises ApiError 422 if the fingerprint differs."""
+    if record["fingerprint"] != claim.fingerprint:
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_REUSED)
-    headers = {"Location": stored["location"]} if stored["location"] else {}
+    headers = {"Location": record["location"]} if record["location"] else {}
     headers["Idempotent-Replayed"] = "true"
-    return Response.of_bytes(bytes(stored["body"]), stored["status"], headers)
+    return Response.of_bytes(bytes(record["body"]), record["status"], headers)
 
 
-def fingerprint(request: Request) -> str:
-    """Hash method, path and the parsed body, independent of its formatting."""
+def compute_fingerprint(request: Request) -> str:
+    """Hash the method, the path and the parsed body, so that JSON formatting makes no difference."""
     body = CANONICAL_JSON.encode(request.data)
     return hashlib.sha256(f"{request.method} {request.path}\n{body}".encode()).hexdigest()
