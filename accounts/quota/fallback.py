@@ -1,11 +1,11 @@
-"""Falls back to the database while Redis is unavailable.
+"""The quota store that falls back to the database while Redis is unavailable.
 
-Only the requests that detect the failure wait for a timeout. From then on the database counts, and a thread
+Only the requests that detect the failure wait for a timeout. After that, the database counts, and a thread
 probes Redis until it responds again. Each node of a cluster fails over separately, with its accounts.
 
-Each switch can admit an account's minute limit once more. The day's count carries over: before it uses the
-database, a process flushes its own counts; before it uses Redis again, it publishes what the database
-counted during the outage. docs/operating.md lists what can still be missed.
+Each switch may admit an account's minute limit once more, but the day's count carries over. Before a
+process uses the database, it flushes its own counts. Before it uses Redis again, it publishes what the
+database counted during the outage. docs/operating.md lists the requests that may still be missed.
 """
 
 import asyncio
@@ -36,15 +36,18 @@ from petstore.observability.metrics import STORE_UP
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 0.5
-FLUSH_TIMEOUT = 1.0  # Seconds that a request waits for its process's counts to reach the database.
+FLUSH_TIMEOUT = 1.0  # Seconds that a request waits until its process has flushed its counts.
 PUBLISH_BATCH_SIZE = 500  # Accounts.
 
 
 @dataclass(eq=False, slots=True)
 class UnpublishedAccount:
-    """An account that the database counted for, not yet published to Redis; named by one of its keys."""
+    """An account whose counts in the database are not published to Redis yet.
 
-    public_id: str
+    Instances are compared by identity: a new one means that the database has counted since.
+    """
+
+    public_id: str  # One of the account's keys.
 
 
 @dataclass(slots=True)
@@ -53,9 +56,8 @@ class Shard:
 
     name: str  # '' without a cluster.
     unavailable: bool = False
-    # Done when this process's counts of the shard are in the database.
-    flushed: "Future[None] | None" = None
-    writes_known_from: float = 0.0  # Monotonic clock; Redis lacks earlier writes.
+    flushed: "Future[None] | None" = None  # Done once this process has flushed its counts.
+    writes_known_from: float = 0.0  # By the monotonic clock. Redis does not know earlier writes.
 
     def __str__(self) -> str:
         return f"Redis ({self.name})" if self.name else "Redis"
@@ -67,7 +69,7 @@ class FallbackQuotaStore:
         self._database = database
         self._lock = threading.Lock()
         self._shards: dict[str, Shard] = {}
-        self._unpublished: dict[str, UnpublishedAccount] = {}  # By account public id.
+        self._unpublished: dict[str, UnpublishedAccount] = {}  # By the account's public ID.
         self._closed = threading.Event()
 
     def close(self) -> None:
@@ -76,16 +78,16 @@ class FallbackQuotaStore:
 
     @property
     def state(self) -> str:
-        """`redis`, or `database` while any shard is unavailable."""
+        """Return `redis`, or `database` while any shard is unavailable."""
         return "database" if any(shard.unavailable for shard in list(self._shards.values())) else "redis"
 
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:
         """See QuotaStore. Raises ForeignReplyError."""
-        counted = self._try_redis(key, partial(self._redis.admit, key, address, now, writes=writes))
-        if counted is not None:
-            return counted
+        admission = self._try_redis(key, partial(self._redis.admit, key, address, now, writes=writes))
+        if admission is not None:
+            return admission
         admission = self._database.admit(key, address, now)
         if admission.decision is not None and admission.decision.admitted:
             with self._lock:
@@ -94,11 +96,11 @@ class FallbackQuotaStore:
 
     def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
         """See QuotaStore. Raises ForeignReplyError."""
-        seen = self._try_redis(key, partial(self._redis.peek, key, address, now))
-        return self._database.peek(key, address, now) if seen is None else seen
+        admission = self._try_redis(key, partial(self._redis.peek, key, address, now))
+        return self._database.peek(key, address, now) if admission is None else admission
 
     def _try_redis(self, key: KeyText, call: Callable[[], Admission]) -> Admission | None:
-        """Return None if the database must decide, after this process's flush."""
+        """Return None if the database must decide; by then, this process has flushed its counts."""
         name = self._redis.get_shard(key.public_id)
         shard = self._shards.get(name) or self._shards.setdefault(name, Shard(name))
         if not shard.unavailable:
@@ -113,13 +115,13 @@ class FallbackQuotaStore:
             except RedisUnavailableError as error:
                 self._fail_over(shard, key.public_id, error)
             else:
-                if shard.unavailable:  # Failed over concurrently; the flush missed this count.
+                if shard.unavailable:  # A concurrent failover did not flush this count.
                     write_behind.recorder.wake()
-                return (
-                    admission if monotonic() > shard.writes_known_from else assume_recent_write(admission)
-                )
+                if monotonic() > shard.writes_known_from:
+                    return admission
+                return assume_recent_write(admission)
         if shard.flushed is not None and not shard.flushed.done():
-            wait_for(shard.flushed, FLUSH_TIMEOUT)
+            wait_for_flush(shard.flushed, FLUSH_TIMEOUT)
         return None
 
     def _publish_account(self, public_id: str) -> None:
@@ -131,7 +133,7 @@ class FallbackQuotaStore:
 
     def _discard(self, account: str, unpublished: UnpublishedAccount) -> None:
         with self._lock:
-            if self._unpublished.get(account) is unpublished:  # Nothing counted since.
+            if self._unpublished.get(account) is unpublished:
                 del self._unpublished[account]
 
     def _fail_over(self, shard: Shard, public_id: str, error: Exception) -> None:
@@ -147,8 +149,9 @@ class FallbackQuotaStore:
                 in_thread(write_behind.recorder.write)
         finally:
             shard.flushed.set_result(None)
-            arguments = (shard, public_id)
-            threading.Thread(target=self._probe, args=arguments, name="redis-probe", daemon=True).start()
+            threading.Thread(
+                target=self._probe, args=(shard, public_id), name="redis-probe", daemon=True
+            ).start()
 
     def _probe(self, shard: Shard, public_id: str) -> None:
         while not self._closed.wait(PROBE_SECONDS):
@@ -158,8 +161,8 @@ class FallbackQuotaStore:
                 self._publish_all(shard)
             except RedisUnavailableError:
                 continue
-            except Exception:  # Keep probing.
-                logger.exception("%s responds, but switching back to it failed.", shard)
+            except Exception:
+                logger.exception("%s responds, but switching back to it failed. Retrying.", shard)
                 continue
             self._recover(shard)
             return
@@ -172,12 +175,12 @@ class FallbackQuotaStore:
                 STORE_UP.labels("redis").set(1)
         logger.warning("%s is available again and counts requests.", shard)
         try:
-            self._publish_all(shard)  # Counted since the last call.
-        except Exception as error:  # noqa: BLE001  Each account's next request publishes it.
+            self._publish_all(shard)  # The database may have counted since the last call.
+        except Exception as error:  # noqa: BLE001  The next request of each account retries it.
             logger.warning("Counts could not be published to %s: %s", shard, error)
 
     def _publish_all(self, recovered: Shard) -> None:
-        """Publish the database's counts for the accounts of this shard and of available ones."""
+        """Publish the database's counts of all accounts, except those of other unavailable shards."""
         unavailable = {
             shard.name
             for shard in list(self._shards.values())
@@ -191,26 +194,26 @@ class FallbackQuotaStore:
         try:
             for start in range(0, len(pending), PUBLISH_BATCH_SIZE):
                 self._publish_batch(pending[start : start + PUBLISH_BATCH_SIZE])
-        except Error as error:  # Each account's next request publishes it.
-            logger.warning("The counts of the database could not be read: %s", error)
+        except Error as error:  # The next request of each account retries it.
+            logger.warning("The counts in the database could not be read: %s", error)
         finally:
             connection.close()
 
     def _publish_batch(self, pending: list[tuple[str, UnpublishedAccount]]) -> None:
         rows = key_record.QUERY.filter(public_id__in=[unpublished.public_id for _, unpublished in pending])
-        found = {row["public_id"]: key_record.from_row(row) for row in rows}
-        self._redis.publish_all(list(found.values()))
+        records = {row["public_id"]: key_record.from_row(row) for row in rows}
+        self._redis.publish_all(list(records.values()))
         for account, unpublished in pending:
-            if unpublished.public_id in found:
+            if unpublished.public_id in records:
                 self._discard(account, unpublished)
 
 
-def wait_for(flushed: "Future[None]", seconds: float) -> None:
+def wait_for_flush(flushed: "Future[None]", timeout: float) -> None:
     if is_on_loop():
-        wait(asyncio.wait([asyncio.wrap_future(flushed)], timeout=seconds))
+        wait(asyncio.wait([asyncio.wrap_future(flushed)], timeout=timeout))
     else:
         with suppress(TimeoutError):
-            flushed.result(seconds)
+            flushed.result(timeout)
 
 
 def assume_recent_write(admission: Admission) -> Admission:

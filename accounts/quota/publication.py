@@ -1,9 +1,9 @@
-"""Publishes changes of keys, accounts and plans, so that they hold from the next request on (D19, D27).
+"""Publishes changes of keys, accounts and plans, so that they apply to the next request (D19, D27).
 
-The database store reads every key itself, so only the key records cached in Redis need publishing. The
-transaction of a change also raises the version in the key's Publication row. The change is published right
-after the commit, before the caller continues. Workers retry every few seconds what failed; publishing is
-idempotent.
+The database store reads the key for each request, so only the key records cached in Redis need publishing.
+The transaction of a change also increments the version in the key's Publication row. The change is
+published right after the commit, before the caller continues. Publishing is idempotent, and workers retry
+failures every few seconds.
 """
 
 import logging
@@ -27,111 +27,110 @@ from petstore.observability.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
 
-PUBLISH_BATCH_SIZE = 500  # Keys in one round trip.
-PUBLISH_TIMEOUT = 10.0  # Seconds that a change of many keys waits; workers publish the rest.
+PUBLISH_BATCH_SIZE = 500  # Keys.
+PUBLISH_TIMEOUT = 10.0  # Seconds. If a change affects more keys, workers publish the rest.
 
 NOT_PUBLISHED = (
-    "The change is saved, but not fully published to Redis. Workers may use the old state for up to "
-    f"{RECORD_TTL_MS // 1000} seconds. Publishing is retried every "
-    f"{write_behind.WRITE_INTERVAL_SECONDS} seconds."
+    "The change was saved, but could not be fully published to Redis. Requests may use the previous state "
+    f"for up to {RECORD_TTL_MS // 1000} seconds. "
+    f"The service retries every {write_behind.WRITE_INTERVAL_SECONDS} seconds."
 )
 
-# Ordered by key, so that two changes cannot deadlock.
-RAISE_VERSION = """
+# Sorted by key, so that concurrent changes cannot deadlock.
+INCREMENT_VERSION = """
 INSERT INTO accounts_publication AS p (key_id, version, told)
 SELECT id, 1, 0 FROM accounts_apikey WHERE {} ORDER BY id
 ON CONFLICT (key_id) DO UPDATE SET version = p.version + 1
 """
-# A change of an account or plan does not matter to revoked keys.
-WHERE = {
+# Changes of accounts and plans do not affect revoked keys.
+CONDITIONS = {
     "pk": "id = %s",
     "account": "account_id = %s AND revoked_at IS NULL",
     "account__plan": (
         "account_id IN (SELECT id FROM accounts_account WHERE plan_id = %s) AND revoked_at IS NULL"
     ),
 }
-# Two statements: the account may change its plan while the first waits. UPDATE conflicts with both.
-HOLD_LIMITS = (
+# FOR SHARE conflicts with UPDATE. There are two statements, because the account's plan may change while the
+# first one waits.
+LOCK_LIMITS = (
     "SELECT 1 FROM accounts_account WHERE id = %s FOR SHARE",
     "SELECT 1 FROM accounts_plan"
     " WHERE code = (SELECT plan_id FROM accounts_account WHERE id = %s) FOR SHARE",
 )
 MARK_PUBLISHED = "UPDATE accounts_publication SET told = %s WHERE key_id = %s AND told < %s"
-OVERTAKE = """
+RAISE_VERSION = """
 INSERT INTO accounts_publication AS p (key_id, version, told) VALUES (%s, %s, 0)
 ON CONFLICT (key_id) DO UPDATE SET version = excluded.version WHERE p.version < excluded.version
 """
 
 
-def publish(lookup: str, value: Any, *, now: bool = True) -> None:
-    """Raise the versions of these keys; publish them after the commit.
+def publish(lookup: str, value: Any, *, on_commit: bool = True) -> None:
+    """Increment the versions of these keys, and publish them after the commit.
 
-    Without `now`, the retry of the workers publishes them instead of the caller.
+    If `on_commit` is false, the workers publish them with their next retry.
     """
     with connection.cursor() as cursor:
-        cursor.execute(RAISE_VERSION.format(WHERE[lookup]), [value])
-    if store.redis is not None and now:
-        transaction.on_commit(partial(publish_now, store.redis, **{lookup: value}))
+        cursor.execute(INCREMENT_VERSION.format(CONDITIONS[lookup]), [value])
+    if store.redis is not None and on_commit:
+        transaction.on_commit(partial(publish_or_log, store.redis, **{lookup: value}))
 
 
-def hold_limits(account_id: int) -> None:
+def lock_limits(account_id: int) -> None:
     """Lock an account's plan and limits until the transaction ends.
 
-    A concurrent change of the limits does not see a key that is added in this transaction, so it would not
-    raise its version. The lock serializes the two. Lock order: key, account, plan, publications. SQLite has
-    a single writer anyway.
+    A concurrent change of the limits does not see a key that this transaction adds, so it would not
+    increment its version. The lock serializes the two. Locks are taken in the order key, account, plan,
+    publications. SQLite needs no lock, since it has a single writer.
     """
     if connection.features.has_select_for_update:
         with connection.cursor() as cursor:
-            for statement in HOLD_LIMITS:
+            for statement in LOCK_LIMITS:
                 cursor.execute(statement, [account_id])
 
 
 def find_unpublished(**keys: Any) -> QuerySet[Publication]:
-    """Select the pending publications of these keys, or of all."""
+    """Select the pending publications of these keys, or of all keys."""
     return Publication.objects.filter(
         told__lt=F("version"), **{f"key__{name}": value for name, value in keys.items()}
     )
 
 
 def get_warning(**keys: Any) -> str:
-    """Return a message for the author of a change that is not fully published, else ''."""
+    """Return a warning if a change of these keys is not fully published, else ''."""
     return NOT_PUBLISHED if store.redis is not None and find_unpublished(**keys).exists() else ""
 
 
-def publish_now(redis: RedisQuotaStore, **keys: Any) -> None:
-    """Publish a change of these keys; log a failure."""
+def publish_or_log(redis: RedisQuotaStore, **keys: Any) -> None:
+    """Publish pending changes of these keys, and log a failure."""
     try:
         publish_pending(redis, **keys)
     except (RedisUnavailableError, Error) as error:
         logger.error("%s (%s)", NOT_PUBLISHED, error)
 
 
-def publish_unpublished() -> None:
-    """Publish what a process left unpublished because it ended or could not reach Redis."""
+def retry_publishing() -> None:
+    """Publish changes that a process left pending because it stopped or could not reach Redis."""
     if store.redis is not None:
         with suppress(RedisUnavailableError):  # Requests log the failure.
             publish_pending(store.redis)
 
 
 def publish_pending(redis: RedisQuotaStore, **keys: Any) -> None:
-    """Publish pending changes of these keys, or of all.
+    """Publish pending changes of these keys, or of all keys.
 
-    Raises RedisUnavailableError at the end if Redis, or a node of it, failed.
+    Raises RedisUnavailableError at the end if Redis, or one of its nodes, failed.
     """
-    until, last = monotonic() + PUBLISH_TIMEOUT, 0
+    deadline = monotonic() + PUBLISH_TIMEOUT
+    last_id = 0
     failed: dict[str, RedisUnavailableError] = {}  # By node.
-    while monotonic() < until:
-        ids = list(
-            find_unpublished(pk__gt=last, **keys)
-            .order_by("pk")
-            .values_list("pk", flat=True)[:PUBLISH_BATCH_SIZE]
-        )
-        if not ids:
+    while monotonic() < deadline:
+        pending = find_unpublished(pk__gt=last_id, **keys).order_by("pk")
+        key_ids = list(pending.values_list("pk", flat=True)[:PUBLISH_BATCH_SIZE])
+        if not key_ids:
             break
-        last = ids[-1]
-        publish_batch(redis, ids, failed)
-        if "" in failed:  # No cluster.
+        last_id = key_ids[-1]
+        publish_batch(redis, key_ids, failed)
+        if "" in failed:  # Without a cluster, all other keys would fail as well.
             break
     for error in failed.values():
         raise error
@@ -140,8 +139,8 @@ def publish_pending(redis: RedisQuotaStore, **keys: Any) -> None:
 def publish_batch(
     redis: RedisQuotaStore, key_ids: list[int], failed: dict[str, RedisUnavailableError]
 ) -> None:
-    """Publish these keys, except on nodes in `failed`, to which failing nodes are added."""
-    records = read(key_ids)
+    """Publish these keys. Skips the nodes in `failed`, and adds those that fail now."""
+    records = read_records(key_ids)
     deleted = set(key_ids) - {record.id for record in records}
     Publication.objects.filter(pk__in=deleted).delete()
     by_node: dict[str, list[KeyRecord]] = {}
@@ -156,65 +155,74 @@ def publish_batch(
 
 
 def record_published(records: list[KeyRecord], replies: list[tuple[bool, int]]) -> None:
-    """Record the published versions; handle records that Redis rejected as outdated."""
-    pairs = list(zip(records, replies, strict=True))
-    published = [(record.version, record.id, record.version) for record, (stored, _) in pairs if stored]
+    """Record the published versions, and handle records that Redis rejected as outdated."""
+    published: list[tuple[int, int, int]] = []
+    outdated: dict[int, int] = {}  # The version in Redis, by key.
+    for record, (stored, version) in zip(records, replies, strict=True):
+        if stored:
+            published.append((record.version, record.id, record.version))
+        else:
+            outdated[record.id] = version
     if published:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.executemany(MARK_PUBLISHED, published)
-    if len(published) < len(pairs):
-        overtake({record.id: version for record, (stored, version) in pairs if not stored})
+    if outdated:
+        restore_lost_versions(outdated)
 
 
-def overtake(rejected: dict[int, int]) -> None:
-    """Raise versions above those in Redis, if the database has lost them.
+def restore_lost_versions(redis_versions: dict[int, int]) -> None:
+    """Raise versions above those in Redis if the database has lost them.
 
-    Usually a later change has raised the version, and nothing is left to publish. If the database is
-    still behind, a standby without the latest changes became the primary.
+    Usually, a later change has incremented the version, and nothing is left to publish. If the database is
+    still behind, a standby that lacked the latest changes became the primary.
     """
-    lost = [record for record in read(list(rejected)) if record.version < rejected[record.id]]
+    lost = [
+        (record.id, redis_versions[record.id] + 1)
+        for record in read_records(list(redis_versions))
+        if record.version < redis_versions[record.id]
+    ]
     if lost:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.executemany(OVERTAKE, [(record.id, rejected[record.id] + 1) for record in lost])
+            cursor.executemany(RAISE_VERSION, lost)
 
 
-def read(key_ids: list[int]) -> list[KeyRecord]:
+def read_records(key_ids: list[int]) -> list[KeyRecord]:
     return [key_record.from_row(row) for row in key_record.QUERY.filter(pk__in=key_ids).order_by("pk")]
 
 
 @receiver(post_save, sender=ApiKey)
-def key_saved(instance: ApiKey, created: bool, **kwargs: Any) -> None:
+def publish_key(instance: ApiKey, created: bool, **kwargs: Any) -> None:
     if created:
-        hold_limits(instance.account_id)
+        lock_limits(instance.account_id)
     publish("pk", instance.pk)
 
 
 @receiver(post_save, sender=Account)
-def account_saved(instance: Account, created: bool, **kwargs: Any) -> None:
+def publish_account(instance: Account, created: bool, **kwargs: Any) -> None:
     if not created:
-        hold_limits(instance.pk)
+        lock_limits(instance.pk)
         publish("account", instance.pk)
 
 
 @receiver(post_save, sender=Plan)
-def plan_saved(instance: Plan, **kwargs: Any) -> None:
+def publish_plan(instance: Plan, **kwargs: Any) -> None:
     publish("account__plan", instance.pk)
 
 
 @receiver(post_save, sender=KeyStanding)
-def rate_limit_state_saved(instance: KeyStanding, **kwargs: Any) -> None:
-    # A request that triggers a ban must not wait for an unavailable Redis.
-    publish("pk", instance.key_id, now=not store.is_redis_unavailable())
+def publish_rate_limit_state(instance: KeyStanding, **kwargs: Any) -> None:
+    # The request that triggers a ban must not wait for an unavailable Redis.
+    publish("pk", instance.key_id, on_commit=not store.is_redis_unavailable())
 
 
 @receiver(post_delete, sender=ApiKey)
-def key_deleted(instance: ApiKey, **kwargs: Any) -> None:
-    # Only for keys deleted by hand: the application revokes them.
+def delete_cached_record(instance: ApiKey, **kwargs: Any) -> None:
+    # The application revokes keys; this is for keys that were deleted by hand.
     if store.redis is not None:
-        transaction.on_commit(partial(store.redis.forget, instance.public_id), robust=True)
+        transaction.on_commit(partial(store.redis.delete_record, instance.public_id), robust=True)
 
 
 def start() -> None:
     """Start the write-behind thread, which also publishes pending changes."""
     STORE_UP.labels("redis" if store.redis else "database").set(1)
-    write_behind.recorder.start(publish_unpublished)
+    write_behind.recorder.start(retry_publishing)

@@ -239,7 +239,7 @@ class RedisQuotaStore:
     def record_write(self, public_id: str) -> None:
         self._run(RECORD_WRITE, public_id, [])
 
-    def forget(self, public_id: str) -> None:
+    def delete_record(self, public_id: str) -> None:
         self._run(DELETE_RECORD, public_id, [])
 
     def _run(self, script: Script, public_id: str, arguments: Sequence[Any]) -> list[Any]:

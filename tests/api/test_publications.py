@@ -65,7 +65,7 @@ def test_failed_publication_is_retried(acme: Desk, way: TcpProxy, redis: RedisSe
     assert acme.send().admitted  # Others still reach Redis, where the change is not published.
     assert publication.get_warning(pk=acme.keys[0].pk) == publication.NOT_PUBLISHED
     way.target = target
-    publication.publish_unpublished()
+    publication.retry_publishing()
     assert acme.admit().rejection is KeyRejection.REVOKED
     assert publication.get_warning(pk=acme.keys[0].pk) == ""
 
@@ -85,7 +85,7 @@ def test_unpublished_change_is_published_by_workers(
         elsewhere.setattr(name, value)
         acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted
-    publication.publish_unpublished()
+    publication.retry_publishing()
     assert acme.admit().rejection is KeyRejection.REVOKED
 
 
@@ -104,7 +104,7 @@ def test_change_during_a_publication_is_published(acme: Desk, monkeypatch: pytes
     monkeypatch.setattr(RedisQuotaStore, "publish_all", change_meanwhile)
     publication.publish_batch(store, [acme.keys[0].pk], {})
     assert publication.find_unpublished().exists()
-    publication.publish_unpublished()
+    publication.retry_publishing()
     assert not publication.find_unpublished().exists()
 
 
@@ -134,7 +134,7 @@ def test_lifted_ban_stays_lifted_for_any_order_of_publications(
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
     publication.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
     store.refresh(acme.keys[0].public_id)
-    publication.publish_unpublished()
+    publication.retry_publishing()
     assert not acme.send().banned
 
 
@@ -154,7 +154,7 @@ def test_promoted_standby_overtakes_the_versions_in_redis(acme: Desk) -> None:
     acme.send()
     Publication.objects.update(version=1, told=1)  # What was committed last never came to the standby.
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Which is version 2; Redis has 4.
-    publication.publish_unpublished()
+    publication.retry_publishing()
     assert acme.admit().rejection is KeyRejection.REVOKED
 
 
@@ -302,7 +302,7 @@ def test_key_deleted_by_hand_leaves_no_publication(acme: Desk, monkeypatch: pyte
     Publication.objects.update(told=0)
     key = acme.keys[0]
     type(key).objects.filter(pk=key.pk)._raw_delete("default")
-    publication.publish_unpublished()
+    publication.retry_publishing()
     assert not Publication.objects.filter(pk=key.pk).exists()
 
 

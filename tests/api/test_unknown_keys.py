@@ -135,7 +135,7 @@ def in_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None) -> R
 def forget(store: QuotaStore, key: KeyText) -> None:
     """Delete the cached key record, as its expiry would."""
     if isinstance(store, RedisQuotaStore):
-        store.forget(key.public_id)
+        store.delete_record(key.public_id)
 
 
 def test_first_request_of_every_bad_key_does_the_same_work(

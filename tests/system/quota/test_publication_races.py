@@ -102,7 +102,7 @@ def test_change_without_a_publication_is_not_saved(
     before = list(rows.values())
     row = rows[0]
     setattr(row, field, 77)
-    monkeypatch.setattr(publication, "RAISE_VERSION", "The database understands nothing of this: {}")
+    monkeypatch.setattr(publication, "INCREMENT_VERSION", "The database understands nothing of this: {}")
     with pytest.raises(DatabaseError):
         row.save()
     assert list(rows.values()) == before
