@@ -1,14 +1,16 @@
 """Demo orders in every status, with their history."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from random import Random
+from typing import NamedTuple
 
 from accounts.models import Account, ApiKey
 from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
 
-BATCH = 2_000
+BATCH_SIZE = 2_000
 STAFF = ("maria", "tom", "ingrid")
-# By status of the pet: the maximum number of orders, and the possible histories of one.
+# By the pet's status: the maximum number of orders, and the possible histories of an order.
 HISTORIES = {
     PetStatus.SOLD: (5_000, [[OrderStatus.PLACED, OrderStatus.APPROVED, OrderStatus.DELIVERED]]),
     PetStatus.PENDING: (500, [[OrderStatus.PLACED], [OrderStatus.PLACED, OrderStatus.APPROVED]]),
@@ -22,48 +24,93 @@ PET_CHANGES = {
 }
 
 
+class Step(NamedTuple):
+    """An entry in the history of an order."""
+
+    status: OrderStatus
+    at: datetime
+    by: str
+
+    @property
+    def reason(self) -> str:
+        return "The customer changed their mind." if self.status == OrderStatus.CANCELLED else ""
+
+
 def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -> int:
-    """Order pets that have no order yet, and return the number of orders. Requires a transaction."""
-    keys = dict(ApiKey.objects.order_by("-pk").values_list("account_id", "public_id"))
-    timelines: list[tuple[Order, list[datetime]]] = []  # Each order with the times of its changes.
-    order_events, pet_events = [], []
-    for status, (limit, histories) in HISTORIES.items():
-        for pet in Pet.objects.filter(status=status, orders=None).order_by("pk")[:limit]:
-            order, history = Order(account=rng.choice(accounts), pet=pet), rng.choice(histories)
-            times = order_times(rng, order, now, days, len(history))
-            timelines.append((order, times))
-            order.status = history[-1]
-            if OrderStatus.DELIVERED in history:
-                order.ship_date = times[1] + (times[2] - times[1]) / 2
-            elif OrderStatus.APPROVED in history and rng.random() < 0.5:
-                order.ship_date = times[1] + timedelta(days=2)
-            for before, to, at in zip(["", *history], history, times, strict=False):
-                by = rng.choice(STAFF) if before else f"key {keys[order.account_id]}"
-                reason = "The customer changed their mind." if to == OrderStatus.CANCELLED else ""
-                common = {"order": order, "at": at, "by": by, "reason": reason}
-                order_events.append(OrderEvent(from_status=before, to_status=to, **common))
-                if to in PET_CHANGES:
-                    pet_before, pet_after = PET_CHANGES[to]
-                    pet_events.append(
-                        PetEvent(pet=pet, from_status=pet_before, to_status=pet_after, **common)
-                    )
-    orders = Order.objects.bulk_create([order for order, _ in timelines], BATCH)
-    for order, times in timelines:
-        order.created_at, order.updated_at = times[0], times[-1]
-        order.pet.created_at = min(order.pet.created_at, times[0] - timedelta(days=3))
-        order.pet.updated_at = times[-1]
-    Order.objects.bulk_update(orders, ["created_at", "updated_at"], 500)
-    Pet.objects.bulk_update([order.pet for order in orders], ["created_at", "updated_at"], 500)
-    OrderEvent.objects.bulk_create(sorted(order_events, key=lambda event: event.at), BATCH)
-    PetEvent.objects.bulk_create(sorted(pet_events, key=lambda event: event.at), BATCH)
+    """Order pets that have no order yet. Return the number of orders. Requires a transaction."""
+    public_ids = dict(ApiKey.objects.order_by("-pk").values_list("account_id", "public_id"))
+    orders: list[tuple[Order, list[Step]]] = []
+    for pet_status, (max_orders, histories) in HISTORIES.items():
+        for pet in Pet.objects.filter(status=pet_status, orders=None).order_by("pk")[:max_orders]:
+            order = Order(account=rng.choice(accounts), pet=pet)
+            statuses = rng.choice(histories)
+            times = choose_times(rng, order, now, days, len(statuses))
+            order.status = statuses[-1]
+            order.ship_date = choose_ship_date(rng, statuses, times)
+            placed_by = f"key {public_ids[order.account_id]}"
+            authors = [placed_by, *(rng.choice(STAFF) for _ in statuses[1:])]
+            orders.append((order, list(map(Step, statuses, times, authors))))
+    save_orders(orders)
     return len(orders)
 
 
-def order_times(rng: Random, order: Order, now: datetime, days: int, count: int) -> list[datetime]:
-    """Choose times within nine days of each other; open orders are at most six days old."""
-    first = max(order.account.created_at, now - timedelta(days=days))
+def choose_times(rng: Random, order: Order, now: datetime, days: int, count: int) -> list[datetime]:
+    """Choose times within nine days of each other. Open orders are at most six days old."""
+    earliest = max(order.account.created_at, now - timedelta(days=days))
     if order.pet.status == PetStatus.PENDING:
-        first = max(first, now - timedelta(days=6))
-    placed = first + (now - first) * rng.random()
-    span = min(now - placed, timedelta(days=9))
-    return [placed, *sorted(placed + span * rng.random() for _ in range(count - 1))]
+        earliest = max(earliest, now - timedelta(days=6))
+    placed_at = earliest + (now - earliest) * rng.random()
+    span = min(now - placed_at, timedelta(days=9))
+    return [placed_at, *sorted(placed_at + span * rng.random() for _ in range(count - 1))]
+
+
+def choose_ship_date(rng: Random, statuses: list[OrderStatus], times: list[datetime]) -> datetime | None:
+    if OrderStatus.DELIVERED in statuses:
+        approved_at, delivered_at = times[1], times[2]
+        return approved_at + (delivered_at - approved_at) / 2
+    if OrderStatus.APPROVED in statuses and rng.random() < 0.5:
+        return times[1] + timedelta(days=2)
+    return None
+
+
+def save_orders(orders: list[tuple[Order, list[Step]]]) -> None:
+    Order.objects.bulk_create([order for order, _ in orders], BATCH_SIZE)
+    for order, steps in orders:  # After bulk_create(), which sets the times to now.
+        order.created_at, order.updated_at = steps[0].at, steps[-1].at
+        order.pet.created_at = min(order.pet.created_at, steps[0].at - timedelta(days=3))
+        order.pet.updated_at = steps[-1].at
+    Order.objects.bulk_update([order for order, _ in orders], ["created_at", "updated_at"], 500)
+    Pet.objects.bulk_update([order.pet for order, _ in orders], ["created_at", "updated_at"], 500)
+    order_events = [event for order, steps in orders for event in build_order_events(order, steps)]
+    OrderEvent.objects.bulk_create(sorted(order_events, key=lambda event: event.at), BATCH_SIZE)
+    pet_events = [event for order, steps in orders for event in build_pet_events(order, steps)]
+    PetEvent.objects.bulk_create(sorted(pet_events, key=lambda event: event.at), BATCH_SIZE)
+
+
+def build_order_events(order: Order, steps: list[Step]) -> Iterator[OrderEvent]:
+    from_status = ""
+    for step in steps:
+        yield OrderEvent(
+            order=order,
+            from_status=from_status,
+            to_status=step.status,
+            at=step.at,
+            by=step.by,
+            reason=step.reason,
+        )
+        from_status = step.status
+
+
+def build_pet_events(order: Order, steps: list[Step]) -> Iterator[PetEvent]:
+    for step in steps:
+        if step.status in PET_CHANGES:
+            from_status, to_status = PET_CHANGES[step.status]
+            yield PetEvent(
+                pet=order.pet,
+                order=order,
+                from_status=from_status,
+                to_status=to_status,
+                at=step.at,
+                by=step.by,
+                reason=step.reason,
+            )

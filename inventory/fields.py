@@ -1,4 +1,4 @@
-"""Strictly typed serializer fields (D3); DRF's own coerce their input."""
+"""Strictly typed serializer fields (D3). DRF's own fields coerce their input."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class NameField(serializers.Field[str, Any, str, Any]):
 
 
 class Int64Field(serializers.Field[int, Any, int, Any]):
-    """A JSON number with an integral int64 value. JSON Schema counts `1.0` as an integer."""
+    """A JSON number with an integral int64 value, such as `1` or, as in JSON Schema, `1.0`."""
 
     default_error_messages = {"type": "Must be an integer from -2^63 to 2^63 - 1."}
 
@@ -47,19 +47,19 @@ class Int64Field(serializers.Field[int, Any, int, Any]):
         return value
 
 
-# A cache of ids. The foreign key still rejects a category that was deleted after it was cached.
-known_categories: set[int] = set()
-MAX_KNOWN_CATEGORIES = 10_000
+# If a cached category is deleted, the foreign key still rejects it.
+known_category_ids: set[int] = set()
+MAX_KNOWN_CATEGORY_IDS = 10_000
 
 
 def category_exists(category_id: int) -> bool:
-    from inventory.queries import CATEGORIES  # Imports the models, which import members.
+    from inventory.queries import CATEGORIES  # Avoids a circular import through the models.
 
-    if category_id in known_categories:
+    if category_id in known_category_ids:
         return True
     exists = CATEGORIES.where(id=category_id).fetch_one() is not None
-    if exists and len(known_categories) < MAX_KNOWN_CATEGORIES:
-        known_categories.add(category_id)
+    if exists and len(known_category_ids) < MAX_KNOWN_CATEGORY_IDS:
+        known_category_ids.add(category_id)
     return exists
 
 
@@ -78,7 +78,7 @@ class CategoryIdField(Int64Field):
 
 
 class StatusField(serializers.ChoiceField):
-    """A PetStatus as a JSON string. DRF's ChoiceField accepts other types."""
+    """A PetStatus as a JSON string. DRF's ChoiceField also accepts other types."""
 
     default_error_messages = {"type": f"Must be one of {', '.join(PetStatus.values)}."}
 
@@ -92,12 +92,15 @@ class StatusField(serializers.ChoiceField):
 
 
 def build_field(member: Member, *, for_input: bool = False) -> serializers.Field[Any, Any, Any, Any]:
-    class_name = (for_input and member.input_field_class) or member.field_class
+    class_name = member.field_class
+    if for_input and member.input_field_class:
+        class_name = member.input_field_class
     field_class = globals().get(class_name) or getattr(serializers, class_name)
     options = {"help_text": member.help_text, **member.options}
     if member.source:
         options["source"] = member.source
-    if for_input and member.default is None:  # Generated clients would require a member with a default.
+    if for_input and member.default is None:
+        # Without `default`: in generated clients, a member with a default is required.
         options["required"] = False
     elif for_input and member.default is not REQUIRED:
         options["default"] = member.default

@@ -1,7 +1,7 @@
-"""Declarations of the API resources' members.
+"""Declarations of the members of the API's resources.
 
-Lists, `as_json`, events, serializers, OpenAPI examples and the columns of import and export derive from
-them ("Adding a field" in CONTRIBUTING.md).
+Lists, `as_json`, events, serializers, OpenAPI examples and the columns of import and export are derived
+from them. See "Adding a field" in CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from django.db.models import Case, Expression, F, Model, QuerySet, Value, When
 
 from inventory.status import OrderStatus, PetStatus
 
-REQUIRED = object()  # The default of a member without one.
+REQUIRED = object()  # Stands for a missing default.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One member: its source, validation and documentation."""
+    """The source, validation and documentation of one member."""
 
     name: str
     help_text: str
     example: Any
-    field_class: str  # The name of a serializer field of fields.py or DRF.
+    field_class: str  # The name of a serializer field in fields.py or DRF.
     options: Mapping[str, Any] = field(default_factory=dict)  # Keyword arguments of `field_class`.
     source: str = ""  # The model's attribute, if its name differs.
     sql: Expression | None = None  # A computed member has both `sql` and `python`.
     python: Callable[[Any], Any] | None = None
     writable: bool = False
     input_field_class: str = ""  # For requests, if it differs from `field_class`.
-    default: Any = REQUIRED  # Of a writable member.
-    column: str = ""  # The column of files that holds the name of a related row.
-    file_help: str = ""  # The values allowed in files.
+    default: Any = REQUIRED  # Applies to writable members.
+    column: str = ""  # In imported and exported files, the column with the name of the related row.
+    file_help: str = ""  # Describes the allowed values in files.
 
     @property
     def attribute(self) -> str:
@@ -41,23 +41,23 @@ class Member:
 
     @property
     def model_field(self) -> str:
-        """The name of the field in forms."""
+        """The name of the model field in forms."""
         return self.attribute.removesuffix("_id")
 
     @property
     def columns(self) -> list[str]:
-        """The columns of files that may hold the value, the exported one first."""
+        """The columns of imported files that may hold the value; the first one is exported."""
         return [name for name in (self.column, self.name) if name]
 
     @property
     def expression(self) -> Any:
-        """The annotation of a queryset, or None for a column of the same name."""
+        """The annotation for querysets, or None for a column of the same name."""
         if self.sql is not None:
             return self.sql
         return F(self.source) if self.source else None
 
-    def value(self, row: Model) -> Any:
-        return self.python(row) if self.python is not None else getattr(row, self.attribute)
+    def get_value(self, instance: Model) -> Any:
+        return self.python(instance) if self.python is not None else getattr(instance, self.attribute)
 
 
 class Members:
@@ -79,15 +79,15 @@ class Members:
         """The model fields that staff may edit."""
         return [member.model_field for member in self.writable]
 
-    def values(self, rows: QuerySet[Any]) -> QuerySet[Any, Any]:
-        computed = {member.name: member.expression for member in self if member.expression is not None}
-        values: QuerySet[Any, Any] = rows.annotate(**computed).values(*self.names)
+    def select_values(self, queryset: QuerySet[Any]) -> QuerySet[Any, Any]:
+        annotations = {member.name: member.expression for member in self if member.expression is not None}
+        values: QuerySet[Any, Any] = queryset.annotate(**annotations).values(*self.names)
         return values
 
-    def as_json(self, row: Model) -> dict[str, Any]:
-        return {member.name: member.value(row) for member in self.members}
+    def as_json(self, instance: Model) -> dict[str, Any]:
+        return {member.name: member.get_value(instance) for member in self}
 
-    def example(self, **changes: Any) -> dict[str, Any]:
+    def build_example(self, **changes: Any) -> dict[str, Any]:
         return {member.name: member.example for member in self} | changes
 
 

@@ -1,6 +1,6 @@
-"""OpenAPI metadata of the inventory that drf-spectacular does not infer.
+"""What drf-spectacular cannot infer about the inventory's operations and fields.
 
-Imported only to build the document, because drf-spectacular is slow to import.
+Imported only when the document is built, because drf-spectacular is slow to import.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ from petstore.api.openapi.operations import (
 BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
-class Name(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+class NameFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
     target_class = "inventory.fields.NameField"
 
     def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Name(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
         return {"type": "string", "minLength": 1, "maxLength": NAME_LENGTH, "pattern": pattern}
 
 
-class Int64(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+class Int64FieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
     target_class = "inventory.fields.Int64Field"
     match_subclasses = True
 
@@ -55,17 +55,17 @@ CATEGORIES = [
     {"id": 1, "name": "Dogs", "description": "Dogs of every size."},
     {"id": 2, "name": "Cats", "description": "Cats, indoor and outdoor."},
 ]
-PET = members.PET.example()
-PETS = [PET, members.PET.example(id=2, name="Marble", categoryId=2)]
+PET = members.PET.build_example()
+PETS = [PET, members.PET.build_example(id=2, name="Marble", categoryId=2)]
 NEW_PETS = {
-    "Request": ("What is required.", {"name": "Biscuit", "categoryId": 1}),
+    "Request": ("Only the required members.", {"name": "Biscuit", "categoryId": 1}),
     "RequestWithStatus": (
         "A reserved pet.",
         {"name": "Marble", "categoryId": 2, "status": "pending"},
     ),
 }
 NEW_ORDERS = {"Request": ("A pet.", {"petId": 1})}
-ORDER = members.ORDER.example()
+ORDER = members.ORDER.build_example()
 DELIVERED = ORDER | {"status": "delivered", "shipDate": "2026-03-02T09:30:00Z", "complete": True}
 ORDERS = [DELIVERED, ORDER | {"id": 4, "petId": 7}]
 APPROVED = ORDER | {"status": "approved"}
@@ -85,7 +85,7 @@ set_event_examples(
     }
 )
 
-RETRYABLE = "With an `Idempotency-Key` the request can safely be sent again."
+RETRYABLE = "With an `Idempotency-Key`, the request is safe to retry."
 REQUIRED = "This field is required."
 NEW_PET_ID = {"petId": "$response.body#/id"}
 NEW_ORDER_ID = {"orderId": "$response.body#/id"}
@@ -96,16 +96,16 @@ PETS_OPERATIONS = {
     "list": build_list_operation(
         "listPets",
         "pets",
-        "Returns pets by ascending id, optionally those of one status, of one category, or both.",
+        "Returns pets by ascending id. The filters select one status, one category, or both.",
         PetSerializer,
         ("Two pets.", PETS),
     ),
     "create": build_operation(
         "createPet",
         "Add a pet",
-        f"Adds a pet to a category. Its id is assigned by the service. {RETRYABLE}",
+        f"Adds a pet to a category. The service assigns its id. {RETRYABLE}",
         request=OpenApiRequest(NewPetSerializer, examples=build_examples(NEW_PETS)),
-        response=(201, PetSerializer, "The pet as it was added."),
+        response=(201, PetSerializer, "The new pet."),
         examples={"Answer": ("The new pet.", PET)},
         errors=[Code.UNKNOWN_CATEGORY],
         extensions={
@@ -119,7 +119,7 @@ PETS_OPERATIONS = {
                 ),
             ),
             "x-links": build_links(
-                getPet={"parameters": NEW_PET_ID, "description": "The new pet, by its id."},
+                getPet={"parameters": NEW_PET_ID, "description": "Gets the new pet."},
                 # A link's `requestBody` can't have expressions inside an object in OpenAPI 3.0, hence an
                 # extension.
                 placeOrder={
@@ -132,7 +132,7 @@ PETS_OPERATIONS = {
     "retrieve": build_operation(
         "getPet",
         "Get a pet",
-        "Returns one pet. Deprecated: removed on 5 December 2030. Use `listPets` with the `status` filter.",
+        "Returns one pet. Deprecated: removal on 5 December 2030. Use `listPets` with the `status` filter.",
         parameters=[PET_ID],
         response=(200, PetSerializer, "The pet."),
         examples={"Answer": ("A pet.", PET)},
@@ -155,17 +155,17 @@ ORDERS_OPERATIONS = {
     "list": build_list_operation(
         "listOrders",
         "orders",
-        "Returns the orders of your account by ascending id, optionally those of one status.",
+        "Returns the orders of your account by ascending id. The filter selects one status.",
         OrderSerializer,
         ("A delivered and a new order.", ORDERS),
     ),
     "create": build_operation(
         "placeOrder",
         "Order a pet",
-        "Orders a pet that is available; it becomes pending. "
-        f"Of any number of buyers exactly one gets it. {RETRYABLE}",
+        "Orders an available pet, which becomes pending. If several clients order a pet at the same time, "
+        f"exactly one of them gets it. {RETRYABLE}",
         request=OpenApiRequest(NewOrderSerializer, examples=build_examples(NEW_ORDERS)),
-        response=(201, OrderSerializer, "The order as it was placed."),
+        response=(201, OrderSerializer, "The new order."),
         examples={"Answer": ("The new order.", ORDER)},
         errors=[Code.PET_NOT_FOUND, Code.PET_NOT_AVAILABLE],
         extensions={
@@ -174,10 +174,10 @@ ORDERS_OPERATIONS = {
                 (Code.INVALID_FIELD, "petId", "Must be an integer from -2^63 to 2^63 - 1."),
             ),
             "x-links": build_links(
-                getOrder={"parameters": NEW_ORDER_ID, "description": "The new order, by its id."},
+                getOrder={"parameters": NEW_ORDER_ID, "description": "Gets the new order."},
                 cancelOrder={
                     "parameters": NEW_ORDER_ID,
-                    "description": "Cancels the new order, as long as staff have not approved it.",
+                    "description": "Cancels the new order, unless staff have already approved it.",
                 },
             ),
         },
@@ -194,8 +194,8 @@ ORDERS_OPERATIONS = {
     "destroy": build_operation(
         "cancelOrder",
         "Cancel an order",
-        "Cancels an order of your account that is not approved yet; its pet is available again. "
-        "Cancelling it a second time changes nothing.",
+        "Cancels an order of your account that is not approved yet. Its pet becomes available again. "
+        "Cancelling the order a second time changes nothing.",
         parameters=[ORDER_ID],
         response=(204, None, "The order is cancelled."),
         errors=[Code.ORDER_NOT_FOUND, Code.ORDER_NOT_CANCELLABLE],

@@ -1,4 +1,4 @@
-"""Compiled reads of the API, and the filters of its lists."""
+"""The API's compiled reads, and the filters of its lists."""
 
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
 from petstore.api.query_params import Filter, Filters

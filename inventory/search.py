@@ -9,15 +9,16 @@ from django.db.models.lookups import GreaterThan
 from petstore.db.identity import is_postgresql
 from petstore.db.names import to_nfc
 
-LAST = "\U0010ffff"  # Sorts after every character of a name.
+HIGHEST_CHARACTER = "\U0010ffff"
 ASCII = "".join(map(chr, range(128)))
 
 
 class Folded(Func):
-    """Upper-case text in binary order, so that an index serves prefixes.
+    """Text in upper case and binary order, whose index serves searches by prefix.
 
-    PostgreSQL folds every script, in NFC; SQLite only A to Z. An application-defined function in an index
-    of SQLite would prevent other programs, including the previous release, from writing pets.
+    PostgreSQL folds the case of every script, in NFC; SQLite only of A to Z. In SQLite, an index on an
+    application-defined function would prevent other programs, including the previous release, from writing
+    pets.
     """
 
     function = "UPPER"
@@ -25,23 +26,32 @@ class Folded(Func):
     output_field = CharField()
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        # The default collation follows a language.
+        # The default collation may sort by the rules of a language, which no prefix range fits.
         template = '(%(function)s(NORMALIZE(%(expressions)s)) COLLATE "C")'
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-def filter_by_prefix(rows: QuerySet[Any], prefix: str, *, or_else: Q | None = None) -> QuerySet[Any]:
-    """Filter on a prefix of `name`, or `or_else`; ordered by `folded` and primary key."""
-    prefix = indexed = to_nfc(prefix)
-    if not is_postgresql():
-        indexed = prefix[: len(prefix) - len(prefix.lstrip(ASCII))]
-    end = Concat(Folded(Value(indexed)), Value(LAST))
-    found = Q(folded__gte=Folded(Value(indexed)), folded__lt=end)
-    if indexed != prefix:  # Skip ASCII names without calling the Python function.
-        found &= Q(GreaterThan(Length(Cast("name", BinaryField())), Length("name")))
-    if not is_postgresql():
-        found &= Q(name__search_key__startswith=prefix)
-    if or_else is not None:
-        found |= or_else
-    matches: QuerySet[Any] = rows.annotate(folded=Folded("name")).filter(found).order_by("folded", "pk")
-    return matches
+def filter_by_prefix(
+    queryset: QuerySet[Any], prefix: str, *, or_condition: Q | None = None
+) -> QuerySet[Any]:
+    """Filter on a prefix of `name`, or on `or_condition`; order by `folded` and primary key."""
+    prefix = to_nfc(prefix)
+    condition = is_in_prefix_range(prefix) if is_postgresql() else has_prefix_in_sqlite(prefix)
+    if or_condition is not None:
+        condition |= or_condition
+    matches: QuerySet[Any] = queryset.annotate(folded=Folded("name")).filter(condition)
+    return matches.order_by("folded", "pk")
+
+
+def is_in_prefix_range(prefix: str) -> Q:
+    end = Concat(Folded(Value(prefix)), Value(HIGHEST_CHARACTER))
+    return Q(folded__gte=Folded(Value(prefix)), folded__lt=end)
+
+
+def has_prefix_in_sqlite(prefix: str) -> Q:
+    """Seek the ASCII part of the prefix in the index, and compare the whole prefix in Python."""
+    ascii_prefix = prefix[: len(prefix) - len(prefix.lstrip(ASCII))]
+    condition = is_in_prefix_range(ascii_prefix)
+    if ascii_prefix != prefix:  # Skip ASCII names without calling the Python function.
+        condition &= Q(GreaterThan(Length(Cast("name", BinaryField())), Length("name")))
+    return condition & Q(name__search_key__startswith=prefix)

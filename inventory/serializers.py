@@ -1,6 +1,6 @@
-"""Serializers for request validation and the OpenAPI document; `Members` builds the responses.
+"""Serializers that validate requests and describe bodies in the OpenAPI document.
 
-Docstrings become descriptions in the document.
+Responses are built by `Members`, without a serializer. Docstrings become descriptions in the document.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ class OutputSerializer(serializers.Serializer[Any]):
 
 
 class InputSerializer(serializers.Serializer[Any]):
-    """A request body. One instance validates all requests, so its fields are computed once."""
+    """A request body. One instance validates all requests, so `_writable_fields` is cached."""
 
     members: Members
 

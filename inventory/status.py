@@ -6,14 +6,12 @@ from django.db.models import Q
 
 
 class PetStatus(models.TextChoices):
-    """PetStatus of the contract."""
-
     AVAILABLE = "available"
     PENDING = "pending"
     SOLD = "sold"
 
 
-# D15. Sold to available is a return, which requires a reason.
+# D15. A return, from sold to available, requires a reason.
 PET_TRANSITIONS: dict[PetStatus, set[PetStatus]] = {
     PetStatus.AVAILABLE: {PetStatus.PENDING, PetStatus.SOLD},
     PetStatus.PENDING: {PetStatus.AVAILABLE, PetStatus.SOLD},
@@ -21,19 +19,19 @@ PET_TRANSITIONS: dict[PetStatus, set[PetStatus]] = {
 }
 
 
-class OrderStatus(models.TextChoices):
-    # D12
+class OrderStatus(models.TextChoices):  # D12
     PLACED = "placed"
     APPROVED = "approved"
     DELIVERED = "delivered"
     CANCELLED = "cancelled"
 
 
-LIVE = (OrderStatus.PLACED, OrderStatus.APPROVED)  # An order in one of these holds its pet.
+# A live order holds its pet: the pet is pending, and no other order can be placed for it.
+LIVE_STATUSES = (OrderStatus.PLACED, OrderStatus.APPROVED)
 
 
 class Stage(models.TextChoices):
-    """The next step of an order in the back office."""
+    """What staff have to do next with an order."""
 
     TO_APPROVE = "to_approve", "To approve"
     TO_SHIP = "to_ship", "To ship"
@@ -41,12 +39,12 @@ class Stage(models.TextChoices):
     DONE = "done"
 
     @property
-    def orders(self) -> Q:
-        """The condition of a partial index."""
-        return STAGES[self]
+    def condition(self) -> Q:
+        """The condition of the orders at this stage, which a partial index also has."""
+        return STAGE_CONDITIONS[self]
 
 
-STAGES = {
+STAGE_CONDITIONS = {
     Stage.TO_APPROVE: Q(status=OrderStatus.PLACED),
     Stage.TO_SHIP: Q(status=OrderStatus.APPROVED, ship_date__isnull=True),
     Stage.SHIPPED: Q(status=OrderStatus.APPROVED, ship_date__isnull=False),
@@ -62,4 +60,4 @@ ORDER_TRANSITIONS: dict[str, set[OrderStatus]] = {
 
 
 class TransitionError(ValidationError):
-    """The status of a pet or an order does not allow the change. The message is for staff."""
+    """A pet or an order can't change to this status. The message is for staff."""

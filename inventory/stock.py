@@ -1,6 +1,6 @@
-"""Periodic stock counts, for pages that must not count a million pets.
+"""Periodic stock counts, since counting a million pets for each page would be too slow.
 
-One worker of all machines counts at a time and stores the result in StockCount.
+At any time, a single worker of all machines counts. It stores the result in StockCount.
 """
 
 import logging
@@ -11,18 +11,18 @@ from datetime import datetime, timedelta
 from time import perf_counter
 
 from django.db import DatabaseError, connection
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 from django.utils import timezone
 
 from inventory.models import Category, Order, Pet, PetStatus, Stage, StockCount
 
 logger = logging.getLogger(__name__)
 
-COUNT_EVERY = timedelta(seconds=60)
-REST_FACTOR = 50  # Rest this many times the duration of a count: at most 2 % of the time is spent counting.
-LEASE = timedelta(minutes=10)  # Then another worker takes over from one that died while counting.
+MIN_INTERVAL = timedelta(seconds=60)
+MIN_PAUSE_FACTOR = 50  # Pause for this many times the duration of a count, which limits the load to 2 %.
+LEASE = timedelta(minutes=10)  # Afterwards another worker replaces one that died while it counted.
 POLL_SECONDS = 15
-SMALL_SHOP = 50_000  # Pets. A smaller shop without a count is counted on request.
+MAX_PETS_COUNTED_ON_REQUEST = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,53 +44,53 @@ class Stock:
     categories: tuple[CategoryStock, ...]  # Ordered by name.
     orders: dict[Stage, int]
 
-    def pets(self, status: str) -> int:
+    def count_pets(self, status: str) -> int:
         return sum(getattr(category, status) for category in self.categories)
 
 
-def snapshot() -> Stock | None:
-    """Return the latest count, or None; a small shop without one is counted now. Two queries."""
-    counted = StockCount.objects.exclude(counted_at=None)
-    last = counted.first()
-    if last is None and not Pet.objects.filter(pk__gt=SMALL_SHOP).exists() and refresh():
-        last = counted.first()
-    if last is None or last.counted_at is None:
+def get_stock() -> Stock | None:
+    """Return the latest count in two queries, or None. A small shop without a count is counted at once."""
+    counts = StockCount.objects.exclude(counted_at=None)
+    latest = counts.first()
+    if latest is None and is_small_shop() and refresh():
+        latest = counts.first()
+    if latest is None or latest.counted_at is None:
         return None
-    pets = {(category_id, status): number for category_id, status, number in last.pets}
+    pet_counts = {(category_id, status): count for category_id, status, count in latest.pets}
     categories = tuple(
-        CategoryStock(pk, name, *(pets.get((pk, status), 0) for status in PetStatus.values))
+        CategoryStock(pk, name, *(pet_counts.get((pk, status), 0) for status in PetStatus.values))
         for pk, name in Category.objects.order_by("name").values_list("pk", "name")
     )
     orders = {
-        Stage.TO_APPROVE: last.orders_placed,
-        Stage.TO_SHIP: last.orders_approved - last.orders_shipped,
-        Stage.SHIPPED: last.orders_shipped,
-        Stage.DONE: last.orders_done,
+        Stage.TO_APPROVE: latest.orders_placed,
+        Stage.TO_SHIP: latest.orders_approved - latest.orders_shipped,
+        Stage.SHIPPED: latest.orders_shipped,
+        Stage.DONE: latest.orders_done,
     }
-    return Stock(last.counted_at, categories, orders)
+    return Stock(latest.counted_at, categories, orders)
 
 
-def due(now: datetime) -> QuerySet[StockCount]:
-    return StockCount.objects.filter(due_at__lte=now)
+def is_small_shop() -> bool:
+    """Judge by the ids, since counting a large table is slow."""
+    return not Pet.objects.filter(pk__gt=MAX_PETS_COUNTED_ON_REQUEST).exists()
 
 
 def refresh(now: datetime | None = None) -> bool:
-    """Count unless it is too early or another worker is counting; return whether this call counted."""
+    """Count, unless it is too early or another worker is counting. Return whether this call counted."""
     now = now or timezone.now()
     StockCount.objects.bulk_create([StockCount(pk=1, due_at=now)], ignore_conflicts=True)
-    if not due(now).update(due_at=now + LEASE):
+    if not StockCount.objects.filter(due_at__lte=now).update(due_at=now + LEASE):
         return False
-    started = perf_counter()
-    pets = Pet.objects.order_by().values_list("category_id", "status").annotate(number=Count("*"))
-    # A single sequential scan: most orders are done, so their index would be as long.
-    orders = Order.objects.aggregate(**{stage: Count("pk", filter=stage.orders) for stage in Stage})
-    counted = list(pets)
-    took = timedelta(seconds=perf_counter() - started)
+    start = perf_counter()
+    pets = list(Pet.objects.order_by().values_list("category_id", "status").annotate(count=Count("*")))
+    # A sequential scan is best: most orders are done, so the index of that stage is as long as the table.
+    orders = Order.objects.aggregate(**{stage: Count("pk", filter=stage.condition) for stage in Stage})
+    duration = timedelta(seconds=perf_counter() - start)
     StockCount.objects.update(
-        due_at=now + took + max(COUNT_EVERY, REST_FACTOR * took),
+        due_at=now + duration + max(MIN_INTERVAL, MIN_PAUSE_FACTOR * duration),
         counted_at=now,
-        took_ms=round(took.total_seconds() * 1_000),
-        pets=counted,
+        took_ms=round(duration.total_seconds() * 1_000),
+        pets=pets,
         orders_placed=orders[Stage.TO_APPROVE],
         orders_approved=orders[Stage.TO_SHIP] + orders[Stage.SHIPPED],
         orders_shipped=orders[Stage.SHIPPED],
@@ -111,10 +111,10 @@ def start_counting() -> None:
 
 
 def refresh_if_due() -> None:
-    # Reads first: in SQLite even an UPDATE of no rows takes the write lock.
     try:
         now = timezone.now()
-        if due(now).exists() or not StockCount.objects.exists():
+        # Read first, because in SQLite even an UPDATE of no rows takes the write lock.
+        if not StockCount.objects.filter(due_at__gt=now).exists():
             refresh(now)
     except DatabaseError:
         logger.warning("The stock count failed; retrying in %s s.", POLL_SECONDS, exc_info=True)

@@ -1,4 +1,4 @@
-"""The /v1 viewsets of pets, categories and orders."""
+"""The viewsets of pets, categories and orders under /v1."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 from accounts.idempotency import Write, idempotent
 from accounts.keys.identity import get_caller
 from accounts.keys.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
-from inventory.fields import known_categories
+from inventory.fields import known_category_ids
 from inventory.models import Category, Order, Pet, TransitionError
 from inventory.queries import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
 from inventory.serializers import (
@@ -29,22 +29,22 @@ from petstore.api.int64 import int64
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
-# Shared by all requests: they hold no state, and DRF copies every field for each new instance.
-NEW_PET, NEW_ORDER = NewPetSerializer(), NewOrderSerializer()
+# Shared by all requests, since they hold no state and DRF copies every field for a new instance.
+NEW_PET_SERIALIZER, NEW_ORDER_SERIALIZER = NewPetSerializer(), NewOrderSerializer()
 
 
-def path_id(text: str, code: ErrorCode) -> int:
-    """Parse an int64. Raises ApiError with this code (D7)."""
-    number = int64(text)
-    if number is None:
+def parse_path_id(text: str, code: ErrorCode) -> int:
+    """Raise ApiError with this code unless the text is an int64 (D7)."""
+    path_id = int64(text)
+    if path_id is None:
         raise ApiError(code)
-    return number
+    return path_id
 
 
-def created(row: Pet | Order, path: str) -> Response:
-    """Build the 201 response (D8). `path` is the collection's, with a trailing slash."""
-    headers = {"Location": f"{settings.BASE_URL}{path}{row.pk}"}
-    return Response(row.as_json(), status.HTTP_201_CREATED, headers)
+def build_created_response(instance: Pet | Order, collection: str) -> Response:
+    """Build the 201 response (D8). `collection` is a path with a trailing slash."""
+    headers = {"Location": f"{settings.BASE_URL}{collection}{instance.pk}"}
+    return Response(instance.as_json(), status.HTTP_201_CREATED, headers)
 
 
 class PetViewSet(ApiView, GenericViewSet[Pet]):
@@ -68,32 +68,32 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
 
     @idempotent
     def create(self, request: Request) -> Write:
-        members = NEW_PET.run_validation(request.data)
-        return lambda: created(Pet.objects.add(**members), "/pets/")
+        values = NEW_PET_SERIALIZER.run_validation(request.data)
+        return lambda: build_created_response(Pet.objects.add(**values), "/pets/")
 
     def retrieve(self, request: Request, petId: str) -> Response:
         """Respond with 410 after the removal date (D33)."""
         if self.clock() >= settings.GET_PET_REMOVED_AT:
             raise ApiError(ErrorCode.ENDPOINT_REMOVED)
-        number = path_id(petId, ErrorCode.PET_NOT_FOUND)
-        pet = PETS.where(id=number).fetch_one(get_caller(request).database)
+        pet_id = parse_path_id(petId, ErrorCode.PET_NOT_FOUND)
+        pet = PETS.where(id=pet_id).fetch_one(get_caller(request).database)
         if pet is None:
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
 
     def handle_exception(self, exc: Exception) -> Any:
-        # The category may have been deleted since it was validated; the foreign key is checked at COMMIT.
+        # The category may have been deleted since it was validated. COMMIT checks the foreign key.
         if isinstance(exc, IntegrityError):
-            known_categories.clear()
-            exc = self.revalidate() or exc
+            known_category_ids.clear()
+            exc = self.find_validation_error() or exc
         return super().handle_exception(exc)
 
-    def revalidate(self) -> ValidationError | None:
+    def find_validation_error(self) -> ValidationError | None:
         try:
-            NEW_PET.run_validation(self.request.data)
+            NEW_PET_SERIALIZER.run_validation(self.request.data)
         except ValidationError as error:
             return error
-        except Error:  # The database became unavailable: report the first exception.
+        except Error:  # The database is unavailable. Report the IntegrityError.
             return None
         return None
 
@@ -123,42 +123,43 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
     def list(self, request: Request) -> Response:
         caller = get_caller(request)
-        own = ORDERS.where(account_id=caller.account_id)
-        return self.page_of(own, request, caller.database)
+        orders = ORDERS.where(account_id=caller.account_id)
+        return self.page_of(orders, request, caller.database)
 
     @idempotent
     def create(self, request: Request) -> Write:
-        values = NEW_ORDER.run_validation(request.data)
+        values = NEW_ORDER_SERIALIZER.run_validation(request.data)
         caller = get_caller(request)
 
-        def write() -> Response:
+        def place_order() -> Response:
             try:
-                by = f"key {caller.public_id}"
-                order = Order.objects.place(account_id=caller.account_id, by=by, **values)
+                order = Order.objects.place(
+                    account_id=caller.account_id, by=f"key {caller.public_id}", **values
+                )
             except Pet.DoesNotExist:
                 raise ApiError(ErrorCode.PET_NOT_FOUND) from None
             except TransitionError:
                 raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
-            return created(order, "/store/orders/")
+            return build_created_response(order, "/store/orders/")
 
-        return write
+        return place_order
 
     def retrieve(self, request: Request, orderId: str) -> Response:
-        return Response(self.find(request, orderId))
+        return Response(self.get_order(request, orderId))
 
     def destroy(self, request: Request, orderId: str) -> Response:
-        order = Order(pk=self.find(request, orderId)["id"])
+        order = Order(pk=self.get_order(request, orderId)["id"])
         try:
             order.cancel(by=f"key {get_caller(request).public_id}", only_placed=True)
         except TransitionError:
             raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    def find(self, request: Request, order_id: str) -> dict[str, Any]:
-        """Raise ApiError 404, also for orders of other accounts."""
-        number = path_id(order_id, ErrorCode.ORDER_NOT_FOUND)
+    def get_order(self, request: Request, path_id: str) -> dict[str, Any]:
+        """Raise ApiError 404 for an unknown order and for an order of another account."""
+        order_id = parse_path_id(path_id, ErrorCode.ORDER_NOT_FOUND)
         caller = get_caller(request)
-        order = ORDERS.where(account_id=caller.account_id, id=number).fetch_one(caller.database)
+        order = ORDERS.where(account_id=caller.account_id, id=order_id).fetch_one(caller.database)
         if order is None:
             raise ApiError(ErrorCode.ORDER_NOT_FOUND)
         return order

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from inventory.admin.status_tabs import stage_counts
 from inventory.models import PetStatus, Stage
-from inventory.stock import Stock, snapshot
+from inventory.stock import Stock, get_stock
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
@@ -31,7 +31,7 @@ STATUS_COLOURS = {
 @register_cards
 def cards(request: HttpRequest) -> Iterator[Card]:
     sees_orders, sees_pets = may_view(request, "inventory.order"), may_view(request, "inventory.pet")
-    stock = snapshot() if sees_orders or sees_pets else None
+    stock = get_stock() if sees_orders or sees_pets else None
     if sees_orders:
         yield orders(request, stock)
     if sees_pets:
@@ -84,7 +84,7 @@ def stock_chart(stock: Stock) -> BarChart:
                 list_url("inventory_pet", category__id__exact=row.category_id, status__exact=status.value)
                 for row in largest
             ],
-            stock.pets(status.value),
+            stock.count_pets(status.value),
         )
 
     return BarChart(

@@ -31,7 +31,7 @@ from inventory.admin.shared import (
     status_history,
 )
 from inventory.admin.status_tabs import StageFilter, example, tabs, with_literals
-from inventory.models import LIVE, Order, OrderStatus, Pet, Stage
+from inventory.models import LIVE_STATUSES, Order, OrderStatus, Pet, Stage
 from petstore.backoffice.changelist import TimeFilter, parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.dashboard import list_url
@@ -116,7 +116,7 @@ ACTIONS = {
     "cancel": OrderAction(
         "Cancel...",
         "cancelled",
-        LIVE,
+        LIVE_STATUSES,
         "cancel",
         form=ReasonForm,
         question=Confirmation(
@@ -196,7 +196,9 @@ class OrderAdmin(RowActionsAdmin):
             if acts and len(action) >= MIN_VERB_LENGTH and word.startswith(action):
                 orders = list_url("inventory_order", stage=stage)
                 yield SearchResult(1, "receipt_long", f"Orders to {word}", "", orders)
-                found = Order.objects.filter(with_literals(stage.orders)).select_related("account", "pet")
+                found = Order.objects.filter(with_literals(stage.condition)).select_related(
+                    "account", "pet"
+                )
                 for order in found.order_by("id")[:MAX_RESULTS]:
                     about = f"{label(order.pet)} for {order.account}"
                     title = f"{word.capitalize()} order {order.pk}"

@@ -22,7 +22,7 @@ from inventory import stock
 from inventory.admin.import_export import PetImportExportAdmin
 from inventory.admin.shared import RowAction, SearchedFilter, label, parse_reference, staff, status_history
 from inventory.members import PET
-from inventory.models import LIVE, Category, Pet, PetStatus, TransitionError
+from inventory.models import LIVE_STATUSES, Category, Pet, PetStatus, TransitionError
 from inventory.search import Folded, filter_by_prefix
 from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList, parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
@@ -62,7 +62,7 @@ class PetAction(RowAction):
     returns: bool = False  # Applies only to sold pets. Other actions never return a sold pet to stock.
 
     def reason_to_skip(self, row: Pet) -> tuple[str, str] | None:
-        order = row.orders.filter(status__in=LIVE).first()
+        order = row.orders.filter(status__in=LIVE_STATUSES).first()
         if order is not None:
             return (
                 "they have an open order; cancel or deliver it first",
@@ -138,7 +138,7 @@ class PetAdmin(PetImportExportAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Pet], term: str) -> QuerySet[Pet]:
         pk = parse_id(term)
-        return filter_by_prefix(rows, term, or_else=None if pk is None else Q(pk=pk))
+        return filter_by_prefix(rows, term, or_condition=None if pk is None else Q(pk=pk))
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         action, pk = parse_reference(term, "pet")
@@ -192,11 +192,11 @@ class PetAdmin(PetImportExportAdmin):
 
 
 def count_pets(categories: Iterable[Any]) -> None:
-    """Set `number_of_pets` from the last count; None before the first one."""
-    snapshot = stock.snapshot()
-    numbers = {row.category_id: row.total for row in snapshot.categories} if snapshot else {}
+    """Set `pet_count` to the number in the latest stock count, or to None without a count."""
+    counted = stock.get_stock()
+    counts = {row.category_id: row.total for row in counted.categories} if counted else {}
     for category in categories:
-        category.number_of_pets = numbers.get(category.pk, 0) if snapshot else None
+        category.pet_count = counts.get(category.pk, 0) if counted else None
 
 
 class CategoryList(KeysetChangeList):
@@ -230,7 +230,7 @@ class CategoryAdmin(BigTableAdmin):
 
     @admin.display(description="pets")
     def pets(self, category: Any) -> str:
-        number: int | None = category.number_of_pets
+        number: int | None = category.pet_count
         return format_html(
             '<a class="text-primary-600 dark:text-primary-500" href="{}?category__id__exact={}">{}</a>',
             reverse("admin:inventory_pet_changelist"),

@@ -12,7 +12,7 @@ from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 
 from inventory.models import Order, OrderStatus, Stage
-from inventory.stock import Stock, snapshot
+from inventory.stock import Stock, get_stock
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.dashboard import list_url
 from petstore.db.identity import is_postgresql
@@ -26,7 +26,7 @@ class StageFilter(ChoiceFilter, DropdownFilter):
     options = Stage.choices
 
     def condition(self, chosen: str) -> Q:
-        return with_literals(Stage(chosen).orders)
+        return with_literals(Stage(chosen).condition)
 
 
 class Tab(NamedTuple):
@@ -37,7 +37,7 @@ class Tab(NamedTuple):
 
 
 def tabs(request: HttpRequest) -> list[Tab]:
-    chosen, numbers = request.GET.get(StageFilter.parameter_name, ""), stage_counts(snapshot())
+    chosen, numbers = request.GET.get(StageFilter.parameter_name, ""), stage_counts(get_stock())
     return [Tab("All", list_url("inventory_order"), "", not request.GET)] + [
         Tab(stage.label, list_url("inventory_order", stage=stage), number.text, chosen == stage)
         for stage, number in numbers.items()
@@ -71,7 +71,7 @@ def stage_counts(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[S
     ordering = ["id"] if is_postgresql() else []
     numbers = {}
     for stage in stages:
-        orders = Order.objects.filter(with_literals(stage.orders)).order_by(*ordering)
+        orders = Order.objects.filter(with_literals(stage.condition)).order_by(*ordering)
         found = orders[: MAX_COUNTED + 1].count()
         counted = stock.orders[stage] if stock else 0
         exact = found <= MAX_COUNTED

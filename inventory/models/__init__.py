@@ -4,7 +4,7 @@ from inventory.models.orders import Order, OrderEvent, OrderQuerySet
 from inventory.models.pets import Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
 from inventory.status import (
-    LIVE,
+    LIVE_STATUSES,
     ORDER_TRANSITIONS,
     PET_TRANSITIONS,
     OrderStatus,
@@ -15,7 +15,7 @@ from inventory.status import (
 from petstore.db.names import NAME_LENGTH
 
 __all__ = [
-    "LIVE",
+    "LIVE_STATUSES",
     "NAME_LENGTH",
     "ORDER_TRANSITIONS",
     "PET_TRANSITIONS",

@@ -11,35 +11,41 @@ from django.utils import timezone
 
 from accounts.models import EventDraft, EventType
 from inventory import members
-from inventory.models.pets import Event, Pet
-from inventory.status import LIVE, ORDER_TRANSITIONS, OrderStatus, PetStatus, Stage, TransitionError
+from inventory.models.pets import Pet, StatusChange
+from inventory.status import (
+    LIVE_STATUSES,
+    ORDER_TRANSITIONS,
+    OrderStatus,
+    PetStatus,
+    Stage,
+    TransitionError,
+)
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.event_loop.compiled_writes import atomic, insert, refresh, update, update_one
 
 
-class OrderEvent(Event):
+class OrderEvent(StatusChange):
     order = models.ForeignKey("inventory.Order", on_delete=models.CASCADE, related_name="events")
 
 
 class OrderQuerySet(QuerySet["Order"]):
     def as_json(self) -> QuerySet[Order, Any]:
-        """Read the contract's Order (D12) as dicts."""
-        return members.ORDER.values(self)
+        """Select the members of the contract's Order (D12) as dicts."""
+        return members.ORDER.select_values(self)
 
     def newest_first(self) -> QuerySet[Order]:
-        """Order the orders of one account along its index."""
+        """Sort the orders of one account. Uses the index `order_of_account`."""
         return self.alias(key=OneFilterKey("id")).order_by("-key")
 
     @atomic
     def place(self, *, account_id: int, pet_id: int, by: str, **values: Any) -> Order:
-        """Order an available pet, which becomes pending. One of any number of concurrent buyers wins (D14).
+        """Order an available pet and set it to pending. Of concurrent buyers exactly one wins (D14).
 
         Raises Pet.DoesNotExist, or TransitionError for a pet that is not available.
         """
         # A concurrent update waits for the row lock, and then no longer matches.
-        available = {"pk": pet_id, "status": PetStatus.AVAILABLE}
-        pending = {"status": PetStatus.PENDING, "updated_at": timezone.now()}
-        pet = update_one(Pet, available, **pending)
+        condition = {"pk": pet_id, "status": PetStatus.AVAILABLE}
+        pet = update_one(Pet, condition, status=PetStatus.PENDING, updated_at=timezone.now())
         if pet is None:
             refresh(Pet(pk=pet_id))  # Raises Pet.DoesNotExist.
             raise TransitionError(f"Pet {pet_id} is not available.")
@@ -70,14 +76,14 @@ class Order(models.Model):
             models.Index("account", "status", TwoFilterKey("id"), name="order_of_account_and_status"),
             models.Index("status", OneFilterKey("id"), name="order_of_status"),
             *(
-                models.Index(fields=["id"], name=f"order_{stage}", condition=stage.orders)
+                models.Index(fields=["id"], name=f"order_{stage}", condition=stage.condition)
                 for stage in Stage
             ),
             models.Index(fields=["created_at"], name="order_by_time"),
         ]
         constraints = [
             models.UniqueConstraint(
-                name="one_live_order_for_a_pet", fields=["pet"], condition=Q(status__in=LIVE)
+                name="one_live_order_for_a_pet", fields=["pet"], condition=Q(status__in=LIVE_STATUSES)
             ),
             models.CheckConstraint(
                 name="order_status_is_known", condition=Q(status__in=OrderStatus.values)
@@ -101,54 +107,61 @@ class Order(models.Model):
     def ship(self, *, by: str, ship_date: datetime | None = None) -> None:
         """Set the ship date, by default to now.
 
-        Raises TransitionError unless the order is approved, and if it has a date and none is given.
+        Raises TransitionError unless the order is approved. Only an explicit date replaces an earlier one.
         """
         refresh(self, lock=True)
         if self.status != OrderStatus.APPROVED:
-            raise TransitionError(f"Order {self.pk} is {self.status}; only an approved one ships.")
+            raise TransitionError(
+                f"Order {self.pk} is {self.status}. Only an approved order can be shipped."
+            )
         if ship_date is None and self.ship_date is not None:
-            raise TransitionError(f"Order {self.pk} has a ship date. To change it, enter a new one.")
+            raise TransitionError(
+                f"Order {self.pk} already has a ship date. To change it, enter a new one."
+            )
         self.ship_date, self.updated_at = (ship_date or timezone.now()).astimezone(UTC), timezone.now()
         update(Order, {"pk": self.pk}, wait=False, ship_date=self.ship_date, updated_at=self.updated_at)
         reason = f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC."
         self.record_change(self.status, by=by, reason=reason, kind=EventType.ORDER_SHIPPED)
 
     def deliver(self, *, by: str, reason: str = "") -> None:
-        """Mark the pet as sold, too. Raises TransitionError."""
-        self._change_status(OrderStatus.DELIVERED, by=by, reason=reason, pet_to=PetStatus.SOLD)
+        """Deliver the order, and mark its pet as sold. Raises TransitionError."""
+        self._change_status(OrderStatus.DELIVERED, by=by, reason=reason, pet_status=PetStatus.SOLD)
 
     @atomic
     def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:
-        """Release the pet. Idempotent. Raises TransitionError.
+        """Cancel the order, and make its pet available. Idempotent. Raises TransitionError.
 
-        `only_placed`: reject approved orders, which only staff may cancel.
+        With `only_placed`, an approved order is rejected: only staff may cancel it.
         """
         refresh(self, lock=True)
         if only_placed and self.status == OrderStatus.APPROVED:
             raise TransitionError(f"Order {self.pk} is approved; only staff can cancel it.")
         if self.status != OrderStatus.CANCELLED:
-            self._transition(OrderStatus.CANCELLED, by=by, reason=reason, pet_to=PetStatus.AVAILABLE)
+            self._transition(OrderStatus.CANCELLED, by=by, reason=reason, pet_status=PetStatus.AVAILABLE)
 
     @atomic
     def _change_status(
-        self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None = None
+        self, to_status: OrderStatus, *, by: str, reason: str, pet_status: PetStatus | None = None
     ) -> None:
         refresh(self, lock=True)
-        self._transition(to, by=by, reason=reason, pet_to=pet_to)
+        self._transition(to_status, by=by, reason=reason, pet_status=pet_status)
 
-    def _transition(self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None) -> None:
-        """Change the status of the locked order, and of its pet; record the change."""
-        if to not in ORDER_TRANSITIONS[self.status]:
-            raise TransitionError(f"Order {self.pk} is {self.status}; it can't become {to}.")
+    def _transition(
+        self, to_status: OrderStatus, *, by: str, reason: str, pet_status: PetStatus | None
+    ) -> None:
+        """Change the status of the locked order and of its pet, and record the changes."""
+        if to_status not in ORDER_TRANSITIONS[self.status]:
+            raise TransitionError(f"Order {self.pk} is {self.status}; it can't become {to_status}.")
         pet = Pet(pk=self.pet_id)
-        if pet_to is not None:
+        if pet_status is not None:
             refresh(pet, lock=True)
-            pet.check_transition(pet_to, reason)
-        before, self.status, self.updated_at = self.status, to, timezone.now()
-        update(Order, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
-        self.record_change(before, by=by, reason=reason, kind=EventType(f"order.{to}"))
-        if pet_to is not None:
-            pet.transition(pet_to, by=by, reason=reason, order_id=self.pk)
+            pet.check_transition(pet_status, reason)
+        from_status = self.status
+        self.status, self.updated_at = to_status, timezone.now()
+        update(Order, {"pk": self.pk}, wait=False, status=to_status, updated_at=self.updated_at)
+        self.record_change(from_status, by=by, reason=reason, kind=EventType(f"order.{to_status}"))
+        if pet_status is not None:
+            pet.transition(pet_status, by=by, reason=reason, order_id=self.pk)
 
     def record_change(self, from_status: str, *, by: str, reason: str = "", kind: EventType) -> None:
         """Insert the history entry and the event. Requires a transaction."""

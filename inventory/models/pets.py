@@ -12,12 +12,12 @@ from django.utils import timezone
 from accounts.models import EventDraft, EventType
 from inventory import members
 from inventory.search import Folded
-from inventory.status import LIVE, PET_TRANSITIONS, PetStatus, TransitionError
+from inventory.status import LIVE_STATUSES, PET_TRANSITIONS, PetStatus, TransitionError
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.names import NAME_LENGTH, UniquelyNamed, visible_name
 from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
 
-MAX_EVENTS = 1_000
+MAX_EVENTS_PER_IMPORT = 1_000
 
 
 class Category(UniquelyNamed):
@@ -29,8 +29,8 @@ class Category(UniquelyNamed):
         constraints = [models.CheckConstraint(name="category_has_a_name", condition=~Q(name=""))]
 
 
-class Event(models.Model):
-    """An append-only history of status changes."""
+class StatusChange(models.Model):
+    """An entry in the append-only history of a pet or an order."""
 
     at = models.DateTimeField(default=timezone.now)
     from_status = models.CharField(max_length=9, blank=True)
@@ -46,7 +46,7 @@ class Event(models.Model):
         return f"{self.from_status} -> {self.to_status}"
 
 
-class PetEvent(Event):
+class PetEvent(StatusChange):
     pet = models.ForeignKey("inventory.Pet", on_delete=models.CASCADE, related_name="events")
     order = models.ForeignKey(  # Null for a change by staff.
         "inventory.Order", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
@@ -55,8 +55,8 @@ class PetEvent(Event):
 
 class PetQuerySet(QuerySet["Pet"]):
     def as_json(self) -> QuerySet[Pet, Any]:
-        """Read the contract's Pet as dicts."""
-        return members.PET.values(self)
+        """Select the members of the contract's Pet as dicts."""
+        return members.PET.select_values(self)
 
     @atomic
     def add(self, **values: Any) -> Pet:
@@ -69,19 +69,22 @@ class PetQuerySet(QuerySet["Pet"]):
     def add_all(self, batches: Iterable[Iterable[Pet]]) -> None:
         """Insert the pets of all batches, or none.
 
-        Writes an event for each pet, or above MAX_EVENTS a single one (D41).
+        Writes one event per pet, or a single event for more than MAX_EVENTS_PER_IMPORT pets (D41).
         """
         count = first_id = last_id = 0
         drafts: list[EventDraft] = []
         for batch in batches:
-            if not (new := self.bulk_create(batch)):
+            pets = self.bulk_create(batch)
+            if not pets:
                 continue
-            first_id, last_id, count = first_id or new[0].pk, new[-1].pk, count + len(new)
-            if count <= MAX_EVENTS:
+            first_id = first_id or pets[0].pk
+            last_id = pets[-1].pk
+            count += len(pets)
+            if count <= MAX_EVENTS_PER_IMPORT:
                 drafts.extend(
-                    EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in new
+                    EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in pets
                 )
-        if count > MAX_EVENTS:
+        if count > MAX_EVENTS_PER_IMPORT:
             data = {"count": count, "firstId": first_id, "lastId": last_id}
             EventDraft.build(EventType.PETS_IMPORTED, data).save()
         else:
@@ -99,12 +102,12 @@ class Pet(models.Model):
 
     class Meta:
         ordering = ["id"]
-        # SQLite uses the first index for lists. PostgreSQL prefers to filter along the primary key, which
-        # reads the whole table if old pets are sold, so it gets the partial indexes below.
+        # SQLite uses the first index for lists by status. PostgreSQL would scan the primary key instead,
+        # which reads the whole table if old pets are sold, so it gets the partial indexes below.
         indexes = [
             models.Index(fields=["status", "id"], name="pet_by_status"),
             models.Index("category", OneFilterKey("id"), name="pet_of_category"),
-            # Serves index-only counts.
+            # Also serves the index-only scan of the stock count.
             models.Index("category", "status", TwoFilterKey("id"), name="pet_of_category_and_status"),
             models.Index(Folded("name"), "id", name="pet_by_name_in_nfc"),
             *(
@@ -124,42 +127,48 @@ class Pet(models.Model):
         return members.PET.as_json(self)
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save with an event, unless no member changes. Status changes go through `change_status`."""
+        """Save, with an event if a member of the contract's Pet changes.
+
+        Use `change_status` to change the status: `save` does not check the transition.
+        """
         with transaction.atomic(savepoint=False):
-            rows = Pet.objects.as_json()
-            before = rows.select_for_update().filter(pk=self.pk).first()
+            pets = Pet.objects.as_json()
+            before = pets.select_for_update().filter(pk=self.pk).first()
             super().save(*args, **options)
-            after = rows.get(pk=self.pk)
+            after = pets.get(pk=self.pk)
             if after != before:
                 kind = EventType.PET_UPDATED if before else EventType.PET_CREATED
                 EventDraft.build(kind, {"pet": after}).save()
 
     @transaction.atomic
-    def change_status(self, to: PetStatus, *, by: str, reason: str = "") -> None:
+    def change_status(self, to_status: PetStatus, *, by: str, reason: str = "") -> None:
         """Raise TransitionError, also for a pet that a live order holds."""
         refresh(self, lock=True)
         self.check_not_held()
-        self.transition(to, by=by, reason=reason)
+        self.transition(to_status, by=by, reason=reason)
 
     def check_not_held(self) -> None:
         """Raise TransitionError if a live order holds the pet."""
-        order = self.orders.filter(status__in=LIVE).first()
+        order = self.orders.filter(status__in=LIVE_STATUSES).first()
         if order is not None:
             raise TransitionError(f"Order {order.pk} holds pet {self.pk}. Cancel or deliver the order.")
 
-    def check_transition(self, to: PetStatus, reason: str) -> None:
+    def check_transition(self, to_status: PetStatus, reason: str) -> None:
         """Raise TransitionError unless the transition is allowed."""
-        if to not in PET_TRANSITIONS[PetStatus(self.status)]:
-            raise TransitionError(f"Pet {self.pk} is {self.status}; it can't become {to}.")
+        if to_status not in PET_TRANSITIONS[PetStatus(self.status)]:
+            raise TransitionError(f"Pet {self.pk} is {self.status}; it can't become {to_status}.")
         if self.status == PetStatus.SOLD and not reason.strip():
             raise TransitionError(f"Pet {self.pk} is sold. To return it to stock, enter a reason.")
 
-    def transition(self, to: PetStatus, *, by: str, reason: str, order_id: Any = None) -> None:
+    def transition(
+        self, to_status: PetStatus, *, by: str, reason: str, order_id: int | None = None
+    ) -> None:
         """Change the status of the locked row, and record the change. Raises TransitionError."""
-        self.check_transition(to, reason)
-        before, self.status, self.updated_at = self.status, to, timezone.now()
-        update(Pet, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
-        self.record_change(before, by=by, reason=reason, order_id=order_id)
+        self.check_transition(to_status, reason)
+        from_status = self.status
+        self.status, self.updated_at = to_status, timezone.now()
+        update(Pet, {"pk": self.pk}, wait=False, status=to_status, updated_at=self.updated_at)
+        self.record_change(from_status, by=by, reason=reason, order_id=order_id)
 
     def record_change(
         self, from_status: str, *, by: str, reason: str = "", order_id: int | None = None
@@ -167,19 +176,16 @@ class Pet(models.Model):
         """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
         insert(PetEvent(pet_id=self.pk, order_id=order_id, **change), wait=False)
-        insert(self.status_changed(), wait=False)
-
-    def status_changed(self) -> EventDraft:
-        return EventDraft.build(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
+        insert(EventDraft.build(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()}), wait=False)
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
         """Delete with an event. Raises ProtectedError if the pet has orders."""
         with transaction.atomic(savepoint=False):
-            last = Pet.objects.as_json().select_for_update().filter(pk=self.pk).first()
-            deleted = super().delete(*args, **options)
-            if last is not None:  # None for a concurrent duplicate.
-                EventDraft.build(EventType.PET_DELETED, {"pet": last}).save()
-            return deleted
+            pet = Pet.objects.as_json().select_for_update().filter(pk=self.pk).first()
+            deleted_counts = super().delete(*args, **options)
+            if pet is not None:  # Unless a concurrent request has deleted the pet.
+                EventDraft.build(EventType.PET_DELETED, {"pet": pet}).save()
+            return deleted_counts
 
 
 class StockCount(models.Model):

@@ -238,7 +238,7 @@ def test_accounts_without_requests_are_not_reported_as_missing(staff: Client, ac
 def test_page_reports_a_pending_stock_count(
     staff: Client, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stock, "SMALL_SHOP", 0)
+    monkeypatch.setattr(stock, "MAX_PETS_COUNTED_ON_REQUEST", 0)
     Pet.objects.create(name="Rex", category=category)
     text = staff.get("/admin/").text
     assert "Pets are being counted" in text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from inventory.fields import known_categories
+from inventory.fields import known_category_ids
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
 from tests.support.int64_texts import NOT_INT64_IN_JSON
@@ -214,7 +214,7 @@ def test_category_deleted_concurrently_is_unknown(
     """Another transaction deletes the category after validation; the foreign key still rejects the pet."""
     gone = new(category, categoryId=999_999)
     unknown = api.post("/pets", gone)
-    known_categories.add(999_999)
+    known_category_ids.add(999_999)
     response = api.post("/pets", gone, **headers)
     assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
     assert response.json() == unknown.json()
@@ -249,11 +249,11 @@ def test_database_failure_during_revalidation_gives_503(
     assert api.post("/pets", new(category)).status_code == 201
 
     def gone(category_id: int) -> bool:
-        if category_id not in known_categories:
+        if category_id not in known_category_ids:
             raise OperationalError("The server has gone.")
         return True
 
     monkeypatch.setattr("inventory.fields.category_exists", gone)
-    known_categories.add(category.pk)
+    known_category_ids.add(category.pk)
     response = api.post("/pets", new(category))
     assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")

@@ -33,7 +33,7 @@ def test_stock_is_counted_by_category_and_status_with_open_orders(
     orders[1].cancel(by="me")
     before = timezone.now()
     assert stock.refresh()
-    found = stock.snapshot()
+    found = stock.get_stock()
     assert found is not None
     of = {entry.category_id: (entry.available, entry.pending, entry.sold) for entry in found.categories}
     assert of == dict.fromkeys(Category.objects.values_list("pk", flat=True), (0, 0, 0)) | {
@@ -41,7 +41,7 @@ def test_stock_is_counted_by_category_and_status_with_open_orders(
         other.pk: (0, 0, 2),
     }
     assert [entry.name for entry in found.categories] == sorted(entry.name for entry in found.categories)
-    assert tuple(found.pets(status) for status in PetStatus.values) == (2, 3, 5)
+    assert tuple(found.count_pets(status) for status in PetStatus.values) == (2, 3, 5)
     assert found.orders == {"to_approve": 2, "to_ship": 1, "shipped": 0, "done": 1}
     assert before <= found.counted_at <= timezone.now()
 
@@ -50,9 +50,9 @@ def test_page_reads_the_stored_count_only(category: Category) -> None:
     stock.refresh()
     add(category, PetStatus.AVAILABLE)
     with CaptureQueriesContext(connection) as queries:
-        found = stock.snapshot()
+        found = stock.get_stock()
     assert found is not None
-    assert found.pets("available") == 0
+    assert found.count_pets("available") == 0
     assert len(queries) == 2
     assert not [query for query in queries if "inventory_pet" in query["sql"]]
 
@@ -63,12 +63,12 @@ def test_small_uncounted_shop_is_counted_by_the_page(
     for number in (1, 2):  # Ids of their own: a shop whose newest id is low is small.
         Pet.objects.create(pk=number, name="Early", category=category)
     with monkeypatch.context() as patched:
-        patched.setattr(stock, "SMALL_SHOP", 0)
-        assert stock.snapshot() is None
+        patched.setattr(stock, "MAX_PETS_COUNTED_ON_REQUEST", 0)
+        assert stock.get_stock() is None
         assert not StockCount.objects.exists()
-    found = stock.snapshot()
+    found = stock.get_stock()
     assert found is not None
-    assert found.pets("available") == 2
+    assert found.count_pets("available") == 2
 
 
 def test_count_is_made_at_most_once_a_minute(category: Category) -> None:
@@ -77,9 +77,9 @@ def test_count_is_made_at_most_once_a_minute(category: Category) -> None:
     add(category, PetStatus.AVAILABLE)
     assert not stock.refresh(now + timedelta(seconds=59))
     assert stock.refresh(now + timedelta(seconds=61))
-    found = stock.snapshot()
+    found = stock.get_stock()
     assert found is not None
-    assert found.pets("available") == 1
+    assert found.count_pets("available") == 1
 
 
 def test_slow_count_rests_fifty_times_its_duration(db: None, monkeypatch: pytest.MonkeyPatch) -> None:

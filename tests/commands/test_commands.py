@@ -264,7 +264,7 @@ def test_revoke_key_prints_one_json_object_and_rejects_an_unknown_id(issue: Issu
 
 def test_demo_pets_are_deterministic_for_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
     for batch in (5_000, 150):
-        monkeypatch.setattr("inventory.management.commands.seed_demo.BATCH", batch)
+        monkeypatch.setattr("inventory.management.commands.seed_demo.BATCH_SIZE", batch)
         assert run("seed_demo", "--pets", "200") == "Done. Added 200 pets.\n"
     pets = list(Pet.objects.order_by("id").values_list("name", "category_id", "status"))
     assert pets[:200] == pets[200:]

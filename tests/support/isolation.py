@@ -11,7 +11,7 @@ from django.test import TransactionTestCase
 
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.usage.write_behind import UsageRecorder
-from inventory.fields import known_categories
+from inventory.fields import known_category_ids
 from petstore.event_loop.redis_scripts import ScriptRunner
 
 AUDIT = "backoffice_auditentry"
@@ -66,7 +66,7 @@ def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
 @pytest.fixture
 def no_category_was_seen() -> None:
     """Clear the cache of categories."""
-    known_categories.clear()
+    known_category_ids.clear()
 
 
 @pytest.fixture

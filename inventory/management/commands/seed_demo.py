@@ -16,8 +16,8 @@ from inventory.demo import add_orders
 from inventory.models import Category, Pet, PetStatus
 from petstore.management.base import JsonCommand
 
-BATCH = 5_000
-QUICKSTART_ACCOUNT = "Demo"  # Created by `quickstart`; no customer.
+BATCH_SIZE = 5_000
+QUICKSTART_ACCOUNT = "Demo"  # Created by `quickstart`. It does not count as a customer.
 MAX_DAYS = 730
 MAX_ACCOUNTS = 5_000
 NAMES = """
@@ -28,8 +28,8 @@ Milo Mocha Nala Nemo Olive Oreo Oscar Peanut Pepper Pip Poppy Rocky Rosie Ruby R
 STATUSES = [PetStatus.AVAILABLE] * 6 + [PetStatus.PENDING] + [PetStatus.SOLD] * 3
 
 
-def pets(count: int) -> Iterator[Pet]:
-    """Yield random pets, the same ones for the same count."""
+def generate_pets(count: int) -> Iterator[Pet]:
+    """Yield random pets, which depend only on the count and the categories."""
     rng = random.Random(count)  # noqa: S311  Not for security.
     category_ids = list(Category.objects.values_list("id", flat=True))
     if not category_ids:
@@ -41,7 +41,7 @@ def pets(count: int) -> Iterator[Pet]:
 
 class Command(JsonCommand):
     help = (
-        "Add demo pets to the existing categories, and with --year demo customers with a year of history."
+        "Add demo pets to the existing categories and, with --year, demo customers with a year of history."
     )
     examples = """
         manage.py seed_demo
@@ -57,7 +57,7 @@ class Command(JsonCommand):
         )
         parser.add_argument("--if-empty", action="store_true", help="Do nothing if pets exist.")
         history = parser.add_mutually_exclusive_group()
-        text = "Add customers with keys, requests, rejections and orders of the last N days."
+        text = "Also add customers, with the keys, requests, rejections and orders of the last N days."
         history.add_argument("--history-days", type=int, default=0, metavar="N", help=text)
         text = "Same as --history-days 365."
         history.add_argument("--year", action="store_const", const=365, dest="history_days", help=text)
@@ -67,43 +67,50 @@ class Command(JsonCommand):
         parser.add_argument("--force", action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        days, count = options["history_days"], options["accounts"]
+        days, account_count = options["history_days"], options["accounts"]
         if options["pets"] < 0:
             raise CommandError("--pets must be 0 or more.")
-        if not 0 <= days <= MAX_DAYS or not 1 <= count <= MAX_ACCOUNTS:
+        if not 0 <= days <= MAX_DAYS or not 1 <= account_count <= MAX_ACCOUNTS:
             raise CommandError(
                 f"--history-days must be 0 to {MAX_DAYS}, and --accounts 1 to {MAX_ACCOUNTS}."
             )
         if days and not options["force"] and Account.objects.exclude(name=QUICKSTART_ACCOUNT).exists():
             raise CommandError(
-                "Customers exist already, and demo customers could not be distinguished from them later. "
+                "Customers exist already, and you could not tell them from demo customers later. "
                 "Use an empty database, or add --force."
             )
         if options["if_empty"] and Pet.objects.exists():
             self.write_result(options, {"added": 0}, "Done. Pets exist already.")
             return
-        rows = pets(options["pets"])
-        with self.progress_bar("Adding", options["pets"], options) as bar:
-            while batch := list(islice(rows, BATCH)):
-                Pet.objects.add_all([batch])
-                bar.update(len(batch))
-        result = {"added": options["pets"]} | (self.add_history(days, count) if days else {})
+        self.add_pets(options)
+        result = {"added": options["pets"]}
         text = f"Done. Added {options['pets']} pets."
         if days:
-            orders = result["orders"]
-            text += f"\nDone. Added {result['accounts']} accounts with {days} days, and {orders} orders."
+            history = self.add_history(days, account_count)
+            result |= history
+            text += (
+                f"\nDone. Added {history['accounts']} accounts with {days} days, "
+                f"and {history['orders']} orders."
+            )
         self.write_result(options, result, text)
 
-    def add_history(self, days: int, count: int) -> dict[str, int]:
+    def add_pets(self, options: dict[str, Any]) -> None:
+        pets = generate_pets(options["pets"])
+        with self.progress_bar("Adding", options["pets"], options) as bar:
+            while batch := list(islice(pets, BATCH_SIZE)):
+                Pet.objects.add_all([batch])
+                bar.update(len(batch))
+
+    def add_history(self, days: int, account_count: int) -> dict[str, int]:
         """Add customers, usage and orders in one transaction. Raises CommandError for existing names."""
-        rng = random.Random(f"{days} {count} {Account.objects.count()}")  # noqa: S311  Not for security.
+        rng = random.Random(f"{days} {account_count} {Account.objects.count()}")  # noqa: S311  Not for security.
         now = timezone.now()
         try:
             with transaction.atomic():
-                accounts = add_history(rng, now, days, count)
+                accounts = add_history(rng, now, days, account_count)
                 orders = add_orders(rng, now, days, accounts)
         except IntegrityError:
             raise CommandError(
-                "No customers were added: some of them exist already. Did another run add them?"
+                "No customers were added, because some of them exist already. Did another run add them?"
             ) from None
         return {"accounts": len(accounts), "orders": orders}

@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.idempotency import RETENTION
 from accounts.keys.identity import Caller
 from accounts.models import Account, IdempotencyRecord
-from inventory.fields import known_categories
+from inventory.fields import known_category_ids
 from inventory.models import Category, Order, Pet
 from inventory.views import OrderViewSet, PetViewSet
 from petstore.api.context import RequestContext
@@ -101,7 +101,7 @@ def test_concurrent_duplicate_with_another_body_is_rejected(creation: Creation) 
 
 
 def test_rejected_request_with_a_key_fails_no_other(account: Account, category: Category) -> None:
-    known_categories.add(999_999)  # So it is the commit that refuses it.
+    known_category_ids.add(999_999)  # So it is the commit that refuses it.
     body = {"name": 'Ünïcødé 🐕 \\ "', "categoryId": category.pk}
     adding = Creation(PetViewSet.as_view({"post": "create"}), body, account, Category)
     refused = adding._replace(body={"name": "Rex", "categoryId": 999_999}, key="refused")
@@ -171,7 +171,7 @@ def test_lock_of_the_write_itself_is_no_concurrent_duplicate(
 def test_category_deleted_after_the_check_is_rejected_and_the_key_stays_unused(
     account: Account, category: Category
 ) -> None:
-    known_categories.add(999_999)  # So it is the commit that refuses it.
+    known_category_ids.add(999_999)  # So it is the commit that refuses it.
     view = PetViewSet.as_view({"post": "create"})
     creation = Creation(view, {"name": "Rex", "categoryId": 999_999}, account, Category)
     assert told(serve(creation.send)) == {(400, "unknown_category")}
