@@ -132,7 +132,8 @@ PETS_OPERATIONS = {
     "retrieve": build_operation(
         "getPet",
         "Get a pet",
-        "Returns one pet. Deprecated: removal on 5 December 2030. Use `listPets` with the `status` filter.",
+        "Returns one pet. This operation is deprecated and will be removed on 5 December 2030. Use "
+        "`listPets` with the `status` filter instead.",
         parameters=[PET_ID],
         response=(200, PetSerializer, "The pet."),
         examples={"Answer": ("A pet.", PET)},

@@ -112,7 +112,7 @@ def test_invisible_name_has_a_placeholder_in_every_link(
         listed = staff.get(f"/admin/{row._meta.label_lower.replace('.', '/')}/").text
         assert shown in listed
         assert shown in staff.get(page_of(row)).text.partition("<form")[0] or row is rows[3]
-        assert shown in f"{row} {getattr(row, 'about', '')}"
+        assert shown in f"{row} {getattr(row, 'audit_description', '')}"
     found = staff.post("/admin/search/", {"s": rows[2].public_id}).context["results"]
     assert all(shown in result.title for result in found)
     assert found
