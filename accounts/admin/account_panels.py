@@ -15,7 +15,13 @@ from accounts.admin.badges import (
     render_usage_bar,
 )
 from accounts.admin.base import MAX_PANEL_ROWS, annotate_requests_today, build_usage_chart, issue_key_url
-from accounts.admin.timeline import BAN_ICONS, MAX_TIMELINE, account_entries, key_entries, warning_entries
+from accounts.admin.timeline import (
+    BAN_ICONS,
+    MAX_TIMELINE,
+    list_account_entries,
+    list_key_entries,
+    list_warning_entries,
+)
 from accounts.models import Account, ApiKey
 from accounts.usage import reports
 from petstore.backoffice.history import HistoryEntry
@@ -46,12 +52,12 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     timeline: list[HistoryEntry] = []
     key_context: dict[str, Any] = {}
     if may_view_keys:
-        timeline += key_entries(account)
+        timeline += list_key_entries(account)
         bans = [entry for entry in timeline if entry.icon in BAN_ICONS.values()]
         key_context = build_key_panels(account, now) | {"bans": bans[:MAX_PANEL_ROWS]}
-    timeline += account_entries(account)
+    timeline += list_account_entries(account)
     if may_view_events:
-        timeline += warning_entries(account)
+        timeline += list_warning_entries(account)
     for panel in extra_panels:
         timeline += panel.entries
 

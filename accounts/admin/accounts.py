@@ -82,7 +82,7 @@ PALETTE_ACTIONS = (
 class UsageFilter(ChoiceFilter):
     title = "used today"
     parameter_name = "used"
-    options = tuple((f"{percentage}", f"{percentage}% or more") for percentage in THRESHOLDS)
+    options = tuple((str(percentage), f"{percentage}% or more") for percentage in THRESHOLDS)
 
     def condition(self, chosen: str) -> Q:
         limit = Coalesce("per_day", "plan__per_day")
@@ -257,10 +257,10 @@ class AccountAdmin(PetstoreModelAdmin):
             message=PLAN_CHANGED,
             form_class=PlanForm,
             choices=choices,
-            **self.question_context(account),
+            **self.get_question_context(account),
         )
 
-    def question_context(self, account: Account) -> dict[str, Any]:
+    def get_question_context(self, account: Account) -> dict[str, Any]:
         """Describe the account on the confirmation pages."""
         now = timezone.now()
         details = {

@@ -1,4 +1,4 @@
-"""Badges, usage bars and relative times. Their text repeats what they show by colour or length."""
+"""Badges, usage bars and relative times. Their text conveys what colour and length show."""
 
 from datetime import datetime, timedelta
 

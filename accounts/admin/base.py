@@ -67,7 +67,7 @@ def count_recent_requests(now: datetime, **filters: Any) -> dict[str, str]:
 
 
 def confirm_with_reason(
-    admin: PetstoreModelAdmin,
+    model_admin: PetstoreModelAdmin,
     request: HttpRequest,
     obj: Model,
     question: Confirmation,
@@ -81,33 +81,33 @@ def confirm_with_reason(
 
     def call_method(cleaned_data: dict[str, Any]) -> HttpResponse:
         method(obj, **cleaned_data, by=Actor.of(request))
-        admin.message_user(request, message.format(obj))
-        warn_if_unpublished(admin, request, obj)
+        model_admin.message_user(request, message.format(obj))
+        warn_if_unpublished(model_admin, request, obj)
         return HttpResponseRedirect(change_url(obj))
 
-    return confirm(admin, request, question, form_class, call_method, back=change_url(obj), **context)
+    return confirm(model_admin, request, question, form_class, call_method, back=change_url(obj), **context)
 
 
 def make_reason_view(
     question: Confirmation, method: Callable[..., None], message: str
 ) -> Callable[..., HttpResponse]:
-    """Make a view from `confirm_with_reason`. The ModelAdmin must have a method `question_context`."""
+    """Make a view from `confirm_with_reason`. The ModelAdmin must have a method `get_question_context`."""
 
     def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
         obj = self.row(request, object_id, self.has_change_permission)
         return confirm_with_reason(
-            self, request, obj, question, method=method, message=message, **self.question_context(obj)
+            self, request, obj, question, method=method, message=message, **self.get_question_context(obj)
         )
 
     return view
 
 
-def warn_if_unpublished(admin: PetstoreModelAdmin, request: HttpRequest, obj: Model) -> None:
+def warn_if_unpublished(model_admin: PetstoreModelAdmin, request: HttpRequest, obj: Model) -> None:
     """Show a warning after the commit if the change could not be published to Redis."""
 
     def warn(lookup: str) -> None:
         if text := publication.get_warning(**{lookup: obj.pk}):
-            admin.message_user(request, text, messages.WARNING)
+            model_admin.message_user(request, text, messages.WARNING)
 
     if lookup := KEY_LOOKUPS.get(type(obj)):
         transaction.on_commit(partial(warn, lookup), robust=True)

@@ -126,8 +126,8 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
 def claim_form(form_id: str, account: Account) -> bool:
     """Claim the form for the current transaction; return False if it has issued a key before.
 
-    A concurrent duplicate waits at the unique index. Idempotency keys of clients contain no space (D31), so
-    they never equal this one.
+    A concurrent duplicate waits at the unique index. The space in the key prevents collisions with clients'
+    idempotency keys, which contain none (D31).
     """
     try:
         with transaction.atomic():
@@ -154,7 +154,7 @@ class RotateForm(forms.Form):
 
 
 class KeyLifecycleAdmin(PetstoreModelAdmin):
-    """Keys are never deleted. The text of a key is shown once, when it is issued."""
+    """Issues keys and changes their state. Keys are never deleted."""
 
     can_delete = False
     row_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
@@ -197,7 +197,7 @@ class KeyLifecycleAdmin(PetstoreModelAdmin):
         return self.show_key_text(request, obj, obj.text)
 
     def show_key_text(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:
-        """Render the text in response to the POST: a redirect would need to store it in the session."""
+        """Render the text in the response to the POST, since a redirect would have to store it."""
         return self.page(
             request,
             "accounts/apikey/issued",
@@ -223,13 +223,13 @@ class KeyLifecycleAdmin(PetstoreModelAdmin):
             warn_if_unpublished(self, request, key)
             return self.show_key_text(request, replacement, text)
 
-        context = self.question_context(key)
+        context = self.get_question_context(key)
         return confirm(self, request, ROTATE, RotateForm, rotate, back=change_url(key), **context)
 
     def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
         return self.has_change_permission(request, key) and self.has_add_permission(request)
 
-    def question_context(self, key: ApiKey) -> dict[str, Any]:
+    def get_question_context(self, key: ApiKey) -> dict[str, Any]:
         """Describe the key on the confirmation pages."""
         now = timezone.now()
         other_keys = key.account.keys.filter(is_active(now)).exclude(pk=key.pk).count()

@@ -117,7 +117,7 @@ class RejectionAdmin(PetstoreModelAdmin):
         return self.page(
             request,
             "accounts/rejection/explain",
-            "Why was I refused?",
+            "Why was a request refused?",
             form=form,
             term=term,
             explanations=explanations,

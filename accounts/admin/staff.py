@@ -83,7 +83,7 @@ PERMISSION_LABELS = {"view": "See", "add": "Add", "change": "Change", "delete": 
 
 
 def get_user_permissions(user: User) -> QuerySet[Permission]:
-    """Return the permissions granted to a user, who may be inactive, directly or by groups."""
+    """Return the permissions of a user and of their groups, even if the user is inactive."""
     return Permission.objects.filter(Q(user=user) | Q(group__user=user))
 
 
@@ -132,11 +132,8 @@ class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Ge
     widget = RoleSelect
 
     def label_from_instance(self, group: Any) -> str:
-        return (
-            f"{group.name}: {ROLE_DESCRIPTIONS[group.name]}"
-            if group.name in ROLE_DESCRIPTIONS
-            else group.name
-        )
+        description = ROLE_DESCRIPTIONS.get(group.name)
+        return f"{group.name}: {description}" if description else group.name
 
 
 class StaffForm(UserChangeForm):
@@ -184,11 +181,8 @@ class NoEscalationAdmin(PetstoreModelAdmin):
         editor = get_user(request)
         if editor.is_superuser:
             return False
-        return (
-            self.get_object_permissions(obj)
-            .exclude(pk__in=get_user_permissions(editor).values("pk"))
-            .exists()
-        )
+        editor_permissions = get_user_permissions(editor).values("pk")
+        return self.get_object_permissions(obj).exclude(pk__in=editor_permissions).exists()
 
     def get_object_permissions(self, obj: Any) -> QuerySet[Permission]:
         raise NotImplementedError

@@ -27,7 +27,7 @@ WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expi
 AUDITED_FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
 
 
-def key_entries(account: Account) -> list[HistoryEntry]:
+def list_key_entries(account: Account) -> list[HistoryEntry]:
     ids = account.keys.values_list(Cast("pk", CharField()))
     entries = AuditEntry.objects.filter(
         model=ApiKey._meta.label_lower, object_id__in=ids, action__in=KEY_ICONS
@@ -49,7 +49,7 @@ def key_entries(account: Account) -> list[HistoryEntry]:
     ]
 
 
-def account_entries(account: Account) -> Iterator[HistoryEntry]:
+def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
     for entry in AuditEntry.objects.about(account)[:MAX_TIMELINE]:
         changes = [
             describe_change(field, entry.before.get(field), entry.after[field])
@@ -83,7 +83,7 @@ def display_value(field: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else visible_name(str(value))
 
 
-def warning_entries(account: Account) -> Iterator[HistoryEntry]:
+def list_warning_entries(account: Account) -> Iterator[HistoryEntry]:
     """Yield warnings only, since the audit trail already covers what other events report."""
     events = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
     for event_type, text in WARNINGS.items():

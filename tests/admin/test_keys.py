@@ -98,7 +98,7 @@ def test_key_text_is_shown_once_and_never_stored(
     (text,) = set(KEY_TEXT.findall(page.text))
     assert page.status_code == 200
     for text_part in (
-        "It is shown only this once.", f">{text}</code>", f"Authorization: Bearer {text}",
+        "The key is shown only once.", f">{text}</code>", f"Authorization: Bearer {text}",
         'data-copy="key-text" data-said="said"', 'id="said" role="status" aria-live="polite"',
         f"{settings.BASE_URL}/pets",
     ):  # fmt: skip

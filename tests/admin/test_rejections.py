@@ -118,7 +118,7 @@ def test_unknown_request_id_gets_possible_reasons(staff: Client, settings: Any) 
     text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
     for sentence in (
         "No refusal is on record for", "req-unknown", "older than 3 days", "less than ten seconds old",
-        "not every refusal was recorded", "It had no key", "not 401, 403 or 429",
+        "not every refusal was recorded", "had no key", "not 401, 403 or 429",
     ):  # fmt: skip
         assert sentence in text
     page = staff.get(PAGE)

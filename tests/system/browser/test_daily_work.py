@@ -78,7 +78,7 @@ def test_key_is_issued_copied_and_used(shop: Service, open_page: Open) -> None:
     choose(page, "Account", "Corner Pets")
     page.get_by_label("Name").fill("Till")
     press(page, "Issue the key")
-    expect(page.get_by_text("It is shown only this once")).to_be_visible()
+    expect(page.get_by_text("The key is shown only once")).to_be_visible()
     press(page, "Copy the key")
     expect(page.get_by_text("Copied", exact=True)).to_be_visible()
     key = page.evaluate("navigator.clipboard.readText()")
@@ -92,7 +92,7 @@ def test_two_clicks_issue_one_key(shop: Service, open_page: Open) -> None:
     page = open_page("/admin/accounts/apikey/add/", as_="support")
     choose(page, "Account", "Twice Pets")
     page.get_by_role("button", name="Issue the key").dblclick()
-    expect(page.get_by_text("It is shown only this once")).to_be_visible()
+    expect(page.get_by_text("The key is shown only once")).to_be_visible()
     assert len(json.loads(shop.manage("list_keys", "--account", "Twice Pets", "--json"))) == 2
 
 
