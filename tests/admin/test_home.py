@@ -32,7 +32,7 @@ from tests.support.costs import big_scans, fill_shop, plans
 from tests.support.skips import READS_PLANS
 from tests.support.staff import clerk_who_may, member_of, signed_in
 
-MOST_QUERIES = 18
+MAX_QUERIES = 18
 Issue = Callable[..., tuple[ApiKey, str]]
 
 
@@ -41,8 +41,8 @@ def today() -> int:
     return (datetime.now(UTC).date() - EPOCH).days
 
 
-def use(account: Account, requests: int) -> None:
-    """Set the requests of today."""
+def use_quota(account: Account, requests: int) -> None:
+    """Set the number of requests today."""
     QuotaCounter.objects.create(
         account=account,
         minute_ends=0,
@@ -70,8 +70,8 @@ def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> Non
     now = timezone.now()
     small = Account.objects.create(name="<b>Tiny</b> & Co", plan_id=PlanCode.FREE)
     DailyUsage.objects.create(key=key, day=now.date(), requests=1200, refusals=34)
-    use(account, 20_000)
-    use(small, 950)
+    use_quota(account, 20_000)
+    use_quota(small, 950)
     issue(small, expires_at=now + timedelta(days=3))
     issue(small, expires_at=now + timedelta(days=20))
     ban(key, now + timedelta(hours=1))
@@ -138,8 +138,8 @@ def test_unreplaced_expiring_keys_are_listed_despite_many_rotated_keys(staff: Cl
 
 def test_step_links_all_accounts_that_reached_80_percent(staff: Client) -> None:
     for number in range(12):
-        use(Account.objects.create(name=f"Busy {number}", plan_id=PlanCode.FREE), 800 + number)
-    use(Account.objects.create(name="Calm", plan_id=PlanCode.FREE), 799)
+        use_quota(Account.objects.create(name=f"Busy {number}", plan_id=PlanCode.FREE), 800 + number)
+    use_quota(Account.objects.create(name="Calm", plan_id=PlanCode.FREE), 799)
     page = staff.get("/admin/")
     (step,) = [step for step in steps(page) if "quota" in step[0]]
     assert step == (
@@ -147,20 +147,20 @@ def test_step_links_all_accounts_that_reached_80_percent(staff: Client) -> None:
         "See which",
         "/admin/accounts/account/?used=80",
     )
-    found = staff.get(step[2]).context["cl"].result_list
-    assert sorted(account.name for account in found) == sorted(f"Busy {number}" for number in range(12))
+    accounts = staff.get(step[2]).context["cl"].result_list
+    assert sorted(account.name for account in accounts) == sorted(f"Busy {number}" for number in range(12))
     assert not staff.get("/admin/accounts/account/?used=100").context["cl"].result_list
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown"), [("7", 7), ("90", 90), ("", 30), ("8", 30), ("x", 30), ("1e9", 30)]
+    ("days", "expected"), [("7", 7), ("90", 90), ("", 30), ("8", 30), ("x", 30), ("1e9", 30)]
 )
 def test_charts_show_the_requested_number_of_days(
-    staff: Client, busy: None, asked: str, shown: int
+    staff: Client, busy: None, days: str, expected: int
 ) -> None:
-    text = staff.get("/admin/", {"days": asked}).text
-    assert f"Requests per day, last {shown} days: 1,200 requests." in text
-    assert re.search(rf'aria-current="page">Last {shown} days</a>', text)
+    text = staff.get("/admin/", {"days": days}).text
+    assert f"Requests per day, last {expected} days: 1,200 requests." in text
+    assert re.search(rf'aria-current="page">Last {expected} days</a>', text)
     assert 'href="?days=90"' in text
     assert f"{datetime.now(UTC):%Y-%m-%d}" in text
 
@@ -250,7 +250,7 @@ SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated"}
 
 
 @pytest.mark.parametrize(
-    ("permissions", "seen"),
+    ("permissions", "sections"),
     [
         (["view_pet", "view_order"], {"orders", "pets"}),
         (["view_pet"], {"pets"}),
@@ -260,15 +260,15 @@ SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated"}
         ([], set()),
     ],
 )
-def test_sections_require_their_permissions(busy: None, permissions: list[str], seen: set[str]) -> None:
+def test_sections_require_their_permissions(busy: None, permissions: list[str], sections: set[str]) -> None:
     page: Any = clerk_who_may(*permissions).get("/admin/")
-    assert set(page.context["cards"]) == seen
-    if not seen:
+    assert set(page.context["cards"]) == sections
+    if not sections:
         assert "Ask an Owner" in page.text
 
 
 @pytest.mark.parametrize(
-    ("group", "seen"),
+    ("group", "sections"),
     [
         ("Viewer", SECTIONS),
         ("Support", SECTIONS),
@@ -276,10 +276,10 @@ def test_sections_require_their_permissions(busy: None, permissions: list[str], 
         ("Owner", SECTIONS),
     ],
 )
-def test_each_group_sees_its_own_sections(busy: None, group: str, seen: set[str]) -> None:
+def test_each_group_sees_its_own_sections(busy: None, group: str, sections: set[str]) -> None:
     client = signed_in(member_of(group))
     page: Any = client.get("/admin/")
-    assert set(page.context["cards"]) == seen
+    assert set(page.context["cards"]) == sections
     for path in links(page):
         assert client.get(path).status_code == 200, path
 
@@ -288,14 +288,14 @@ def test_hidden_sections_cause_no_queries(busy: None) -> None:
     client = clerk_who_may("view_pet", "view_order")
     with CaptureQueriesContext(connection) as queries:
         assert client.get("/admin/").status_code == 200
-    asked = " ".join(query["sql"] for query in queries)
-    assert "inventory_stockcount" in asked
-    assert "accounts_" not in asked
+    sql = " ".join(query["sql"] for query in queries)
+    assert "inventory_stockcount" in sql
+    assert "accounts_" not in sql
 
 
 def test_viewer_gets_no_next_steps(busy: None) -> None:
-    may_look = ("view_order", "view_apikey", "view_account")
-    page = clerk_who_may(*may_look).get("/admin/")
+    permissions = ("view_order", "view_apikey", "view_account")
+    page = clerk_who_may(*permissions).get("/admin/")
     assert steps(page) == []
     assert "Nothing needs your attention." in page.text
 
@@ -318,11 +318,11 @@ def test_query_count_does_not_grow_with_rows(
     clerk = clerk_who_may(*(f"{verb}_{name}" for verb in verbs for name in (*shop, *customers)))
     clients = [staff, clerk]
     before = [home_queries(client) for client in clients]
-    assert all(len(queries) <= MOST_QUERIES for queries in before), before
+    assert all(len(queries) <= MAX_QUERIES for queries in before), before
     for number in range(30):
         new = Account.objects.create(name=f"Customer {number}", plan_id=PlanCode.PRO)
         key, _ = issue(new, expires_at=timezone.now() + timedelta(days=1 + number))
-        use(new, 10 + number)
+        use_quota(new, 10 + number)
         ban(key, timezone.now() + timedelta(hours=1))
         Category.objects.create(name=f"Kind {number}")
     assert [len(home_queries(client)) for client in clients] == [len(queries) for queries in before]
@@ -332,7 +332,7 @@ def test_query_count_does_not_grow_with_rows(
 def test_no_query_scans_a_large_table(staff: Client, busy: None) -> None:
     fill_shop()
     queries = home_queries(staff)
-    assert len(queries) <= MOST_QUERIES, queries
+    assert len(queries) <= MAX_QUERIES, queries
     found = list(plans(queries))
     assert any("accounts_dailyusage" in plan for plan in found)
     for plan in found:
@@ -347,8 +347,8 @@ def test_chart_links_each_bar_to_its_own_list() -> None:
         "Pets", "pets", "Category", ["A category with a very long name", "Cats"],
         [Series("Available", "--chart-1", [3, 0], "/all", ["/first", "/second"])],
     )  # fmt: skip
-    drawn = json.loads(chart.data)
-    assert drawn["labels"] == ["A category with a ver…", "Cats"]
-    assert drawn["datasets"][0]["links"] == ["/first", "/second"]
+    data = json.loads(chart.data)
+    assert data["labels"] == ["A category with a ver…", "Cats"]
+    assert data["datasets"][0]["links"] == ["/first", "/second"]
     assert [row.label for row in chart.rows] == ["A category with a very long name", "Cats"]
     assert [row.cells[0].link for row in chart.rows] == ["/first", ""]

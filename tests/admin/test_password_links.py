@@ -20,18 +20,18 @@ PASSWORD = "a pass phrase that they chose"
 ADD = "/admin/auth/user/add/"
 
 
-def link_in(page: str) -> str:
-    """Return the link on a page, without scheme and host."""
+def extract_link(page: str) -> str:
+    """Return the password link on a page, without scheme and host."""
     [link] = re.findall(r'<code id="link"[^>]*>([^<]+)</code>', unescape(page))
     assert link.startswith(page_url("admin/new-password/"))
     return str(link).removeprefix(page_url("")[:-1])
 
 
-def reset(owner: Client, user: User) -> str:
-    return link_in(owner.post(f"/admin/auth/user/{user.pk}/password/", {"reason": "Forgot it"}).text)
+def reset_password(owner: Client, user: User) -> str:
+    return extract_link(owner.post(f"/admin/auth/user/{user.pk}/password/", {"reason": "Forgot it"}).text)
 
 
-def choose(link: str, password: str = PASSWORD, client: Client | None = None) -> Client:
+def choose_password(link: str, password: str = PASSWORD, client: Client | None = None) -> Client:
     """Open a link and submit its form, if there is one. Return the client."""
     browser = client or Client()
     page = browser.get(link, follow=True)
@@ -63,61 +63,61 @@ def test_new_user_chooses_a_password_and_has_a_role(owner: Client) -> None:
     page = owner.post(ADD, {"username": "kim", "groups": Group.objects.get(name="Stock").pk}).text
     kim = User.objects.get(username="kim")
     assert not kim.has_usable_password()
-    colleague = choose(link_in(page))
+    colleague = choose_password(extract_link(page))
     colleague.post("/admin/login/", {"username": "kim", "password": PASSWORD})
     assert colleague.get("/admin/inventory/pet/add/").status_code == 200
     assert colleague.get("/admin/accounts/account/").status_code == 403
 
 
 def test_used_link_replaces_the_password_and_ends_earlier_sessions(owner: Client, clerk: User) -> None:
-    link = reset(owner, clerk)
+    link = reset_password(owner, clerk)
     assert may_sign_in(clerk, "the old pass phrase")
     thief = signed_in(clerk)
-    link = reset(owner, clerk)  # The sign-ins have invalidated the first.
-    choose(link)
+    link = reset_password(owner, clerk)  # The sign-ins have invalidated the first.
+    choose_password(link)
     assert thief.get("/admin/").status_code == 302
     assert may_sign_in(clerk)
     assert not may_sign_in(clerk, "the old pass phrase")
 
 
-def of_issuer() -> User:
+def get_issuer() -> User:
     return User.objects.get(username="owner")
 
 
-def change_password_of_issuer(link: str, clerk: User) -> None:
+def change_issuer_password(link: str, clerk: User) -> None:
     """An attacker in the Owner's session may have issued the link."""
-    issuer = of_issuer()
-    issuer.set_password("what no thief knows")
+    issuer = get_issuer()
+    issuer.set_password("a new pass phrase")
     issuer.save()
 
 
-def permission() -> Permission:
+def get_permission() -> Permission:
     return Permission.objects.get(codename="change_user")
 
 
-ENDS: dict[str, Callable[[str, User], Any]] = {
-    "used": lambda link, clerk: choose(link, "another pass phrase"),
+INVALIDATIONS: dict[str, Callable[[str, User], Any]] = {
+    "used": lambda link, clerk: choose_password(link, "another pass phrase"),
     "signed in": lambda link, clerk: may_sign_in(clerk, "the old pass phrase"),
     "left": lambda link, clerk: User.objects.filter(pk=clerk.pk).update(is_active=False),
     "promoted": lambda link, clerk: User.objects.filter(pk=clerk.pk).update(is_superuser=True),
     "another role": lambda link, clerk: clerk.groups.set(Group.objects.filter(name="Owner")),
-    "a permission": lambda link, clerk: clerk.user_permissions.add(permission()),
-    "a permission of the role": lambda link, clerk: clerk.groups.get().permissions.add(permission()),
-    "issuer demoted": lambda link, clerk: of_issuer().groups.set(Group.objects.filter(name="Support")),
+    "a permission": lambda link, clerk: clerk.user_permissions.add(get_permission()),
+    "a permission of the role": lambda link, clerk: clerk.groups.get().permissions.add(get_permission()),
+    "issuer demoted": lambda link, clerk: get_issuer().groups.set(Group.objects.filter(name="Support")),
     "issuer left": lambda link, clerk: User.objects.filter(username="owner").update(is_active=False),
-    "issuer deleted": lambda link, clerk: of_issuer().delete(),
-    "issuer's password changed": change_password_of_issuer,
+    "issuer deleted": lambda link, clerk: get_issuer().delete(),
+    "issuer's password changed": change_issuer_password,
 }
 
 
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-@pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "after it is opened"])
+@pytest.mark.parametrize("invalidate", INVALIDATIONS.values(), ids=INVALIDATIONS)
+@pytest.mark.parametrize("is_open", [False, True], ids=["before it is opened", "after it is opened"])
 def test_invalid_link_sets_no_password(
-    owner: Client, clerk: User, end: Callable[[str, User], Any], *, opened: bool
+    owner: Client, clerk: User, invalidate: Callable[[str, User], Any], *, is_open: bool
 ) -> None:
-    link, browser = reset(owner, clerk), Client()
-    page = browser.get(link, follow=True).request["PATH_INFO"] if opened else link
-    end(link, clerk)
+    link, browser = reset_password(owner, clerk), Client()
+    page = browser.get(link, follow=True).request["PATH_INFO"] if is_open else link
+    invalidate(link, clerk)
     before = User.objects.get(pk=clerk.pk).password
     for response in (
         browser.get(page),
@@ -130,32 +130,32 @@ def test_invalid_link_sets_no_password(
 
 def test_link_with_another_user_issuer_or_token_is_invalid(owner: Client, clerk: User) -> None:
     boss = superuser()
-    *start, uid, token, end = reset(owner, clerk).split("/")
+    *prefix, uid, token, suffix = reset_password(owner, clerk).split("/")
     assert urlsafe_base64_decode(uid).decode().startswith(f"{clerk.pk}.")
-    other = reset(owner, member_of("Viewer", name="other")).split("/")[-3]
+    other = reset_password(owner, member_of("Viewer", name="other")).split("/")[-3]
     issuers = (f".{boss.pk}", f".{clerk.pk}", "", ".", ".0", f".{10**30}", ".x")
     forged = [urlsafe_base64_encode(f"{clerk.pk}{issuer}".encode()) for issuer in issuers]
     for parts in ((other, token), (uid, f"{token[:-1]}!"), *((uid, token) for uid in forged)):
-        assert Client().get("/".join([*start, *parts, end]), follow=True).status_code in {400, 410}
+        assert Client().get("/".join([*prefix, *parts, suffix]), follow=True).status_code in {400, 410}
 
 
 def test_link_survives_changes_that_grant_no_permissions(owner: Client, clerk: User) -> None:
-    link = reset(owner, clerk)
+    link = reset_password(owner, clerk)
     User.objects.filter(pk=clerk.pk).update(first_name="Kim")
     owner.post("/admin/logout/")
-    choose(link)
+    choose_password(link)
     assert may_sign_in(clerk)
 
 
 def test_link_expires_after_a_day(owner: Client, clerk: User, settings: Any) -> None:
     assert settings.PASSWORD_RESET_TIMEOUT == 24 * 60 * 60
-    link = reset(owner, clerk)
+    link = reset_password(owner, clerk)
     settings.PASSWORD_RESET_TIMEOUT = -1  # Expired.
     assert Client().get(link).status_code == 410
 
 
 def test_link_opened_twice_sets_one_password(owner: Client, clerk: User) -> None:
-    link, browsers = reset(owner, clerk), [Client(), Client()]
+    link, browsers = reset_password(owner, clerk), [Client(), Client()]
     pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     responses = [browser.post(page, sent) for browser, page in zip(browsers, pages, strict=True)]
@@ -163,10 +163,10 @@ def test_link_opened_twice_sets_one_password(owner: Client, clerk: User) -> None
 
 
 def test_weak_password_is_rejected_and_the_link_stays_valid(owner: Client, clerk: User) -> None:
-    link = reset(owner, clerk)
-    browser = choose(link, "12345678")
+    link = reset_password(owner, clerk)
+    browser = choose_password(link, "12345678")
     assert not may_sign_in(clerk, "12345678")
-    choose(link, client=browser)
+    choose_password(link, client=browser)
     assert may_sign_in(clerk)
 
 
@@ -184,25 +184,23 @@ def test_no_link_is_created_for_oneself_or_an_inactive_user(clerk: User) -> None
 def test_audit_trail_records_issuer_and_use_of_a_link_without_the_link(
     owner: Client, clerk: User, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    link = reset(owner, clerk)
-    made = AuditEntry.objects.get(action="issued", model="auth.user")
-    assert (made.actor_name, made.object_text, made.reason) == ("owner", "clerk", "Forgot it")
-    choose(link)
-    choose(link)  # Rejections are logged, too.
-    chosen = AuditEntry.objects.filter(action="changed").latest("pk")
-    assert (chosen.actor_name, chosen.object_text) == ("clerk", "clerk")
+    link = reset_password(owner, clerk)
+    issued = AuditEntry.objects.get(action="issued", model="auth.user")
+    assert (issued.actor_name, issued.object_text, issued.reason) == ("owner", "clerk", "Forgot it")
+    choose_password(link)
+    choose_password(link)  # Rejections are logged, too.
+    changed = AuditEntry.objects.filter(action="changed").latest("pk")
+    assert (changed.actor_name, changed.object_text) == ("clerk", "clerk")
     token = link.split("/")[-2]
     assert token not in repr(list(AuditEntry.objects.values()))
     assert PASSWORD not in repr(list(AuditEntry.objects.values()))
     assert token not in capfd.readouterr().err
 
 
-def test_two_factor_set_up_follows_the_choice_of_a_password(
-    owner: Client, clerk: User, settings: Any
-) -> None:
-    link = reset(owner, clerk)
+def test_two_factor_set_up_follows_the_password_choice(owner: Client, clerk: User, settings: Any) -> None:
+    link = reset_password(owner, clerk)
     settings.STAFF_TWO_FACTOR = "required"
-    colleague = choose(link)
+    colleague = choose_password(link)
     assert colleague.get("/admin/")["Location"].startswith("/admin/login/")
     colleague.post("/admin/login/", {"username": "clerk", "password": PASSWORD})
     page = colleague.get("/admin/", follow=True)
@@ -211,7 +209,7 @@ def test_two_factor_set_up_follows_the_choice_of_a_password(
 
 
 def test_pages_with_a_link_are_not_cached_and_send_no_referrer(owner: Client, clerk: User) -> None:
-    link = reset(owner, clerk)
+    link = reset_password(owner, clerk)
     page = owner.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"})
     for response in (page, Client().get(link), Client().get(link, follow=True)):
         assert "no-store" in response["Cache-Control"]
@@ -220,6 +218,6 @@ def test_pages_with_a_link_are_not_cached_and_send_no_referrer(owner: Client, cl
 
 def test_password_choice_requires_the_csrf_token(owner: Client, clerk: User) -> None:
     browser = Client(enforce_csrf_checks=True)
-    page = browser.get(reset(owner, clerk), follow=True).request["PATH_INFO"]
+    page = browser.get(reset_password(owner, clerk), follow=True).request["PATH_INFO"]
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert browser.post(page, sent).status_code == 403

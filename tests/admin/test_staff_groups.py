@@ -28,14 +28,14 @@ SHOP = {"inventory/pet", "inventory/category", "inventory/order"}
 STAFF = {"auth/user", "auth/group"}
 LISTS = sorted(CUSTOMERS | SHOP | STAFF | {"backoffice/auditentry"})
 
-SEES = {
+VISIBLE = {
     "Viewer": CUSTOMERS | SHOP,
     "Support": CUSTOMERS | SHOP,
     "Stock": SHOP,
     "Owner": CUSTOMERS | SHOP | STAFF | {"backoffice/auditentry"},
 }
-# Every page that changes something, and who may use it. `{}` is the id of a row.
-USERS_OF = {
+# The groups that may use each page that changes something. `{}` is the ID of a row.
+PAGES_BY_GROUPS = {
     ("Support", "Owner"): """
         accounts/account/add accounts/account/{}/change accounts/account/{}/suspend
         accounts/account/{}/lift-suspension accounts/account/{}/change-plan accounts/apikey/add
@@ -57,7 +57,7 @@ USERS_OF = {
         inventory/category/{}/change inventory/category/{}/delete inventory/order/{}/change
     """,
 }
-VERBS = {page: groups for groups, pages in USERS_OF.items() for page in pages.split()}
+ALLOWED_GROUPS = {page: groups for groups, pages in PAGES_BY_GROUPS.items() for page in pages.split()}
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def rows(account: Account, key: ApiKey, category: Category) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def path_of(page: str, rows: dict[str, Any]) -> str:
+def build_path(page: str, rows: dict[str, Any]) -> str:
     return f"/admin/{page.format(rows['/'.join(page.split('/')[:2])])}/"
 
 
@@ -84,18 +84,18 @@ def path_of(page: str, rows: dict[str, Any]) -> str:
 def test_group_has_exactly_its_pages_and_actions(rows: dict[str, Any], group: str) -> None:
     client = signed_in(member_of(group))
     statuses = {model: client.get(f"/admin/{model}/").status_code for model in LISTS}
-    assert statuses == {model: 200 if model in SEES[group] else 403 for model in LISTS}
+    assert statuses == {model: 200 if model in VISIBLE[group] else 403 for model in LISTS}
     text = client.get("/admin/two-factor/").text + client.get("/admin/password_change/").text
-    assert {model for model in LISTS if f'href="/admin/{model}/"' in text} == SEES[group]
-    for page, groups in VERBS.items():
-        status = client.post(path_of(page, rows), {}).status_code
+    assert {model for model in LISTS if f'href="/admin/{model}/"' in text} == VISIBLE[group]
+    for page, groups in ALLOWED_GROUPS.items():
+        status = client.post(build_path(page, rows), {}).status_code
         assert status in ({200, 302} if group in groups else {403}), (group, page, status)
 
 
 def test_staff_without_a_group_have_no_access(rows: dict[str, Any]) -> None:
     client = signed_in(User.objects.create(username="nobody", is_staff=True))
     assert {client.get(f"/admin/{model}/").status_code for model in LISTS} == {403}
-    assert {client.post(path_of(page, rows), {}).status_code for page in VERBS} == {403}
+    assert {client.post(build_path(page, rows), {}).status_code for page in ALLOWED_GROUPS} == {403}
 
 
 def test_only_stock_and_owners_approve_orders(rows: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ def test_recreating_the_groups_keeps_edits(db: None) -> None:
     Group.objects.get(name="Stock").delete()
     migration: Any = MigrationLoader(connection).get_migration("backoffice", "0003_groups")
     migration.operations[0].code(apps, None)
-    assert [each.codename for each in viewer.permissions.all()] == ["view_pet"]
+    assert [permission.codename for permission in viewer.permissions.all()] == ["view_pet"]
     assert Group.objects.get(name="Stock").permissions.filter(codename="change_pet").exists()
 
 
@@ -129,7 +129,7 @@ def edit(client: Client, user: User, **fields: Any) -> Any:
     sent: dict[str, Any] = {
         "username": user.username, "is_active": "on",
         "groups": ",".join(str(group.pk) for group in user.groups.order_by("pk")),
-        "user_permissions": [each.pk for each in user.user_permissions.all()],
+        "user_permissions": [permission.pk for permission in user.user_permissions.all()],
     }  # fmt: skip
     sent |= fields
     return client.post(
@@ -219,7 +219,7 @@ def test_owner_cannot_change_a_superuser(db: None, page: str) -> None:
     assert User.objects.filter(pk=boss.pk).values().get() == before
 
 
-def personnel() -> User:
+def create_personnel() -> User:
     """A clerk who may edit staff and groups, and view pets."""
     clerk = User.objects.create(username="personnel", is_staff=True)
     names = "view_user add_user change_user delete_user view_group add_group change_group view_pet".split()
@@ -229,24 +229,24 @@ def personnel() -> User:
 
 def test_staff_cannot_grant_permissions_or_groups_they_lack(db: None) -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
-    wanted = Permission.objects.get(codename="change_plan")
+    missing = Permission.objects.get(codename="change_plan")
     owned = Permission.objects.get(codename="view_pet")
-    client = signed_in(personnel())
+    client = signed_in(create_personnel())
     clerk.user_permissions.add(owned)
-    assert edit(client, clerk, user_permissions=[owned.pk, wanted.pk]).status_code == 200
+    assert edit(client, clerk, user_permissions=[owned.pk, missing.pk]).status_code == 200
     assert list(clerk.user_permissions.all()) == [owned]
     assert edit(client, clerk, groups=Group.objects.get(name="Owner").pk).status_code == 200
     assert not clerk.groups.exists()
     assert edit(client, clerk, user_permissions=[]).status_code == 302
     assert not clerk.user_permissions.exists()
-    own = Group.objects.create(name="Mine")
-    sent = {"name": "Mine", "permissions": [wanted.pk]}
-    assert client.post(f"/admin/auth/group/{own.pk}/change/", sent).status_code == 200
-    assert not own.permissions.exists()
+    group = Group.objects.create(name="Mine")
+    sent = {"name": "Mine", "permissions": [missing.pk]}
+    assert client.post(f"/admin/auth/group/{group.pk}/change/", sent).status_code == 200
+    assert not group.permissions.exists()
 
 
 def test_staff_cannot_edit_colleagues_or_groups_above_them(db: None) -> None:
-    client, owner = signed_in(personnel()), member_of("Owner", is_active=False)
+    client, owner = signed_in(create_personnel()), member_of("Owner", is_active=False)
     assert edit(client, owner, username="taken").status_code == 403
     assert User.objects.filter(username="owner").exists()
     owners = Group.objects.get(name="Owner")
@@ -254,9 +254,9 @@ def test_staff_cannot_edit_colleagues_or_groups_above_them(db: None) -> None:
     assert owners.permissions.exists()
 
 
-@pytest.mark.parametrize("who", ["owner", "superuser"])
-def test_staff_cannot_drop_their_own_permissions(db: None, who: str) -> None:
-    user = superuser() if who == "superuser" else member_of("Owner")
+@pytest.mark.parametrize("role", ["owner", "superuser"])
+def test_staff_cannot_drop_their_own_permissions(db: None, role: str) -> None:
+    user = superuser() if role == "superuser" else member_of("Owner")
     client = signed_in(user)
     edit(client, user, is_active="", is_staff="", is_superuser="", groups="", first_name="Kim")
     fresh = User.objects.get(pk=user.pk)
@@ -284,11 +284,11 @@ def test_staff_who_lost_permissions_concurrently_cannot_edit_others(
     boss, rival = superuser(), superuser("rival")
     client = signed_in(boss)
 
-    def let_in_and_fired_at_once(site: Any, request: Any) -> bool:
+    def grant_access_and_dismiss(site: Any, request: Any) -> bool:
         User.objects.filter(pk=boss.pk).update(is_staff=False)
         return True
 
-    monkeypatch.setattr(PetstoreAdminSite, "has_permission", let_in_and_fired_at_once)
+    monkeypatch.setattr(PetstoreAdminSite, "has_permission", grant_access_and_dismiss)
     assert edit(client, rival, is_active="").status_code == 403
     rival.refresh_from_db()
     assert rival.is_staff
@@ -297,22 +297,24 @@ def test_staff_who_lost_permissions_concurrently_cannot_edit_others(
 def test_role_form_offers_page_permissions_and_keeps_others(db: None) -> None:
     client, viewer = signed_in(superuser()), Group.objects.get(name="Viewer")
     page = client.get(f"/admin/auth/group/{viewer.pk}/change/").text
-    words = [
+    labels = [
         " ".join(label.split())
         for label in re.findall(r'<span class="truncate">(.*?)</span>', page, re.DOTALL)
     ]
     assert {"See orders", "Change orders", "See API keys", "See audit trail entries", "Add staff"} <= set(
-        words
+        labels
     )
-    assert not {"Delete orders", "Delete API keys", "Change audit trail entries"} & set(words)
-    assert len(words) < 40
+    assert not {"Delete orders", "Delete API keys", "Change audit trail entries"} & set(labels)
+    assert len(labels) < 40
     assert "Can " not in page
-    hidden = Permission.objects.get(codename="view_dailyusage")
-    shown = Permission.objects.get(codename="change_pet")
-    assert viewer.permissions.contains(hidden)
-    client.post(f"/admin/auth/group/{viewer.pk}/change/", {"name": "Viewer", "permissions": [shown.pk]})
-    assert viewer.permissions.contains(shown)
-    assert viewer.permissions.contains(hidden)
+    hidden_permission = Permission.objects.get(codename="view_dailyusage")
+    offered_permission = Permission.objects.get(codename="change_pet")
+    assert viewer.permissions.contains(hidden_permission)
+    client.post(
+        f"/admin/auth/group/{viewer.pk}/change/", {"name": "Viewer", "permissions": [offered_permission.pk]}
+    )
+    assert viewer.permissions.contains(offered_permission)
+    assert viewer.permissions.contains(hidden_permission)
     assert not viewer.permissions.filter(codename="view_pet").exists()
 
 
