@@ -40,7 +40,7 @@ from accounts.quota.limits import (
 )
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
-from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, script
+from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, make_script
 from petstore.event_loop.threads import in_thread
 from petstore.observability.metrics import FOREIGN_REPLIES
 
@@ -73,7 +73,7 @@ end
 def load_script(*names: str, idempotent: bool) -> Script:
     """Combine LUA_CONSTANTS and these files into one Lua script."""
     parts = [Path(__file__).with_name(name).read_text() for name in names]
-    return script(LUA_CONSTANTS + "".join(parts), idempotent=idempotent)
+    return make_script(LUA_CONSTANTS + "".join(parts), idempotent=idempotent)
 
 
 ADMIT = load_script("verify_key.lua", "admit.lua", idempotent=False)
@@ -81,10 +81,12 @@ PEEK = load_script("verify_key.lua", "peek.lua", idempotent=False)
 LEASE = load_script("lease.lua", idempotent=True)
 PUBLISH = load_script("publish.lua", idempotent=True)
 RECORD_WRITE = load_script("record_write.lua", idempotent=True)
-DELETE_RECORD = script(LUA_CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", idempotent=True)
+DELETE_RECORD = make_script(
+    LUA_CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", idempotent=True
+)
 
 # Uses INFO, because managed servers often forbid CONFIG GET.
-GET_EVICTION_POLICY = script(
+GET_EVICTION_POLICY = make_script(
     LUA_CONSTANTS
     + """
 local info = redis.pcall('INFO', 'memory')
@@ -133,7 +135,7 @@ class RedisQuotaStore:
 
     def get_shard(self, public_id: str) -> str:
         """Return the cluster node of the key's account, or '' without a cluster."""
-        return self._scripts.node(get_redis_keys(public_id)[0]) if self._scripts.is_cluster else ""
+        return self._scripts.get_node_name(get_redis_keys(public_id)[0]) if self._scripts.is_cluster else ""
 
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
 
 from petstore.cache.machine import MachineCounters
-from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, script
+from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, make_script
 
 logger = logging.getLogger(__name__)
 
@@ -23,14 +23,14 @@ elseif kept > 0 then redis.call('SET', KEYS[1], ARGV[1], 'PX', kept)
 else redis.call('DEL', KEYS[1]) end
 return 1
 """
-SET = script(SET_WITH_EXPIRY)
-ADD = script("if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end" + SET_WITH_EXPIRY)
-GET = script("return redis.call('GET', KEYS[1])")
-INCREMENT = script("""
+SET = make_script(SET_WITH_EXPIRY)
+ADD = make_script("if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end" + SET_WITH_EXPIRY)
+GET = make_script("return redis.call('GET', KEYS[1])")
+INCREMENT = make_script("""
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 return redis.call('INCRBY', KEYS[1], ARGV[1])
 """)
-DELETE = script("return redis.call('DEL', KEYS[1])")
+DELETE = make_script("return redis.call('DEL', KEYS[1])")
 
 
 def with_fallback(method: Callable[..., Any]) -> Any:

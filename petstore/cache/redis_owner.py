@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from petstore.db.identity import get_database_id
 from petstore.event_loop.redis_scripts import (
-    CHECK_EVERY,
+    CHECK_INTERVAL,
     OWNER,
     TIMEOUT,
     ForeignRedisError,
@@ -54,7 +54,7 @@ def claim() -> tuple[str, str]:
             owner = client.redis.get(OWNER).decode()
             if owner != database:
                 client.redis.set(OWNER, f"{database}, which is claiming it")
-                sleep(CHECK_EVERY + 2 * TIMEOUT)
+                sleep(CHECK_INTERVAL + 2 * TIMEOUT)
             keys = client.redis.scan_iter(match=ACCOUNT_KEYS, count=BATCH_SIZE)  # On all nodes.
             while batch := list(islice(keys, BATCH_SIZE)):
                 client.redis.unlink(*batch)

@@ -1,15 +1,15 @@
 """The base class of the event loop's connections, which owns the queue of pending replies.
 
-A connection is open until it closes, and is never reopened: a new connection is a new object. Requests to a
-closed one fail, so a reply can reach no one but the request that it belongs to. On a shared connection,
-everything sent in one iteration of the loop leaves in one write.
+A closed connection is never reopened, but replaced by a new object. Requests on a closed connection fail,
+so a reply can only reach the request that it belongs to. On a shared connection, all requests of one loop
+iteration are sent in one write.
 
-Timeouts count ticks of the loop instead of the clock, so a process that was stopped does not blame the
-server.
+Timeouts count ticks of the loop instead of reading the clock, so that a process that was suspended does not
+mistake its own pause for an unresponsive server.
 
-Two rules keep uvloop from crashing. Only the loop changes what it watches, never a request; and no request
-is resumed inside a timer's callback. A request runs with the loop's part of the C stack moved aside, and
-libuv keeps lists of sockets and timers there (gevent has the same rules for its loop).
+Two rules keep uvloop from crashing. Only the loop itself adds or removes readers and writers, and no
+request is resumed inside a timer's callback. While a request runs, greenlet has moved the loop's part of
+the C stack away, where libuv keeps its lists of sockets and timers. gevent has the same rules for its loop.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class ConnectionFailedError(Exception):
 
 
 class ConnectionClosedError(ConnectionFailedError):
-    """The connection closed before the request was sent, or before its reply arrived."""
+    """The connection closed before the request was sent or before its reply arrived."""
 
 
 class Receiver(Protocol):
@@ -57,15 +57,16 @@ class Connection(ABC):
     """Sends requests in order and matches replies to them by that order."""
 
     def __init__(self, timeout: float, *, batched: bool = False) -> None:
-        """`timeout`: seconds for a reply. `batched`: send once per loop iteration."""
+        """Set the timeout of a reply in seconds, and whether to send only once per loop iteration."""
         self.error: ConnectionFailedError | None = None  # Why it closed.
         self._batched = batched
         self._flush_is_due = False
         self._timeout_ticks = timeout_in_ticks(timeout)
         self._now = 0  # In ticks.
-        self._queue: deque[tuple[Receiver | None, int]] = deque()  # None after a timeout; since when.
-        self._sent = 0  # The length of the part of the queue that has been sent.
-        self._head_since = 0
+        # Each receiver, or None after its timeout, with the tick at which it was queued.
+        self._queue: deque[tuple[Receiver | None, int]] = deque()
+        self._sent = 0  # The number of requests in the queue that have been sent.
+        self._head_since = 0  # The tick since which the head of the queue has been waiting for its reply.
         self._loop = asyncio.get_running_loop()
         self._next_tick: asyncio.TimerHandle | None = None
 
@@ -74,24 +75,24 @@ class Connection(ABC):
 
     @abstractmethod
     def _flush(self) -> None:
-        """Send what is buffered. Any exception closes the connection."""
+        """Send the buffered requests. Any exception closes the connection."""
 
     @abstractmethod
     def _disconnect(self) -> None:
-        """Close what is open, if anything. The loop calls it once."""
+        """Close the socket if there is one. The loop calls this once."""
 
     def _is_unavailable(self) -> bool:
         return False
 
     def _read(self) -> None:  # noqa: B027  Most connections are notified of all input.
-        """Read input that the loop may have missed."""
+        """Read input of which the loop may not have been notified."""
 
     @property
     def is_usable(self) -> bool:
         return self.error is None
 
     def round_trip(self, put: Callable[..., object], *arguments: Any) -> Any:
-        """Buffer a request by calling `put`, and wait for its reply; for a request on the loop.
+        """Buffer a request by calling `put`, and wait for its reply. Call it only on the loop.
 
         Raises ConnectionClosedError, or ConnectionFailedError after the timeout.
         """
@@ -104,7 +105,7 @@ class Connection(ABC):
         return pause()
 
     def fail(self, error: ConnectionFailedError) -> None:
-        """Close at once. The loop fails the pending requests, since a request must not resume others."""
+        """Close at once. The loop fails the pending requests, because a request must not resume others."""
         if self.error is None:
             self.error = error
             if self._next_tick is not None:
@@ -124,7 +125,6 @@ class Connection(ABC):
         self.fail(ConnectionClosedError("The connection was closed."))
 
     def _enqueue(self, receiver: Receiver, put: Callable[..., object], *arguments: Any) -> None:
-        """Buffer a request and queue its receiver: both or neither."""
         if self.error is not None:
             raise ConnectionClosedError(*self.error.args)
         try:
@@ -164,18 +164,21 @@ class Connection(ABC):
             self._loop.call_soon(self._read)
 
     def _expire(self) -> None:
-        """Fail late requests behind others; their places stay, since replies will come."""
-        for place in range(self._sent if self.error is None else 0):
-            receiver, since = self._queue[place]
-            if self._now - since < self._timeout_ticks:
+        """Fail requests whose replies are late, but keep their places for replies that still arrive."""
+        for index in range(self._sent if self.error is None else 0):
+            receiver, queued_at = self._queue[index]
+            if self._now - queued_at < self._timeout_ticks:
                 break
             if receiver is not None:
-                self._queue[place] = None, since
+                self._queue[index] = None, queued_at
                 receiver.throw(ConnectionFailedError(TIMED_OUT))
 
 
 async def with_timeout(seconds: float, awaitable: Awaitable[Result]) -> Result:
-    """Await, or cancel it after that many seconds of the loop and raise TimeoutError."""
+    """Await, or cancel the awaitable and raise TimeoutError.
+
+    The timeout excludes time for which the process was suspended.
+    """
     task = asyncio.ensure_future(awaitable)
     try:
         for _ in range(timeout_in_ticks(seconds)):
@@ -184,5 +187,4 @@ async def with_timeout(seconds: float, awaitable: Awaitable[Result]) -> Result:
                 return task.result()
     finally:
         task.cancel()
-    message = f"It took longer than {seconds} seconds."
-    raise TimeoutError(message)
+    raise TimeoutError(f"The operation took longer than {seconds} seconds.")

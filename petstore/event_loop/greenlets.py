@@ -1,8 +1,8 @@
-"""Plain functions that wait on the event loop while other requests continue.
+"""Greenlets, in which plain functions wait on the event loop while other requests continue.
 
 Each request runs in a greenlet of the loop's thread. To wait, it switches to the loop's own greenlet, and
-the callback that has the result switches back. Django's guard stays: an accidental query on the loop raises
-SynchronousOnlyOperation instead of blocking all requests.
+the callback that receives the result switches back. Django's async safety check still applies: an
+accidental query on the loop raises SynchronousOnlyOperation instead of blocking all requests.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Result = TypeVar("Result")
 TICK = 0.1  # Seconds.
 STARTS_PER_ITERATION = 8
 MAX_IDLE = 64
-QUEUED_TOO_LONG = "The request waited too long in the queue: see DATABASE_QUEUE_TIMEOUT."
+QUEUED_TOO_LONG = "The request waited too long in the queue. See DATABASE_QUEUE_TIMEOUT."
 
 
 class RequestTask:
     """One request, which borrows a greenlet from the pool until it ends.
 
-    Resuming an ended task does nothing: its greenlet may already serve another request.
+    Resuming an ended task has no effect, because its greenlet may already serve another request.
     """
 
     __slots__ = ("_greenlet", "transaction", "work")
 
     def __init__(self, work: Callable[[], object]) -> None:
-        """Exceptions of `work` are logged and never reach the code that resumes the task."""
+        """Create a task for `work`, whose exceptions are logged and never reach the resuming code."""
         self.work = work
         self.transaction: Any = None  # The open transaction of the request.
         self._greenlet: PooledGreenlet | None = None
 
     def start(self) -> None:
-        """Run until the task waits or ends. Only the loop may call it, once."""
+        """Run until the task first waits or ends. Only the loop may call this, and only once."""
         assert not is_on_loop()
         runner = greenlet_pool.idle.pop() if greenlet_pool.idle else PooledGreenlet()
         runner.parent = getcurrent()
@@ -63,7 +63,7 @@ class RequestTask:
 
 
 class PooledGreenlet(greenlet):
-    """A greenlet that runs one request after another, since allocating stacks is expensive."""
+    """A greenlet that runs one request after another, because allocating stacks is expensive."""
 
     task: RequestTask | None = None
 
@@ -72,24 +72,24 @@ class PooledGreenlet(greenlet):
 
 
 def run_tasks() -> None:
-    """Run the task of the current greenlet, then each later one that borrows it.
+    """Run the tasks that borrow the current greenlet, one after another.
 
-    No local variable refers to the greenlet, so an idle one is freed with its thread's pool.
+    No local variable refers to the greenlet, so that an idle one is freed together with its thread's pool.
     """
     while True:
         try:
             current_task().work()
-        except GreenletExit:  # The process ends.
+        except GreenletExit:  # The process is exiting.
             return
         except BaseException:
             logger.exception("A request ended with an exception.")
-        if not release(current_task()):
+        if not release_greenlet(current_task()):
             return
         pause()
 
 
-def release(task: RequestTask) -> bool:
-    """Detach an ended task from its greenlet. False if the pool is full and the greenlet must end."""
+def release_greenlet(task: RequestTask) -> bool:
+    """Return the greenlet of an ended task to the pool, or return False if the pool is full."""
     runner: Any = getcurrent()
     task._greenlet = None
     runner.task = None
@@ -101,7 +101,7 @@ def release(task: RequestTask) -> bool:
 
 
 class GreenletPool(threading.local):
-    """The idle greenlets of a thread, which no other thread can use."""
+    """The idle greenlets of each thread, which can't switch between threads."""
 
     def __init__(self) -> None:
         self.idle: list[PooledGreenlet] = []
@@ -111,16 +111,19 @@ greenlet_pool = GreenletPool()
 
 
 def timeout_in_ticks(seconds: float) -> int:
-    """Convert a timeout to ticks; two more let the loop read what arrived while the process was stopped."""
+    """Convert a timeout to ticks.
+
+    Two extra ticks let the loop read input that arrived while the process was suspended.
+    """
     return ceil(seconds / TICK) + 2
 
 
 class LoopTimer:
-    """Calls a function after a number of seconds of the loop, not counting time the process was stopped."""
+    """Calls a function after a delay, which excludes time for which the process was suspended."""
 
-    def __init__(self, seconds: float, call: Callable[[], object]) -> None:
-        self._call = call
-        self._left = timeout_in_ticks(seconds) - 1  # The first comes after a whole tick.
+    def __init__(self, seconds: float, callback: Callable[[], object]) -> None:
+        self._callback = callback
+        self._remaining_ticks = timeout_in_ticks(seconds) - 1  # The first one comes after a whole tick.
         self._loop = asyncio.get_running_loop()
         self._handle: asyncio.Handle = self._loop.call_later(TICK, self._tick)
 
@@ -128,44 +131,44 @@ class LoopTimer:
         self._handle.cancel()
 
     def _tick(self) -> None:
-        self._left -= 1
-        if self._left > 0:
+        self._remaining_ticks -= 1
+        if self._remaining_ticks > 0:
             self._handle = self._loop.call_later(TICK, self._tick)
-        else:  # No request may be resumed inside a timer's callback: see connection.py.
-            self._handle = self._loop.call_soon(self._call)
+        else:  # No request may be resumed inside a timer's callback (see connection.py).
+            self._handle = self._loop.call_soon(self._callback)
 
 
 class StartLimiter:
     """Limits the requests that start per loop iteration, so that bursts don't delay those in progress."""
 
     def __init__(self) -> None:
-        self._left = STARTS_PER_ITERATION
+        self._remaining = STARTS_PER_ITERATION
         self._waiting: deque[Callable[[], object]] = deque()
         self._is_scheduled = False
 
-    def start(self, start: Callable[[], object]) -> None:
-        """Start now or in a later iteration, in the order of arrival."""
+    def start(self, callback: Callable[[], object]) -> None:
+        """Call `callback` now or in a later iteration, in the order of arrival."""
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._next_iteration)
-        if self._left:
-            self._left -= 1
-            start()
+        if self._remaining:
+            self._remaining -= 1
+            callback()
         else:
-            self._waiting.append(start)
+            self._waiting.append(callback)
 
     def _next_iteration(self) -> None:
         self._is_scheduled = bool(self._waiting)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._next_iteration)
-        self._left = STARTS_PER_ITERATION
-        while self._waiting and self._left:
-            self._left -= 1
+        self._remaining = STARTS_PER_ITERATION
+        while self._waiting and self._remaining:
+            self._remaining -= 1
             self._waiting.popleft()()
 
 
 def is_on_loop() -> bool:
-    """Whether the caller is a request on the event loop, which may wait there."""
+    """Return whether the caller is a request on the event loop, which may call `pause` and `wait`."""
     return type(getcurrent()) is PooledGreenlet
 
 
@@ -176,14 +179,14 @@ def current_task() -> RequestTask:
 
 
 def pause() -> Any:
-    """Switch to the loop until the task is resumed; returns what it is resumed with."""
+    """Switch to the loop until the task is resumed, and return the value that it is resumed with."""
     parent = getcurrent().parent
     assert parent is not None
     return parent.switch()
 
 
 def wait(awaitable: Awaitable[Result]) -> Result:
-    """Await from within a request on the loop."""
+    """Wait for an awaitable from within a request on the loop."""
     task = current_task()
     future = asyncio.ensure_future(awaitable)
     if not future.done():

@@ -1,4 +1,4 @@
-"""Opens Django's connections in threads for the event loop, which connecting would block."""
+"""Opens Django's database connections in threads, because connecting would block the event loop."""
 
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,21 +10,21 @@ from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-SETUP_SECONDS = 1.0  # For the statements that Django runs on a new connection.
+SETUP_SECONDS = 1.0  # Time for the statements that Django runs on a new connection.
 CONNECT_THREADS = 4
-# Every query on the loop has an index. For a table that is still small, PostgreSQL would plan a sequential
-# scan, and keep that plan for prepared statements while the table grows, until the next ANALYZE.
+# Every query on the loop has an index. PostgreSQL would plan a sequential scan for a small table, and keep
+# that plan for prepared statements while the table grows, until the next ANALYZE.
 PLANNER_OPTIONS = "-c enable_seqscan=off -c jit=off"
 
 
 @cache
 def get_connect_threads() -> ThreadPoolExecutor:
-    """Keep connecting apart from other blocking calls, which may occupy all their threads."""
+    """Return the threads reserved for connecting, because blocking calls may occupy all other threads."""
     return ThreadPoolExecutor(CONNECT_THREADS, thread_name_prefix="connecting")
 
 
 def get_connect_timeout(alias: str) -> float:
-    """Return the seconds for opening a connection: each host has DATABASE_CONNECT_TIMEOUT."""
+    """Return the timeout for opening a connection, in seconds. DATABASE_CONNECT_TIMEOUT is per host."""
     options = settings.DATABASES[alias]
     seconds = float(options["OPTIONS"].get("connect_timeout", 2))
     hosts = str(options["HOST"]).count(",") + 1
@@ -32,19 +32,19 @@ def get_connect_timeout(alias: str) -> float:
 
 
 async def connect_in_thread(alias: str) -> BaseDatabaseWrapper:
-    """Open a connection that belongs to no thread. Raises what Django raises."""
+    """Open a connection that is bound to no thread. Raises Django's database errors."""
     call = get_connect_threads().submit(connect, alias)
     try:
         return await asyncio.wrap_future(call)
     except BaseException:
-        call.add_done_callback(close_unclaimed)  # A thread can't be stopped.
+        call.add_done_callback(close_unclaimed)  # The thread can't be cancelled.
         raise
 
 
 def connect(alias: str) -> BaseDatabaseWrapper:
     wrapper = connections.create_connection(alias)
     options = wrapper.settings_dict["OPTIONS"]
-    if options.get("prepare_threshold") is not None:  # None means a pooler, which accepts no options.
+    if options.get("prepare_threshold") is not None:  # None stands for a pooler, which accepts no options.
         options = options | {"options": f"{options.get('options', '')} {PLANNER_OPTIONS}".strip()}
         wrapper.settings_dict = wrapper.settings_dict | {"OPTIONS": options}
     wrapper.connect()
@@ -52,6 +52,7 @@ def connect(alias: str) -> BaseDatabaseWrapper:
 
 
 def close_unclaimed(call: "Future[BaseDatabaseWrapper]") -> None:
+    """Close a connection that opened after its caller had given up."""
     if not call.cancelled() and call.exception() is None:
         with suppress(psycopg.Error):
             call.result().connection.close()

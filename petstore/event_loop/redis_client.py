@@ -1,4 +1,4 @@
-"""redis-py for threads: one connection each, to a server or to the nodes of a cluster."""
+"""A redis-py client for threads, each of which has its own connection to the server or cluster."""
 
 import select
 import threading
@@ -13,20 +13,19 @@ from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.retry import Retry
 
-Command = Sequence[Any]
-
 
 class RedisClient:
-    """A client for a server, or for the cluster that it belongs to.
+    """A client for a server, or for the cluster that the server belongs to.
 
-    Commands are not retried: they may have counted. Any error closes the connection, since its address may
-    lead to another server by now, and a late reply must not pass for the next one.
+    Commands are never retried, because the failed attempt may have counted a request. Any error closes the
+    connection: its address may lead to another server by now, and the next command must not receive a late
+    reply.
     """
 
     def __init__(self, url: str, timeout: float, check: Callable[[Any], None] = lambda run: None) -> None:
-        """Connect; `timeout` is in seconds. Raises what redis-py raises.
+        """Connect. `timeout` is in seconds. Raises redis-py's exceptions.
 
-        `check` gets a function that runs a script on each new connection to a single server.
+        On each new connection to a single server, `check` receives a function that runs scripts there.
         """
         options: dict[str, Any] = {
             "socket_timeout": timeout,
@@ -46,40 +45,40 @@ class RedisClient:
     def is_cluster(self) -> bool:
         return isinstance(self.redis, RedisCluster)
 
-    def node(self, name: str) -> str:
-        """Name the cluster node that has this key, or `none`."""
+    def get_node_name(self, key: str) -> str:
+        """Return the name of the cluster node that stores a key, or `none`."""
         try:
-            return str(self.redis.get_node_from_key(name).name)
+            return str(self.redis.get_node_from_key(key).name)
         except (redis.exceptions.RedisError, KeyError, AttributeError):
             return "none"
 
     def close(self) -> None:
-        if isinstance(self.redis, RedisCluster):  # `close` leaves the nodes' connections open.
+        if isinstance(self.redis, RedisCluster):  # `close` alone leaves the nodes' connections open.
             self.redis.disconnect_connection_pools()  # type: ignore[no-untyped-call]
         self.redis.close()
         for connection in list(self._connections):
             connection.disconnect()
 
     def disconnect(self) -> None:
-        """Close this thread's connection; in a cluster, all idle ones."""
+        """Close this thread's connection, or all idle connections to a cluster."""
         if isinstance(self.redis, RedisCluster):
             self.redis.disconnect_connection_pools()  # type: ignore[no-untyped-call]
         elif (connection := getattr(self._local, "connection", None)) is not None:
             connection.disconnect()
 
-    def run(self, script: Any, names: Command, arguments: Command) -> Any:
-        rest = (len(names), *names, *arguments)
+    def run(self, script: Any, keys: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        parameters = (len(keys), *keys, *arguments)
         try:
-            return self._execute(["EVALSHA", script.sha, *rest])
+            return self._execute(["EVALSHA", script.sha, *parameters])
         except redis.exceptions.NoScriptError:
-            return self._execute(["EVAL", script.source, *rest])
+            return self._execute(["EVAL", script.source, *parameters])
 
-    def run_all(self, script: Any, calls: Sequence[tuple[Command, Command]]) -> list[Any]:
-        """Run a script with each of these keys and arguments; on a single server, in one pipeline."""
+    def run_all(self, script: Any, calls: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> list[Any]:
+        """Run a script once for each pair of keys and arguments, pipelined on a single server."""
         replies = [self.run(script, *call) for call in calls[:1]]  # Loads the script if necessary.
         if isinstance(self.redis, RedisCluster):
             return replies + [self.run(script, *call) for call in calls[1:]]
-        commands = [("EVALSHA", script.sha, len(names), *names, *rest) for names, rest in calls[1:]]
+        commands = [("EVALSHA", script.sha, len(keys), *keys, *arguments) for keys, arguments in calls[1:]]
         connection = self._connection()
         try:
             connection.send_packed_command(connection.pack_commands(commands))
@@ -89,8 +88,8 @@ class RedisClient:
             raise
         return replies
 
-    def _execute(self, command: Command) -> Any:
-        """Bypass redis-py's connection pool, which is slow; in a cluster, the client must pick a node."""
+    def _execute(self, command: Sequence[Any]) -> Any:
+        """Bypass redis-py's slow connection pool. In a cluster, only redis-py can choose the node."""
         if isinstance(self.redis, RedisCluster):
             return self.redis.execute_command(*command)  # type: ignore[no-untyped-call]
         connection = self._connection()
@@ -104,7 +103,7 @@ class RedisClient:
             raise
 
     def _connection(self) -> Any:
-        """Return this thread's connection, which reconnects if the server has closed it."""
+        """Return this thread's connection, disconnected if the server has closed it."""
         connection: Any = getattr(self._local, "connection", None)
         if connection is None:
             pool = self.redis.connection_pool
@@ -118,14 +117,13 @@ class RedisClient:
 def on_connect(check: Callable[[Any], None], connection: Any) -> None:
     connection.on_connect()
 
-    def run(script: Any, names: Command, arguments: Command) -> Any:
-        connection.send_command("EVAL", script.source, len(names), *names, *arguments)
+    def run(script: Any, keys: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        connection.send_command("EVAL", script.source, len(keys), *keys, *arguments)
         return connection.read_response()
 
     try:
-        with suppress(
-            redis.exceptions.MovedError
-        ):  # A cluster node; the check is repeated with its client.
+        # A cluster node may raise MovedError. The check is then repeated with the cluster's client.
+        with suppress(redis.exceptions.MovedError):
             check(run)
     except BaseException:
         connection.disconnect()
@@ -133,7 +131,7 @@ def on_connect(check: Callable[[Any], None], connection: Any) -> None:
 
 
 def is_readable(socket: Any) -> bool:
-    """Check for input, which without a pending command is the end of the stream or garbage."""
+    """Check for input, which can only be the end of the stream or garbage when no command is pending."""
     poll = select.poll()
     poll.register(socket, select.POLLIN)
     return bool(poll.poll(0))

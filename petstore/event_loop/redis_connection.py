@@ -1,4 +1,4 @@
-"""Redis for the event loop, with hiredis for the protocol."""
+"""Redis connections of the event loop, which use hiredis to pack commands and parse replies."""
 
 import asyncio
 import ssl
@@ -16,7 +16,7 @@ INCOMPLETE = object()
 
 
 class RedisConnection(Connection, asyncio.Protocol):
-    """A connection to one server. Error replies are raised as `hiredis.HiredisError`s."""
+    """A connection to one server. Error replies are raised as hiredis.HiredisError."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(timeout, batched=True)
@@ -27,7 +27,7 @@ class RedisConnection(Connection, asyncio.Protocol):
 
     @classmethod
     async def open(cls, url: SplitResult, reply_timeout: float) -> Self:
-        """Connect, authenticate and select the database. May raise any exception."""
+        """Connect, authenticate and select the database. Raises exceptions of any type."""
         loop = asyncio.get_running_loop()
         connection = cls(reply_timeout)
         try:
@@ -35,9 +35,9 @@ class RedisConnection(Connection, asyncio.Protocol):
                 await loop.create_unix_connection(lambda: connection, unquote(url.path))
             else:
                 host, port = url.hostname or "localhost", url.port or 6379
-                tls = tls_context(url.geturl()) if url.scheme == "rediss" else None
+                tls = get_tls_context(url.geturl()) if url.scheme == "rediss" else None
                 await loop.create_connection(lambda: connection, host, port, ssl=tls)
-            for command in handshake(url):
+            for command in build_handshake(url):
                 await connection._execute(command)
         except BaseException:
             connection.close()
@@ -53,20 +53,20 @@ class RedisConnection(Connection, asyncio.Protocol):
             raise reply
 
     def call(self, *command: str | bytes | int) -> Any:
-        """Run a command. Raises ConnectionFailedErrors, and hiredis.ReplyError for error replies."""
+        """Run a command. Raises ConnectionFailedError, and hiredis.ReplyError for error replies."""
         reply = self.round_trip(self._batch.append, pack(command))
         if isinstance(reply, hiredis.HiredisError):
             raise reply
         return reply
 
     def run(self, script: Any, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        rest = (len(keys), *keys, *arguments)
+        parameters = (len(keys), *keys, *arguments)
         try:
-            return self.call("EVALSHA", script.sha, *rest)
+            return self.call("EVALSHA", script.sha, *parameters)
         except hiredis.ReplyError as error:
             if not str(error).startswith("NOSCRIPT"):
                 raise
-            return self.call("EVAL", script.source, *rest)
+            return self.call("EVAL", script.source, *parameters)
 
     def _disconnect(self) -> None:
         if self._transport is not None:
@@ -77,7 +77,7 @@ class RedisConnection(Connection, asyncio.Protocol):
         assert self._transport is not None
         self._transport.write(b"".join(batch))
 
-    # --- asyncio.Protocol -----------------------------------------------------------------------
+    # Methods of asyncio.Protocol
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -101,7 +101,7 @@ class RedisConnection(Connection, asyncio.Protocol):
 
 class SharedRedisConnection(SharedConnection[RedisConnection]):
     def __init__(self, url: str, timeout: float) -> None:
-        """`timeout`: seconds for a reply, and for connecting."""
+        """Use the same timeout, in seconds, for connecting and for each reply."""
         super().__init__(timeout)
         self._url = urlsplit(url)
 
@@ -109,23 +109,22 @@ class SharedRedisConnection(SharedConnection[RedisConnection]):
         return await RedisConnection.open(self._url, self._timeout)
 
 
-def handshake(url: SplitResult) -> list[tuple[str, ...]]:
-    """List the commands that open a session; the URL means the same as in redis-py."""
+def build_handshake(url: SplitResult) -> list[tuple[str, ...]]:
+    """Return the commands that open a session. The URL has the same meaning as in redis-py."""
     commands: list[tuple[str, ...]] = []
     if password := unquote(url.password or ""):
         user = unquote(url.username or "")
         commands.append(("AUTH", user, password) if user else ("AUTH", password))
-    in_path = "" if url.scheme == "unix" else url.path.strip("/")
-    database = parse_qs(url.query).get("db", [in_path])[0]
-    if database:
+    path_database = "" if url.scheme == "unix" else url.path.strip("/")
+    if database := parse_qs(url.query).get("db", [path_database])[0]:
         commands.append(("SELECT", database))
     return commands
 
 
-@cache  # Reading the certificates blocks.
-def tls_context(url: str) -> ssl.SSLContext:
-    """Let redis-py interpret the URL's options, such as `ssl_ca_certs`."""
-    from redis.asyncio.connection import SSLConnection, parse_url  # Uses much memory.
+@cache  # Reading the certificates blocks the loop.
+def get_tls_context(url: str) -> ssl.SSLContext:
+    """Let redis-py interpret the options of the URL, such as `ssl_ca_certs`."""
+    from redis.asyncio.connection import SSLConnection, parse_url  # Imported late to save memory.
 
     options: dict[str, Any] = dict(parse_url(url))
     options.pop("connection_class")
@@ -133,5 +132,5 @@ def tls_context(url: str) -> ssl.SSLContext:
 
 
 def pack(command: tuple[str | bytes | int, ...]) -> bytes:
-    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # Typed for one element.
+    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # The stub allows one element.
     return packed

@@ -1,4 +1,4 @@
-"""Lua scripts in Redis: on the loop through a shared connection, in threads through redis-py."""
+"""Runs Lua scripts in Redis: on the loop through a shared connection, in threads through redis-py."""
 
 import hashlib
 import logging
@@ -25,27 +25,27 @@ Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT = 0.5  # Seconds for a reply, after which the database counts.
+TIMEOUT = 0.5  # Seconds to wait for a reply before falling back to the database.
 CLUSTER_WARNING = (
-    "REDIS_URL names a cluster, which the event loop does not support: each request with a key uses "
-    "one of %d threads (THREADS)."
+    "REDIS_URL names a cluster, which the event loop does not support. Each request with a key therefore "
+    "uses one of %d threads (THREADS)."
 )
 CLUSTER_ERRORS = ("MOVED", "ASK", "CLUSTERDOWN")
-# Errors of a server that became a replica, is a replica without its primary, or is starting. The address
-# may lead to another server by now, which only a new connection reaches.
-NOT_THE_PRIMARY = ("READONLY", "MASTERDOWN", "LOADING")
+# Errors of a server that became a replica, lost its primary, or is starting. By now the address may lead to
+# another server, which only a new connection reaches.
+NOT_PRIMARY_ERRORS = ("READONLY", "MASTERDOWN", "LOADING")
 
-OWNER = "petstore:database"  # The key that names the database that this Redis belongs to.
-CHECK_EVERY = 2.0  # Seconds. Redis may be claimed or emptied while connections are open.
+OWNER = "petstore:database"  # This key stores the identifier of the database that owns this Redis.
+CHECK_INTERVAL = 2.0  # Seconds. Redis may be claimed or emptied while connections are open.
 FOREIGN_MESSAGE = (
-    "Redis belongs to another database ({}), not to this one ({}). A copy must not share the Redis of its "
-    "original: set REDIS_URL to another, or leave it empty. If this database has replaced the other one, "
-    "run manage.py claim_redis."
+    "Redis belongs to another database ({}), not to this one ({}). A copy of a database must not share the "
+    "Redis of the original. Set REDIS_URL to another Redis, or leave it empty. If this database has "
+    "replaced the other one, run manage.py claim_redis."
 )
 
 
 class RedisUnavailableError(Exception):
-    """Redis does not respond, or not as expected."""
+    """Redis does not respond, or its response is unexpected."""
 
 
 class ForeignRedisError(RedisUnavailableError):
@@ -55,19 +55,19 @@ class ForeignRedisError(RedisUnavailableError):
 class Script(NamedTuple):
     source: str
     sha: str
-    idempotent: bool  # Then it may be retried.
+    idempotent: bool  # Idempotent scripts may be retried.
 
 
-def script(source: str, *, idempotent: bool = False) -> Script:
-    sha = hashlib.sha1(source.encode()).hexdigest()  # noqa: S324  As Redis names it.
+def make_script(source: str, *, idempotent: bool = False) -> Script:
+    sha = hashlib.sha1(source.encode()).hexdigest()  # noqa: S324  Redis identifies scripts by SHA-1.
     return Script(source, sha, idempotent)
 
 
-CLAIM_OWNER = script(
+CLAIM_OWNER = make_script(
     "redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])", idempotent=True
 )
 
-Run = Callable[[Script, Sequence[str], Sequence[Any]], Any]
+RunScript = Callable[[Script, Sequence[str], Sequence[Any]], Any]
 
 
 @cache  # Once per process.
@@ -76,22 +76,22 @@ def warn_about_cluster() -> None:
 
 
 class ScriptRunner:
-    """Runs scripts, and loads them where necessary.
+    """Runs scripts, loading them where necessary.
 
-    Each new connection checks that Redis belongs to this database, and every few seconds again: a restored
-    copy of the database must not change limits of production keys.
+    Each new connection checks that Redis belongs to this database, and repeats the check every few seconds.
+    A restored copy of the database must not change the limits of production keys.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._shared: SharedRedisConnection | None = SharedRedisConnection(url, TIMEOUT)
-        self._must_reconnect = False  # Before the next script on the loop.
+        self._must_reconnect = False  # Whether the loop must reconnect before its next script.
         self._client: RedisClient | None = None
-        self._failed_at = float("-inf")  # In a thread, by the monotonic clock.
-        self._connecting = threading.Lock()
-        self._database = ""  # The name of this database, once known.
-        self._checked: RedisConnection | None = None  # The owner was checked on it.
-        self._check_at = float("-inf")
+        self._failed_at = float("-inf")  # The last failure in a thread, by the monotonic clock.
+        self._connect_lock = threading.Lock()
+        self._database = ""  # The identifier of this database, once known.
+        self._checked_connection: RedisConnection | None = None  # The last one that checked the owner.
+        self._next_check_at = float("-inf")
 
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run a script. Raises RedisUnavailableError."""
@@ -102,49 +102,49 @@ class ScriptRunner:
                 shared.close()
             try:
                 connection = shared.get_connection()
-                if connection is not self._checked or monotonic() >= self._check_at:
-                    self._check(connection.run)
-                    self._checked = connection
+                if connection is not self._checked_connection or monotonic() >= self._next_check_at:
+                    self._check_owner(connection.run)
+                    self._checked_connection = connection
                 return connection.run(script, keys, arguments)
             except hiredis.ReplyError as error:
                 if not str(error).startswith(CLUSTER_ERRORS):
-                    if any(word in str(error) for word in NOT_THE_PRIMARY):
+                    if any(word in str(error) for word in NOT_PRIMARY_ERRORS):
                         shared.close()
                     raise RedisUnavailableError(str(error)) from error
                 shared.close()
-                self._shared = None  # A cluster node has rejected the script: nothing was counted.
+                self._shared = None  # A cluster node rejected the script, so nothing was counted.
                 warn_about_cluster()
             except ConnectionFailedError as error:
                 raise RedisUnavailableError(str(error)) from error
         try:
             return in_thread(self._run_in_thread, monotonic(), script, keys, arguments)
-        except OperationalError as error:  # All threads are busy, probably with Redis.
+        except OperationalError as error:  # All threads are busy, probably waiting for Redis.
             raise RedisUnavailableError(str(error)) from error
 
     def run_all(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
-        """Run a script with each of these keys and arguments, in a thread that may block.
+        """Run a script once for each pair of keys and arguments. This blocks the calling thread.
 
-        Raises RedisUnavailableError; some calls may have run by then.
+        Raises RedisUnavailableError, possibly after some of the calls have run.
         """
-        return self._try(script, lambda client: client.run_all(script, calls))
+        return self._call(script, lambda client: client.run_all(script, calls))
 
     def check_owner(self) -> None:
-        """Raise ForeignRedisError if Redis belongs to another database; in a thread that may block.
+        """Raise ForeignRedisError if Redis belongs to another database. This blocks the calling thread.
 
         Raises RedisUnavailableError if Redis fails.
         """
-        self._try(CLAIM_OWNER, lambda client: None)
+        self._call(CLAIM_OWNER, lambda client: None)
 
     @property
     def is_cluster(self) -> bool:
         return self._client is not None and self._client.is_cluster
 
-    def node(self, key: str) -> str:
-        """Name the cluster node that has this key; '' for a single server."""
-        return self._client.node(key) if self._client is not None else ""
+    def get_node_name(self, key: str) -> str:
+        """Return the name of the cluster node that stores a key, or '' for a single server."""
+        return self._client.get_node_name(key) if self._client is not None else ""
 
     def disconnect(self) -> None:
-        """Close the connection that the caller uses, also for those who share it."""
+        """Close the caller's connection, even if other requests share it."""
         shared = self._shared or self._client
         if is_on_loop() and shared is not None:
             shared.close()
@@ -152,9 +152,9 @@ class ScriptRunner:
             self._client.disconnect()
 
     def reconnect(self) -> None:
-        """Make the loop open a new connection; any thread may call this.
+        """Make the loop open a new connection. Any thread may call this.
 
-        The open one may lead to a server that has become a replica while it was idle.
+        While the connection was idle, its server may have become a replica.
         """
         self._must_reconnect = True
 
@@ -164,7 +164,7 @@ class ScriptRunner:
         if self._client is not None:
             self._client.close()
 
-    def _check(self, run: Run) -> None:
+    def _check_owner(self, run: RunScript) -> None:
         """Claim Redis for this database if it has no owner. Raises ForeignRedisError."""
         try:
             self._database = self._database or in_thread(get_database_id)
@@ -172,28 +172,28 @@ class ScriptRunner:
             message = f"The database could not be identified: {error}"
             raise RedisUnavailableError(message) from error
         owner = run(CLAIM_OWNER, [OWNER], [self._database])
-        if not isinstance(owner, bytes):  # A reply to another command.
+        if not isinstance(owner, bytes):  # This must be the reply to another command.
             self.disconnect()
             raise RedisUnavailableError(f"Unexpected reply: {owner!r}")
         if owner != self._database.encode():
             raise ForeignRedisError(FOREIGN_MESSAGE.format(owner.decode(errors="replace"), self._database))
-        self._check_at = monotonic() + CHECK_EVERY
+        self._next_check_at = monotonic() + CHECK_INTERVAL
 
-    def _check_if_due(self, client: "RedisClient") -> None:
-        due = self._check_at
-        if monotonic() < due:
+    def _check_owner_if_due(self, client: "RedisClient") -> None:
+        due_at = self._next_check_at
+        if monotonic() < due_at:
             return
-        # Once checked, a cluster continues while the node that stores the owner is down.
-        was_checked = client.is_cluster and due > 0
-        if was_checked:
-            self._check_at = monotonic() + CHECK_EVERY
+        # Once checked, a cluster stays in use while the node that stores the owner is down.
+        may_fail = client.is_cluster and due_at > 0
+        if may_fail:
+            self._next_check_at = monotonic() + CHECK_INTERVAL
         try:
-            self._check(client.run)
+            self._check_owner(client.run)
         except ForeignRedisError:
-            self._check_at = due
+            self._next_check_at = due_at
             raise
         except Exception:
-            if not was_checked:
+            if not may_fail:
                 raise
 
     def _run_in_thread(
@@ -201,30 +201,29 @@ class ScriptRunner:
     ) -> Any:
         if self._failed_at > queued_at and not self.is_cluster:
             raise RedisUnavailableError("Another request failed while this one was queued.")
-        return self._try(script, lambda client: client.run(script, keys, arguments))
+        return self._call(script, lambda client: client.run(script, keys, arguments))
 
-    def _try(self, script: Script, call: "Callable[[RedisClient], Result]") -> Result:
+    def _call(self, script: Script, function: "Callable[[RedisClient], Result]") -> Result:
         attempts = 2 if script.idempotent else 1
         while True:
             attempts -= 1
             try:
                 client = self._client or self._connect()
-                self._check_if_due(client)
-                return call(client)
+                self._check_owner_if_due(client)
+                return function(client)
             except ForeignRedisError:
                 raise
-            except Exception as error:  # Garbage makes the client raise anything.
+            except Exception as error:  # After malformed replies, redis-py may raise any exception.
                 self._failed_at = monotonic()
                 if not attempts:
                     raise RedisUnavailableError(f"{type(error).__name__}: {error}") from error
 
     def _connect(self) -> "RedisClient":
-        from petstore.event_loop.redis_client import (
-            RedisClient,  # Uses memory that workers on the loop save.
-        )
+        # Workers on the loop rarely need redis-py, so they save its memory.
+        from petstore.event_loop.redis_client import RedisClient
 
-        with self._connecting:
+        with self._connect_lock:
             if self._client is None:
-                self._client = RedisClient(self._url, TIMEOUT, self._check)
-                self._must_reconnect = self._client.is_cluster  # The loop then detects the cluster as well.
+                self._client = RedisClient(self._url, TIMEOUT, self._check_owner)
+                self._must_reconnect = self._client.is_cluster  # Lets the loop detect the cluster as well.
             return self._client

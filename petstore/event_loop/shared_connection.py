@@ -1,4 +1,4 @@
-"""A connection to a server that all requests share, and that is replaced when it closes."""
+"""A connection that all requests share and that is replaced when it closes."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ class SharedConnection(ABC, Generic[Shared]):
     """One connection at a time, opened by the first request that needs it."""
 
     def __init__(self, timeout: float) -> None:
-        """`timeout`: seconds for opening a connection."""
+        """Create it without connecting. `timeout` limits opening a connection, in seconds."""
         self._timeout = timeout
         self._connection: Shared | None = None
         self._attempt: asyncio.Task[Shared] | None = None
@@ -24,15 +24,15 @@ class SharedConnection(ABC, Generic[Shared]):
 
     @abstractmethod
     async def _open(self) -> Shared:
-        """Connect. May raise any exception, but must leave nothing open then."""
+        """Connect. If it raises an exception, which may be of any type, it must leave nothing open."""
 
     def _is_unavailable(self) -> bool:
         return False
 
     def get_connection(self) -> Shared:
-        """Return the connection for a request on the loop, opened if necessary.
+        """Return the open connection, or wait until one is open. Only requests on the loop may call this.
 
-        Raises ConnectionFailedError if connecting fails, or has failed within PAUSE_AFTER_FAILURE.
+        Raises ConnectionFailedError if connecting fails, or failed less than PAUSE_AFTER_FAILURE ago.
         """
         if self._connection is not None:
             if self._connection.is_usable:
@@ -48,7 +48,8 @@ class SharedConnection(ABC, Generic[Shared]):
         try:
             return wait(asyncio.shield(self._attempt))
         except ConnectionFailedError as error:
-            raise ConnectionFailedError(*error.args) from error  # An instance for each waiting request.
+            # Each waiting request needs its own exception instance.
+            raise ConnectionFailedError(*error.args) from error
 
     def close(self) -> None:
         if self._connection is not None:
@@ -59,7 +60,7 @@ class SharedConnection(ABC, Generic[Shared]):
         try:
             connection = await with_timeout(self._timeout, self._open())
             if connection.error is not None:
-                raise connection.error  # It was closed right after it opened.
+                raise connection.error  # It closed right after it opened.
         except Exception as error:
             self._failed_at = asyncio.get_running_loop().time()
             raise ConnectionFailedError(f"{type(error).__name__}: {error}") from error

@@ -17,22 +17,22 @@ Result = TypeVar("Result")
 
 
 @cache
-def pool() -> ThreadPoolExecutor:
+def get_thread_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(settings.THREADS, thread_name_prefix="blocking")
 
 
 def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-    """Run a blocking function: in a thread if called on the loop, else directly.
+    """Run a blocking function in a thread when called on the loop, and directly otherwise.
 
-    Raises OperationalError if no thread was free for QUEUE_TIMEOUT milliseconds, and
-    TransactionManagementError under `atomic`: the thread's queries would not be part of the transaction.
+    Raises OperationalError if no thread becomes free within QUEUE_TIMEOUT milliseconds, and
+    TransactionManagementError under `atomic`, because the thread's queries would not join the transaction.
     """
     if not is_on_loop():
         return function(*args, **kwargs)
     if current_task().transaction is not None:
-        raise TransactionManagementError("Threads can't be used under `atomic`: see petstore.event_loop.")
-    call = pool().submit(lambda: call_and_close_broken(lambda: function(*args, **kwargs)))
-    # Cancels only a call that has not started.
+        raise TransactionManagementError("Threads can't be used under `atomic`. See petstore.event_loop.")
+    call = get_thread_pool().submit(call_and_close_broken, function, *args, **kwargs)
+    # `cancel` has no effect once the call has started.
     timer = LoopTimer(settings.QUEUE_TIMEOUT / 1000, call.cancel)
     try:
         return wait(asyncio.wrap_future(call))
@@ -42,10 +42,10 @@ def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) 
         timer.cancel()
 
 
-def call_and_close_broken(function: Callable[[], Result]) -> Result:
+def call_and_close_broken(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
     """Close broken connections after the call, as Django does at the end of a request."""
     try:
-        return function()
+        return function(*args, **kwargs)
     finally:
         for connection in connections.all(initialized_only=True):
             connection.close_if_unusable_or_obsolete()

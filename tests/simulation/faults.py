@@ -159,7 +159,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "the connection to a server that became a replica stays open": Fault(
         "quota",
-        Patch(redis_scripts, "NOT_THE_PRIMARY", ()),
+        Patch(redis_scripts, "NOT_PRIMARY_ERRORS", ()),
         NO_RECONNECT,
     ),
     "a server that became a replica during the fallback is used again at first": Fault("", NO_RECONNECT),

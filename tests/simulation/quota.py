@@ -84,9 +84,9 @@ class QuotaScenario(Scenario):
                 mock.patch.object(fallback, "monotonic", self.loop.time),
                 mock.patch.object(fallback, "connection", SimpleNamespace(close=lambda: None)),
                 mock.patch.object(fallback, "logger", SILENT),
-                mock.patch.object(redis_scripts, "identity", return_value="the simulated database"),
+                mock.patch.object(redis_scripts, "get_database_id", return_value="the simulated database"),
                 mock.patch.object(redis_scripts, "monotonic", self.loop.time),
-                mock.patch.object(threads, "pool", executor.get),
+                mock.patch.object(threads, "get_thread_pool", executor.get),
                 mock.patch.object(ScriptRunner, "_connect", self._client),
             ):
                 stack.enter_context(patch)

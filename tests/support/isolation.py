@@ -83,7 +83,7 @@ def closed_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     Such tests share a Redis with services of other databases.
     """
-    monkeypatch.setattr(ScriptRunner, "_check", lambda *_: None)
+    monkeypatch.setattr(ScriptRunner, "_check_owner", lambda *_: None)
     made: list[ScriptRunner] = []
     init = ScriptRunner.__init__
 

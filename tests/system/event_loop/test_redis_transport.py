@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from petstore.event_loop import redis_scripts
-from petstore.event_loop.redis_scripts import CLUSTER_WARNING, RedisUnavailableError, ScriptRunner, script
+from petstore.event_loop.redis_scripts import (
+    CLUSTER_WARNING,
+    RedisUnavailableError,
+    ScriptRunner,
+    make_script,
+)
 from tests.support.event_loop import serve
 from tests.support.servers import free_port, redis_server, wait_until
 from tests.system.operations.proxy import certificate
@@ -29,7 +34,7 @@ def test_cluster_is_used_through_redis_py(
 ) -> None:
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as node:
         node.client.cluster("ADDSLOTSRANGE", 0, 100)
-        echo = script("return ARGV[1]")
+        echo = make_script("return ARGV[1]")
         quota, counters = ScriptRunner(node.url), ScriptRunner(node.url)
         (error,) = serve(lambda: quota.run(echo, ["{a}"], ["a"]))
         assert isinstance(error, RedisUnavailableError)  # No node has the slot of {a}.
@@ -60,7 +65,7 @@ def test_loop_supports_tls(
         "no",
     )
     monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", None)
-    echo = script("return ARGV[1]")
+    echo = make_script("return ARGV[1]")
     with redis_server(tmp_path, *tls, "--tls-auth-clients", "no"):
         trusting = ScriptRunner(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")
         assert serve(lambda: trusting.run(echo, ["a"], ["a" * 100_000])) == [b"a" * 100_000]

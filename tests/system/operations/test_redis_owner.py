@@ -19,7 +19,7 @@ from petstore.cache.redis import SharedCounters
 from petstore.db.identity import get_database_id
 from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import (
-    CHECK_EVERY,
+    CHECK_INTERVAL,
     OWNER,
     ForeignRedisError,
     RedisUnavailableError,
@@ -35,7 +35,7 @@ from tests.support.tcp_proxy import tcp_proxy
 from tests.system.quota.test_redis_servers import cluster
 
 OURS = "the tests' database"
-ECHO = redis_scripts.script("return ARGV[1]", idempotent=True)
+ECHO = redis_scripts.make_script("return ARGV[1]", idempotent=True)
 
 Asked = Callable[[str, list[Callable[[], object]]], list[Any]]
 
@@ -109,7 +109,7 @@ def test_redis_claimed_by_another_database_is_abandoned_within_seconds(
 ) -> None:
     def claim() -> None:
         redis.client.set(OWNER, "another")
-        clock[0] += CHECK_EVERY
+        clock[0] += CHECK_INTERVAL
 
     def claim_back() -> None:
         redis.client.set(OWNER, OURS)
@@ -123,7 +123,7 @@ def test_redis_that_was_flushed_is_ours_again_within_seconds(
 ) -> None:
     def flush() -> None:
         redis.client.flushall()
-        clock[0] += CHECK_EVERY
+        clock[0] += CHECK_INTERVAL
 
     assert asked(redis.url, [flush]) == [b"well"] * 2
     assert redis.client.get(OWNER) == OURS.encode()
@@ -170,7 +170,7 @@ def test_redis_is_not_used_before_the_database_is_identified(
 
 def test_reply_to_another_command_names_no_owner(redis: RedisServer) -> None:
     with pytest.raises(RedisUnavailableError, match="Unexpected reply") as refused:
-        ScriptRunner(redis.url)._check(lambda *_: [b"another's"])
+        ScriptRunner(redis.url)._check_owner(lambda *_: [b"another's"])
     assert not isinstance(refused.value, ForeignRedisError)
 
 
@@ -197,12 +197,12 @@ def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_
         mine = ScriptRunner(nodes[0].url)
         mine.run(ECHO, ["{a}"], ["well"])
         with monkeypatch.context() as patch:
-            patch.setattr(mine, "_check", hang)
-            clock[0] += CHECK_EVERY
+            patch.setattr(mine, "_check_owner", hang)
+            clock[0] += CHECK_INTERVAL
             assert mine.run(ECHO, ["{a}"], ["its own"]) == b"its own"
         assert len(checks) == 1
         owner.client.set(OWNER, "another")
-        clock[0] += CHECK_EVERY
+        clock[0] += CHECK_INTERVAL
         for slot in "abcdef":
             with pytest.raises(ForeignRedisError):
                 mine.run(ECHO, [f"{{{slot}}}"], ["well"])

@@ -20,7 +20,7 @@ from accounts.quota.limits import DAY, MINUTE
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from accounts.usage.write_behind import UsageRecorder
 from petstore.event_loop.redis_client import RedisClient
-from petstore.event_loop.redis_scripts import script
+from petstore.event_loop.redis_scripts import make_script
 from tests.support.live import Service, live_service
 from tests.support.quota import Desk, fallback_store, minute
 from tests.support.servers import RedisServer, redis_server, wait_until
@@ -132,7 +132,7 @@ def test_cluster_client_closes_all_its_connections(tmp_path: Path) -> None:
         wait_until(lambda: server.client.cluster("info")["cluster_state"] == "ok")
         client = RedisClient(server.url, 5)
         assert client.is_cluster
-        client.run(script("return 1"), ["name"], [])
+        client.run(make_script("return 1"), ["name"], [])
         client.close()
         wait_until(lambda: len(server.client.client_list()) == 1)  # Which asks.
 
