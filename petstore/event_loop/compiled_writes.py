@@ -1,7 +1,7 @@
-"""Writes whose SQL is compiled once, since building it for each request is slow.
+"""Writes whose SQL is compiled only once, because building it for each request is slow.
 
 On the event loop they use its connection pool, elsewhere Django's connection. The docstring of
-petstore.event_loop has the rules for using them.
+petstore.event_loop explains when to use them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,17 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=models.Model)
 
-MISUSE = "Under `atomic` only the functions of petstore.event_loop may use the database: see there."
-NEEDS_ATOMIC = "`wait=False` and `lock=True` require `atomic`: see petstore.event_loop."
-SAVEPOINTS = ("SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")  # Of nested `atomic`s.
+MISUSE = "Only the functions of petstore.event_loop may use the database under `atomic`. See its docstring."
+NEEDS_ATOMIC = "`wait=False` and `lock=True` require `atomic`. See petstore.event_loop."
+SAVEPOINT_PREFIXES = (
+    "SAVEPOINT",
+    "RELEASE SAVEPOINT",
+    "ROLLBACK TO SAVEPOINT",
+)  # Used by nested `atomic`s.
 
-# Values of these types need no `get_db_prep_save`, which is slow. Subclasses of the fields may.
-PLAIN: dict[type, type] = {
+# For these field classes, values of the given type need no `get_db_prep_save`, which is slow. Subclasses of
+# the fields may need it.
+NATIVE_TYPES: dict[type, type] = {
     models.CharField: str,
     models.TextField: str,
     models.SmallIntegerField: int,
@@ -42,20 +47,22 @@ PLAIN: dict[type, type] = {
 
 
 class CompiledWrite(NamedTuple):
-    """A statement with one parameter for each of the fields."""
+    """A statement with one parameter for each of its fields."""
 
     statement: Statement
     fields: Sequence[models.Field[Any, Any]]
-    dialect: BaseDatabaseWrapper  # Never connects: on the event loop no thread could own it.
+    dialect: BaseDatabaseWrapper  # It never connects, because no thread could own it on the event loop.
 
     def prepare(self, values: Iterable[Any]) -> list[Any]:
         return [
-            value if type(value) is PLAIN.get(type(field)) else field.get_db_prep_save(value, self.dialect)
+            value
+            if type(value) is NATIVE_TYPES.get(type(field))
+            else field.get_db_prep_save(value, self.dialect)
             for field, value in zip(self.fields, values, strict=True)
         ]
 
     def run(self, values: Iterable[Any], *, wait: bool = True) -> Rows:
-        """Run it with values of the fields. Returns no rows without `wait`."""
+        """Run the statement with values for its fields. Without `wait`, no rows are returned."""
         prepared = self.prepare(values)
         return run(self.statement, prepared, prepared, wait=wait)
 
@@ -67,9 +74,9 @@ class RawStatement:
         self._statement, self._names = compile_named_parameters(text)
 
     def execute(self, *, wait: bool = True, **parameters: int) -> tuple[Any, ...]:
-        """Run it in the open transaction or one of its own. Raises what Django raises for a query.
+        """Run the statement in the open transaction or its own. Raises Django's database errors.
 
-        `wait=False`, under `atomic`, saves a round trip: it returns no row and defers errors.
+        Under `atomic`, `wait=False` saves a round trip. It returns no row, and a later call raises errors.
         """
         values = [parameters[name] for name in self._names]
         rows = run(self._statement, values, parameters, wait=wait)
@@ -91,12 +98,12 @@ def run(statement: Statement, values: Sequence[Any], django_parameters: Any, *, 
 
 
 def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Run the decorated function in a transaction, or as part of the caller's.
+    """Run the decorated function in a transaction, or as part of the caller's transaction.
 
-    An exception rolls the whole transaction back, but not the instances: refresh them.
+    An exception rolls back the whole transaction, but does not restore model instances.
 
-    Queries by anything but the functions of petstore.event_loop raise SynchronousOnlyOperation on the event
-    loop, TransactionManagementError elsewhere.
+    Queries that bypass the functions of petstore.event_loop raise SynchronousOnlyOperation on the event
+    loop, and TransactionManagementError elsewhere.
     """
 
     @wraps(function)
@@ -115,7 +122,7 @@ thread_state = threading.local()
 
 @contextmanager
 def allow_queries() -> Iterator[None]:
-    """Let queries of this thread through to Django's connection under `atomic`."""
+    """Allow queries on Django's connection under `atomic`, in this thread."""
     thread_state.may_query = True
     try:
         yield
@@ -123,11 +130,11 @@ def allow_queries() -> Iterator[None]:
         thread_state.may_query = False
 
 
-def reject_query(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
-    """Reject queries outside `allow_queries`; see Django's "Database instrumentation"."""
-    if not getattr(thread_state, "may_query", False) and not sql.startswith(SAVEPOINTS):
+def reject_query(execute: Callable[..., Any], sql: str, *arguments: Any) -> Any:
+    """Reject queries outside `allow_queries`. See "Database instrumentation" in Django's documentation."""
+    if not getattr(thread_state, "may_query", False) and not sql.startswith(SAVEPOINT_PREFIXES):
         raise TransactionManagementError(MISUSE)
-    return execute(sql, *rest)
+    return execute(sql, *arguments)
 
 
 def check_atomic() -> None:
@@ -136,63 +143,64 @@ def check_atomic() -> None:
         raise TransactionManagementError(NEEDS_ATOMIC)
 
 
-def insert(new: Model, *, wait: bool = True) -> Model:
-    """Insert a row in the open transaction or one of its own, and set its primary key.
+def insert(instance: Model, *, wait: bool = True) -> Model:
+    """Insert a row in the open transaction or its own, and set the instance's primary key.
 
-    Like `new.save(force_insert=True)` without signals. Raises what Django raises for a query. `wait=False`,
-    under `atomic`, saves a round trip: the key may stay unset, and errors are deferred.
+    Like `instance.save(force_insert=True)`, but without signals. Raises Django's database errors. Under
+    `atomic`, `wait=False` saves a round trip. It may leave the primary key unset, and a later call raises
+    errors.
     """
-    write = compile_insert(type(new))
-    rows = write.run((field.pre_save(new, add=True) for field in write.fields), wait=wait)
+    write = compile_insert(type(instance))
+    rows = write.run((field.pre_save(instance, add=True) for field in write.fields), wait=wait)
     if rows:
-        ((new.pk,),) = rows
-    new._state.adding, new._state.db = False, DEFAULT_DB_ALIAS
-    return new
+        ((instance.pk,),) = rows
+    instance._state.adding, instance._state.db = False, DEFAULT_DB_ALIAS
+    return instance
 
 
 def update(model: type[models.Model], where: dict[str, Any], *, wait: bool = True, **values: Any) -> int:
-    """Update the rows whose fields equal `where`; returns their number.
+    """Update the rows that match `where`, and return their number.
 
-    Like `filter(**where).update(**values)`. Raises what Django raises for a query. `wait=False`, under
-    `atomic`, saves a round trip: the number may be 0, and errors are deferred.
+    Like `filter(**where).update(**values)`. Raises Django's database errors. Under `atomic`, `wait=False`
+    saves a round trip. It may return 0, and a later call raises errors.
     """
-    write, given = compiled_update(model, where, values)
-    return len(write.run(given, wait=wait))
+    write, parameters = prepare_update(model, where, values)
+    return len(write.run(parameters, wait=wait))
 
 
 def update_one(model: type[Model], where: dict[str, Any], **values: Any) -> Model | None:
-    """Update the row whose fields equal `where`, one of which is unique.
+    """Update the row that matches `where`, which must include a unique field.
 
-    Returns the updated row, or None if there is none. Raises what Django raises for a query.
+    Returns the updated row, or None if no row matches. Raises Django's database errors.
     """
-    write, given = compiled_update(model, where, values, returning=True)
+    write, parameters = prepare_update(model, where, values, returning=True)
     if not is_on_loop():
         with allow_queries():
-            found = model._base_manager.raw(write.statement.django, write.prepare(given))
-            return next(iter(list(found)), None)
-    rows = write.run(given)
+            instances = list(model._base_manager.raw(write.statement.django, write.prepare(parameters)))
+            return instances[0] if instances else None
+    rows = write.run(parameters)
     names = [field.attname for field in model._meta.concrete_fields]
     return model.from_db(DEFAULT_DB_ALIAS, names, rows[0]) if rows else None
 
 
-def refresh(known: models.Model, *, lock: bool = False) -> None:
-    """Reload all fields, with `lock` as SELECT FOR UPDATE.
+def refresh(instance: models.Model, *, lock: bool = False) -> None:
+    """Reload all fields, and lock the row with SELECT FOR UPDATE if requested.
 
-    Like `known.refresh_from_db()`. Raises DoesNotExist, and what Django raises for a query.
+    Like `instance.refresh_from_db()`. Raises DoesNotExist and Django's database errors.
     """
-    model: Any = type(known)
+    model: Any = type(instance)
     if lock:
         check_atomic()
     if not is_on_loop():
         queryset = model._base_manager.select_for_update() if lock else model._base_manager.all()
         with allow_queries():
-            known.refresh_from_db(from_queryset=queryset)
+            instance.refresh_from_db(from_queryset=queryset)
         return
-    rows = compile_refresh(model, lock).run([known.pk])
+    rows = compile_refresh(model, lock).run([instance.pk])
     if not rows:
         raise model.DoesNotExist
     for field, value in zip(model._meta.concrete_fields, rows[0], strict=True):
-        setattr(known, field.attname, value)
+        setattr(instance, field.attname, value)
 
 
 @cache
@@ -207,10 +215,10 @@ def compile_insert(model: type[models.Model]) -> CompiledWrite:
     return CompiledWrite(compile_statement(sql), fields, dialect)
 
 
-def compiled_update(
+def prepare_update(
     model: type[models.Model], where: dict[str, Any], values: dict[str, Any], *, returning: bool = False
 ) -> tuple[CompiledWrite, list[Any]]:
-    conditions = sorted(where.items())  # In Django's order.
+    conditions = sorted(where.items())  # Django sorts them as well.
     nulls = tuple((name, value is None) for name, value in conditions)
     write = compile_update(model, nulls, tuple(values), returning)
     return write, [*values.values(), *(value for _, value in conditions if value is not None)]
@@ -220,30 +228,30 @@ def compiled_update(
 def compile_update(
     model: type[models.Model], nulls: tuple[tuple[str, bool], ...], values: tuple[str, ...], returning: bool
 ) -> CompiledWrite:
-    """Compile an update that returns all fields of each updated row, or a constant.
+    """Compile an update that returns either all fields of each updated row or a constant.
 
-    `nulls`: for each field of the conditions, whether it is NULL.
+    `nulls` tells for each field of the conditions whether it is compared with NULL.
     """
     dialect = connections.create_connection(DEFAULT_DB_ALIAS)
     conditions = {name: None if is_null else RawSQL("%s", [name]) for name, is_null in nulls}
     query: Any = model._base_manager.filter(**conditions).query.chain(UpdateQuery)
-    query.add_update_values(placeholders(values))
+    query.add_update_values(make_placeholders(values))
     sql, names = query.get_compiler(connection=dialect).as_sql()
-    columns = {field.name: field for field in model._meta.concrete_fields} | {"pk": model._meta.pk}
-    returned = [dialect.ops.quote_name(field.column or "") for field in model._meta.concrete_fields]
-    text = f"{sql} RETURNING {', '.join(returned) if returning else 1}"
-    return CompiledWrite(compile_statement(text), [columns[name] for name in names], dialect)
+    fields = {field.name: field for field in model._meta.concrete_fields} | {"pk": model._meta.pk}
+    columns = [dialect.ops.quote_name(field.column or "") for field in model._meta.concrete_fields]
+    returning_sql = f"{sql} RETURNING {', '.join(columns) if returning else 1}"
+    return CompiledWrite(compile_statement(returning_sql), [fields[name] for name in names], dialect)
 
 
 @cache
 def compile_refresh(model: type[models.Model], lock: bool) -> CompiledWrite:
     dialect = connections.create_connection(DEFAULT_DB_ALIAS)
-    query = model._base_manager.filter(**placeholders(["pk"])).query
+    query = model._base_manager.filter(**make_placeholders(["pk"])).query
     sql, _ = query.get_compiler(connection=dialect).as_sql()
     locking = f" {dialect.ops.for_update_sql()}" if lock else ""
     return CompiledWrite(compile_statement(f"{sql}{locking}"), [model._meta.pk], dialect)
 
 
-def placeholders(names: Sequence[str]) -> dict[str, RawSQL]:
-    """Make placeholders; the compiled parameter of each is its field's name."""
+def make_placeholders(names: Sequence[str]) -> dict[str, RawSQL]:
+    """Create expressions that compile to %s, with the name of the field as the parameter."""
     return {name: RawSQL("%s", [name]) for name in names}

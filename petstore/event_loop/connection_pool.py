@@ -1,4 +1,4 @@
-"""The connection pool for writes: each connection runs one transaction at a time."""
+"""The connection pool for writes, each of whose connections runs one transaction at a time."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, LoopTimer, Requ
 from petstore.event_loop.libpq import Statement, Value
 from petstore.event_loop.opening import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.pg_connection import (
-    ATTEMPTS,
+    MAX_ATTEMPTS,
     SUCCESS,
     NotExecutedError,
     PostgresqlConnection,
@@ -26,7 +26,7 @@ from petstore.event_loop.pg_connection import (
 )
 from petstore.event_loop.shared_connection import PAUSE_AFTER_FAILURE
 
-MAX_CONCURRENT_OPENS = CONNECT_THREADS - 1  # One thread is left for the read pipeline.
+MAX_CONCURRENT_OPENS = CONNECT_THREADS - 1  # One thread remains free for the read pipeline.
 
 BEGIN = Statement(b"begin", b"BEGIN")
 COMMIT = Statement(b"commit", b"COMMIT")
@@ -36,29 +36,28 @@ ROLLED_BACK = "The transaction was rolled back."
 class Transaction:
     """The statements of one request from BEGIN to COMMIT.
 
-    Each statement that waits for its result occupies the connection for a round trip. Statements whose
-    result is not needed are sent with the next one, at the latest with COMMIT; in the connection's queue,
-    the transaction receives their results. Methods raise ConnectionFailedErrors, and what Django raises for
-    a query.
+    A statement that waits for its result takes a round trip. One that does not wait is sent together with
+    the next one, or at the latest with COMMIT, and the transaction itself receives its result. Methods
+    raise ConnectionFailedError and Django's database errors.
     """
 
     def __init__(self, connection: PostgresqlConnection) -> None:
         self._connection = connection
-        self.must_roll_back = False  # An exception left a nested `atomic`.
-        self._pending: deque[Statement] = deque()  # Sent without waiting, no result yet.
+        self.must_roll_back = False  # Whether an exception left a nested `atomic`.
+        self._pending: deque[Statement] = deque()  # Statements sent without waiting for their results.
         self._failure: tuple[Statement, Any] | None = None  # The first of them that failed.
         self.send(BEGIN)
 
     def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        return self._connection.load_rows(statement, self._run(statement, values))
+        return self._connection.load_rows(statement, self._execute(statement, values))
 
     def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:
-        """Send without waiting. The next statement that waits raises a failure of this one."""
+        """Send without waiting. If the statement fails, the next one that waits raises its error."""
         if self._connection.is_prepared(statement):
             self._connection.send(self, statement, values)
             self._pending.append(statement)
         else:
-            self._run(statement, values)
+            self._execute(statement, values)
 
     def switch(self, result: Any) -> None:
         statement = self._pending.popleft()
@@ -66,18 +65,21 @@ class Transaction:
             self._failure = statement, result
 
     def throw(self, error: ConnectionFailedError) -> None:
-        """Do nothing: the next statement gets the error."""
+        """Do nothing, because the next statement raises the error."""
 
     def commit(self) -> None:
         """Commit, or raise OperationalError if the transaction was rolled back."""
         if self.must_roll_back:
             raise OperationalError(ROLLED_BACK)
-        # PostgreSQL answers COMMIT of a failed transaction with ROLLBACK, as a success.
-        if self._run(COMMIT).command_status != b"COMMIT":
+        # For a failed transaction, COMMIT succeeds with the command tag ROLLBACK.
+        if self._execute(COMMIT).command_status != b"COMMIT":
             raise OperationalError(ROLLED_BACK)
 
     def roll_back(self) -> None:
-        """Roll back, or close the connection. A pending statement that fails aborts the first ROLLBACK."""
+        """Roll back, or close the connection if that fails.
+
+        The first ROLLBACK is aborted if a pending statement fails.
+        """
         with suppress(ConnectionFailedError):
             if self._connection.has_pending_results:
                 raise ConnectionFailedError("The last statement may still be running.")
@@ -86,36 +88,36 @@ class Transaction:
                     return
         self._connection.close()
 
-    def _run(self, statement: Statement, values: Sequence[Value] = ()) -> Any:
-        result = self._connection.result(statement, values)
+    def _execute(self, statement: Statement, values: Sequence[Value] = ()) -> Any:
+        result = self._connection.execute(statement, values)
         if self._failure is not None:
             (statement, result), self._failure = self._failure, None
         try:
-            self._connection.check(statement, result)
+            self._connection.check_result(statement, result)
         except NotExecutedError as error:
-            self._connection.forget(statement)
+            self._connection.forget_preparation(statement)
             raise ConnectionClosedError(ROLLED_BACK) from error
         return result
 
 
 class ConnectionPool:
-    """Lends connections to transactions; a write outside one is a transaction of its own.
+    """Lends connections to transactions. A write outside `atomic` is a separate transaction.
 
-    A connection is idle, lent to one request, or closed. If the server accepts no further connections, the
+    A connection is idle, lent to one request, or closed. If the server rejects further connections, the
     open ones serve all requests.
     """
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
-        self._open: list[PostgresqlConnection] = []  # Closed ones are removed before the next is opened.
-        self._idle: list[PostgresqlConnection] = []  # A stack.
+        self._open: list[PostgresqlConnection] = []  # Closed ones stay until the next one is opened.
+        self._idle: list[PostgresqlConnection] = []  # The most recently used one is last.
         self._opening: set[asyncio.Task[None]] = set()
         self._failed_at = float("-inf")
         self._retry_handle: asyncio.TimerHandle | None = None
         self._waiting: deque[RequestTask] = deque()
 
     def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Run a statement. Raises what Django raises for a query."""
+        """Run a statement. Raises Django's database errors."""
         transaction: Transaction | None = current_task().transaction
         for attempt in count(1):
             try:
@@ -125,12 +127,12 @@ class ConnectionPool:
                     return connection.fetch_rows(statement, values)
             except ConnectionFailedError as error:
                 may_retry = transaction is None and isinstance(error, NotExecutedError)
-                if attempt == ATTEMPTS or not may_retry:
+                if attempt == MAX_ATTEMPTS or not may_retry:
                     raise to_django_error(self._alias, error) from error
         raise AssertionError  # The last attempt raises.
 
     def send(self, statement: Statement, values: Sequence[Value]) -> None:
-        """Send without waiting, in a transaction. The next statement raises a failure of this one."""
+        """Send a statement of the open transaction without waiting. The next one raises its error."""
         transaction: Transaction | None = current_task().transaction
         assert transaction is not None
         try:
@@ -140,10 +142,7 @@ class ConnectionPool:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run the block in a transaction, or as part of the one that is open.
-
-        Raises what Django raises for a query.
-        """
+        """Run the block in a transaction, or as part of the open one. Raises Django's database errors."""
         task = current_task()
         if task.transaction is not None:
             try:
@@ -185,8 +184,8 @@ class ConnectionPool:
 
     def _release(self, connection: PostgresqlConnection) -> None:
         if connection.error is not None and not isinstance(connection.error, ConnectionClosedError):
-            for other in self._idle:  # The server did not respond, or is a standby now.
-                other.close()
+            for idle_connection in self._idle:  # The server is unresponsive or has become a standby.
+                idle_connection.close()
         elif not connection.is_idle:
             connection.close()
         self._idle.append(connection)
@@ -202,7 +201,10 @@ class ConnectionPool:
         return None
 
     def _wait_for_connection(self, seconds: float) -> PostgresqlConnection:
-        """Queue. Raises OperationalError on timeout, ConnectionFailedError if none can be opened."""
+        """Queue for a connection.
+
+        Raises OperationalError after the timeout, and ConnectionFailedError if no connection can be opened.
+        """
         task = current_task()
         self._waiting.append(task)
         timer = LoopTimer(seconds, partial(self._time_out, task))
@@ -219,7 +221,7 @@ class ConnectionPool:
             task.throw(OperationalError(QUEUED_TOO_LONG))
 
     def _serve_waiting(self) -> None:
-        """Give waiting requests idle connections, open more, or fail the requests."""
+        """Lend idle connections to waiting requests, open more connections, or fail the requests."""
         loop = asyncio.get_running_loop()
         while self._waiting and (connection := self._next_idle()) is not None:
             loop.call_soon(self._waiting.popleft().switch, connection)
@@ -231,9 +233,9 @@ class ConnectionPool:
                 self._retry_handle = loop.call_at(max(pause_ends, loop.time() + TICK), self._retry)
             return
         self._open = [connection for connection in self._open if connection.error is None]
-        wanted = min(len(self._waiting), MAX_CONCURRENT_OPENS) - len(self._opening)
+        needed = min(len(self._waiting), MAX_CONCURRENT_OPENS) - len(self._opening)
         capacity = settings.WRITE_CONNECTIONS - len(self._open) - len(self._opening)
-        for _ in range(min(wanted, capacity)):
+        for _ in range(min(needed, capacity)):
             task = loop.create_task(self._open_connection())
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
@@ -246,9 +248,10 @@ class ConnectionPool:
         task = asyncio.current_task()
         assert task is not None
         try:
-            opened = PostgresqlConnection.open(self._alias, shared=False)
-            connection = await with_timeout(get_connect_timeout(self._alias), opened)
-        except Exception as error:  # noqa: BLE001  Waiting requests get any error.
+            connection = await with_timeout(
+                get_connect_timeout(self._alias), PostgresqlConnection.open(self._alias, shared=False)
+            )
+        except Exception as error:  # noqa: BLE001  Waiting requests receive errors of any type.
             self._opening.discard(task)
             self._failed_at = asyncio.get_running_loop().time()
             if not self._can_serve():

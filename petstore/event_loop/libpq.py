@@ -1,4 +1,4 @@
-"""Statements, parameters and results in the form that libpq uses."""
+"""Statements, parameters and results in libpq's formats."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,15 +13,15 @@ Types = list[int]
 Parameters = list[bytes | None]
 Value = Any  # A parameter as Django passes it to psycopg.
 
-# PostgreSQL's OIDs by Python type, with the encoder of the text format.
+# The PostgreSQL OID of each Python type, and its encoder for the text format.
 ENCODERS: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
-    type(None): (0, lambda value: None),  # Unspecified.
+    type(None): (0, lambda value: None),  # OID 0 leaves the type unspecified.
     int: (20, b"%d".__mod__),
     str: (25, lambda value: str(value).encode()),
     bool: (16, lambda value: b"t" if value else b"f"),
     date: (1082, lambda value: value.isoformat().encode()),
     datetime: (1184, lambda value: value.isoformat().encode()),
-    Binary: (17, lambda value: b"\\x" + value.obj.hex().encode()),  # Of a BinaryField.
+    Binary: (17, lambda value: b"\\x" + value.obj.hex().encode()),  # The value of a BinaryField.
 }
 
 statement_numbers = count(1)
@@ -32,23 +32,25 @@ class Statement(NamedTuple):
 
     name: bytes
     sql: bytes
-    django: str = ""  # The same with %s, for Django's connections.
+    django: str = ""  # The same SQL with %s placeholders, for Django's connections.
 
 
 def compile_statement(sql: str) -> Statement:
     """Convert %s placeholders, and assign a unique name."""
-    first, *rest = sql.split("%s")
-    text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
-    return Statement(f"compiled_{next(statement_numbers)}".encode(), text.replace("%%", "%").encode(), sql)
+    converted, *fragments = sql.split("%s")
+    for number, fragment in enumerate(fragments, 1):
+        converted += f"${number}{fragment}"
+    name = f"compiled_{next(statement_numbers)}"
+    return Statement(name.encode(), converted.replace("%%", "%").encode(), sql)
 
 
 def compile_named_parameters(sql: str) -> tuple[Statement, list[str]]:
-    """Convert %(name)s placeholders; also returns the names in order."""
+    """Convert %(name)s placeholders. Returns the statement and the names of its parameters in order."""
     names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
-    numbered = sql
+    converted = sql
     for number, name in enumerate(names, 1):
-        numbered = numbered.replace(f"%({name})s", f"${number}")
-    return compile_statement(numbered)._replace(django=sql), names
+        converted = converted.replace(f"%({name})s", f"${number}")
+    return compile_statement(converted)._replace(django=sql), names
 
 
 def encode_values(values: Sequence[Value]) -> tuple[Types, Parameters]:
@@ -57,7 +59,7 @@ def encode_values(values: Sequence[Value]) -> tuple[Types, Parameters]:
     parameters: Parameters = []
     for value in values:
         kind = type(value)
-        if kind not in ENCODERS:  # Subclasses, such as Django's choices.
+        if kind not in ENCODERS:  # It may be a subclass, such as Django's choices.
             kind = next((base for base in (str, int) if isinstance(value, base)), kind)
         if kind in ENCODERS:
             oid, encode = ENCODERS[kind]
@@ -72,7 +74,7 @@ def encode_values(values: Sequence[Value]) -> tuple[Types, Parameters]:
 
 def read_results(libpq: Any) -> list[Any]:
     """Read the results that have arrived completely, including Syncs."""
-    found = []
+    results = []
     ended = False  # libpq returns None after each statement, and once more at the end.
     while not libpq.is_busy():
         result = libpq.get_result()
@@ -80,5 +82,5 @@ def read_results(libpq: Any) -> list[Any]:
             break
         ended = result is None or result.status == pq.ExecStatus.PIPELINE_SYNC
         if result is not None:
-            found.append(result)
-    return found
+            results.append(result)
+    return results

@@ -1,8 +1,9 @@
-"""PostgreSQL for the event loop: libpq's pipeline mode, through psycopg's wrapper of libpq.
+"""PostgreSQL connections of the event loop, which use libpq's pipeline mode through psycopg's wrapper.
 
-Requests that leave together form one batch with one Sync, and therefore one transaction: only reads may
-share a connection. A statement that fails aborts the later ones of its batch, which are retried in batches
-of their own. No result is delivered before the Sync, so all requests of a batch share its timeout.
+Requests that are sent together form one batch with one Sync, and therefore one transaction. For this
+reason, only reads may share a connection. A failed statement aborts the later ones of its batch, each of
+which is retried in a separate batch. Results are delivered at the Sync, so all requests of a batch share a
+timeout.
 """
 
 import asyncio
@@ -32,44 +33,44 @@ from petstore.event_loop.shared_connection import SharedConnection
 
 Rows = list[tuple[Any, ...]]
 
-ATTEMPTS = 3
-RETRY_WITHIN = 1.0  # Seconds from the first attempt: a broken connection shows at once.
-FATAL_SEVERITIES = {b"FATAL", b"PANIC"}  # After these PostgreSQL closes the connection.
+MAX_ATTEMPTS = 3
+RETRY_WITHIN = 1.0  # Seconds from the first attempt. A broken connection is detected at once.
+FATAL_SEVERITIES = {b"FATAL", b"PANIC"}  # After these, PostgreSQL closes the connection.
 SUCCESS = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
-# SQLSTATEs.
+# SQLSTATE codes
 INVALID_STATEMENT_NAME = b"26000"
 DUPLICATE_STATEMENT = b"42P05"
 FEATURE_NOT_SUPPORTED = b"0A000"
-PLAN_CHANGED = b"RevalidateCachedQuery"  # The function that reports 0A000 after a table was altered.
+PLAN_CHANGED = b"RevalidateCachedQuery"  # This function reports 0A000 after a table was altered.
 
 
 class NotExecutedError(ConnectionFailedError):
-    """The statement had no effect: it was not prepared, or an earlier one of its batch failed."""
+    """The statement was not executed, because it was not prepared or an earlier one of its batch failed."""
 
 
 class Preparation:
-    """Identifies one preparation of a statement, so that only its own failure revokes it."""
+    """Identifies one preparation of a statement, so that only its own failure invalidates it."""
 
 
 class PostgresqlConnection(Connection):
-    """One connection in pipeline mode, with Django's settings for the alias."""
+    """A connection in pipeline mode, with Django's settings for its alias."""
 
     def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool) -> None:
-        """Take over an open connection. `shared`: many requests read on it concurrently."""
+        """Take over an open connection. If it is `shared`, many requests read on it concurrently."""
         super().__init__(get_response_timeout(wrapper.alias), batched=shared)
         self._alias = wrapper.alias
         self._wrapper = wrapper
         self._connection: Any = wrapper.connection
-        # Django's own loader supports all time zones, but is written in Python.
+        # Django's loader supports all time zones but is slower, because it is written in Python.
         self._connection.adapters.register_loader("timestamptz", TimestamptzLoader)
         self._libpq = self._connection.pgconn
-        # Behind a transaction pooler, statements don't stay prepared.
+        # Transaction poolers don't keep statements prepared.
         self._prepares = wrapper.settings_dict["OPTIONS"].get("prepare_threshold") is not None
-        self._prepared: dict[bytes, Preparation] = {}  # By the statement's name.
-        self._transformers: dict[bytes, Any] = {}  # Convert results to Python's types.
-        self._put_count = 0  # Messages since the last Sync.
-        self._sizes: deque[int] = deque()  # Of the batches in transit.
-        self._results: list[Any] = []  # Of the first batch, until its Sync.
+        self._prepared: dict[bytes, Preparation] = {}  # By statement name.
+        self._transformers: dict[bytes, Any] = {}  # Convert results to Python types. By statement name.
+        self._put_count = 0  # The number of messages since the last Sync.
+        self._batch_sizes: deque[int] = deque()  # The sizes of the batches in transit.
+        self._results: list[Any] = []  # The results of the first batch, until its Sync.
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
         self._socket = self._libpq.socket
@@ -87,7 +88,7 @@ class PostgresqlConnection(Connection):
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is open and its server was not unavailable since: another may be the primary now."""
+        """False if it closed or an outage has occurred, because another server may be the primary now."""
         server = servers.get(self._alias)
         return self.error is None and (server is None or self._connection.generation == server.generation)
 
@@ -100,15 +101,15 @@ class PostgresqlConnection(Connection):
         return self._sent > 0
 
     def fetch_rows(self, statement: Statement, values: Sequence[Value], *, isolated: bool = False) -> Rows:
-        """Run a statement. Raises ConnectionFailedErrors, and what Django raises for a query.
+        """Run a statement. Raises ConnectionFailedError and Django's database errors.
 
-        `isolated`: in a batch of its own and unprepared, so that no failure of others affects it.
+        An `isolated` statement is not prepared and has its own batch, so other failures can't affect it.
         """
         if isolated:
             result = self.round_trip(self._put_isolated, statement, values)
         else:
-            result = self.result(statement, values)
-        self.check(statement, result)
+            result = self.execute(statement, values)
+        self.check_result(statement, result)
         return self.load_rows(statement, result)
 
     def load_rows(self, statement: Statement, result: Any) -> Rows:
@@ -120,26 +121,26 @@ class PostgresqlConnection(Connection):
             transformer.set_pgresult(result, set_loaders=False)
         return transformer.load_rows(0, result.ntuples, tuple)
 
-    def result(self, statement: Statement, values: Sequence[Value]) -> Any:
-        """Run a statement and return libpq's result, also of a failure. Raises ConnectionFailedErrors."""
+    def execute(self, statement: Statement, values: Sequence[Value]) -> Any:
+        """Run a statement and return libpq's result, even if it failed. Raises ConnectionFailedError."""
         types, parameters = encode_values(values)
         preparation = self._prepared.get(statement.name)
         if self._prepares and preparation is None:
-            # Recorded before the reply: later requests are queued behind this one.
+            # Recorded before the reply arrives, because later requests are queued behind this one.
             preparation = self._prepared[statement.name] = Preparation()
             result = self.round_trip(self._prepare, statement, types)
             if result.status != pq.ExecStatus.COMMAND_OK:
-                self.forget(statement, preparation)
+                self.forget_preparation(statement, preparation)
                 return result
         result = self.round_trip(self._put, statement, types, parameters)
         if result.status not in SUCCESS and (
             result.error_field(pq.DiagnosticField.SQLSTATE) == INVALID_STATEMENT_NAME
         ):
-            self.forget(statement, preparation)
+            self.forget_preparation(statement, preparation)
         return result
 
     def send(self, receiver: Receiver, statement: Statement, values: Sequence[Value]) -> None:
-        """Buffer a prepared statement without waiting; it is sent with the next round trip."""
+        """Buffer a prepared statement without waiting. It is sent with the next round trip."""
         types, parameters = encode_values(values)
         self._enqueue(receiver, self._put, statement, types, parameters)
 
@@ -149,13 +150,13 @@ class PostgresqlConnection(Connection):
     def is_prepared(self, statement: Statement) -> bool:
         return not self._prepares or statement.name in self._prepared
 
-    def forget(self, statement: Statement, preparation: Preparation | None = None) -> None:
-        """Have the statement prepared again, unless it has been since `preparation`."""
+    def forget_preparation(self, statement: Statement, preparation: Preparation | None = None) -> None:
+        """Prepare the statement again before its next use, unless that happened after `preparation`."""
         if preparation is None or self._prepared.get(statement.name) is preparation:
             self._prepared.pop(statement.name, None)
 
-    def check(self, statement: Statement, result: Any) -> None:
-        """Raise the error of a failed result; close the connection if it is unusable."""
+    def check_result(self, statement: Statement, result: Any) -> None:
+        """Raise the error of a failed result, and close the connection if it became unusable."""
         if result.status in SUCCESS:
             return
         if result.status == pq.ExecStatus.PIPELINE_ABORTED:
@@ -164,16 +165,16 @@ class PostgresqlConnection(Connection):
         if code == INVALID_STATEMENT_NAME:
             raise NotExecutedError("The server has not prepared the statement.")
         if code == DUPLICATE_STATEMENT:
-            self.close()  # Its prepared statements are not those on record here.
-            raise NotExecutedError("The server has prepared another statement by this name.")
+            self.close()  # The server's prepared statements differ from those recorded here.
+            raise NotExecutedError("The server has prepared another statement under this name.")
         if code == FEATURE_NOT_SUPPORTED and (
             result.error_field(pq.DiagnosticField.SOURCE_FUNCTION) == PLAN_CHANGED
         ):
-            self.close()  # All its prepared statements may be stale.
+            self.close()  # All of its prepared statements may be stale.
             raise NotExecutedError("The tables have changed since the statement was prepared.")
         failure = errors.error_from_result(result)
         if isinstance(failure, errors.ReadOnlySqlTransaction):
-            self.fail(ConnectionFailedError("The server accepts no writes: it has become a standby."))
+            self.fail(ConnectionFailedError("The server has become a standby, which accepts no writes."))
         with self._wrapper.wrap_database_errors:
             raise failure
 
@@ -200,7 +201,7 @@ class PostgresqlConnection(Connection):
 
     def _end_batch(self) -> None:
         if self._put_count:
-            self._sizes.append(self._put_count)
+            self._batch_sizes.append(self._put_count)
             self._put_count = 0
             self._libpq.pipeline_sync()
 
@@ -229,20 +230,21 @@ class PostgresqlConnection(Connection):
             self.fail(ConnectionClosedError(str(error)))
 
     def _read(self) -> None:
-        # The tick calls it, too: libuv reports a broken connection once, maybe before its last message.
+        # Each tick also calls this, because libuv reports a broken connection only once, possibly before
+        # the last message.
         if self.error is not None:
             return
         try:
             self._libpq.consume_input()
             for result in read_results(self._libpq):
                 self._receive(result)
-        except Exception as error:  # noqa: BLE001  The server is gone, or sent something unexpected.
+        except Exception as error:  # noqa: BLE001  The server disconnected or sent unexpected messages.
             self.fail(ConnectionClosedError(str(error)))
         if self.error is None and self._libpq.status == pq.ConnStatus.BAD:
             self.fail(ConnectionClosedError("The server closed the connection."))
 
     def _receive(self, result: Any) -> None:
-        """Hold a result until its Sync. Raises ConnectionClosedError for a fatal error."""
+        """Collect a result until the Sync of its batch. Raises ConnectionClosedError for a fatal error."""
         if result.status == pq.ExecStatus.PIPELINE_SYNC:
             self._deliver_batch()
         elif result.status == pq.ExecStatus.FATAL_ERROR and (
@@ -253,14 +255,14 @@ class PostgresqlConnection(Connection):
             self._results.append(result)
 
     def _deliver_batch(self) -> None:
-        """Deliver the results of a batch; an error of its commit replaces all of them."""
-        found, self._results = self._results, []
-        size = self._sizes.popleft()
-        if len(found) > size:
-            found = [found[size]] * size
-        if len(found) != size:
+        """Deliver the results of a batch. If its commit failed, all requests receive that error."""
+        results, self._results = self._results, []
+        size = self._batch_sizes.popleft()
+        if len(results) > size:
+            results = [results[size]] * size
+        if len(results) != size:
             raise ConnectionClosedError("The server sent too few results.")
-        for result in found:
+        for result in results:
             self._resolve_next(result)
 
     def _shut_down(self, error: ConnectionFailedError) -> None:
@@ -272,28 +274,32 @@ class PostgresqlConnection(Connection):
 
 
 def to_django_error(alias: str, error: ConnectionFailedError) -> OperationalError:
-    """Convert to the exception that Django raises while the database is unavailable."""
-    return (DatabaseUnavailableError if is_unavailable(alias) else OperationalError)(str(error))
+    """Convert to the exception that Django raises for a failed connection."""
+    if is_unavailable(alias):
+        return DatabaseUnavailableError(str(error))
+    return OperationalError(str(error))
 
 
 class ReadPipeline(SharedConnection[PostgresqlConnection]):
-    """The connection that all reads of a database share, with retries on a new one."""
+    """The connection that all reads of a database share. Reads are retried on a new one."""
 
     def __init__(self, alias: str) -> None:
         super().__init__(get_connect_timeout(alias))
         self._alias = alias
 
     def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Run a statement. Raises what Django raises for a query."""
+        """Run a statement. Raises Django's database errors."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         for attempt in count(1):
             try:
                 return self.get_connection().fetch_rows(statement, values, isolated=attempt > 1)
             except ConnectionFailedError as error:
-                closed = isinstance(error, ConnectionClosedError) and loop.time() - started <= RETRY_WITHIN
-                may_retry = closed or isinstance(error, NotExecutedError)
-                if attempt == ATTEMPTS or not may_retry:
+                closed_early = (
+                    isinstance(error, ConnectionClosedError) and loop.time() - started <= RETRY_WITHIN
+                )
+                may_retry = closed_early or isinstance(error, NotExecutedError)
+                if attempt == MAX_ATTEMPTS or not may_retry:
                     raise to_django_error(self._alias, error) from error
         raise AssertionError  # The last attempt raises.
 

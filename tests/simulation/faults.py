@@ -60,7 +60,7 @@ real_open = SharedRedisConnection._open
 real_enqueue = Connection._enqueue
 real_resolve_next = Connection._resolve_next
 real_fetch_rows = PostgresqlConnection.fetch_rows
-real_forget = PostgresqlConnection.forget
+real_forget = PostgresqlConnection.forget_preparation
 real_peek = RedisQuotaStore.peek
 real_parse_admission = redis_store.parse_admission
 
@@ -105,7 +105,7 @@ def first_usable(self: ConnectionPool) -> PostgresqlConnection | None:
 
 def deliver_before_sync(self: PostgresqlConnection) -> None:
     found, self._results = self._results, []
-    for _ in range(self._sizes.popleft() if self._sizes else 0):
+    for _ in range(self._batch_sizes.popleft() if self._batch_sizes else 0):
         self._resolve_next(found.pop(0))
 
 
@@ -181,7 +181,7 @@ FAULTS: dict[str, Fault] = {
         "writes", Patch(Transaction, "commit", lambda self: self.send(COMMIT))
     ),
     "the reply to COMMIT is not checked": Fault(
-        "writes", Patch(Transaction, "commit", lambda self: self._run(COMMIT))
+        "writes", Patch(Transaction, "commit", lambda self: self._execute(COMMIT))
     ),
     "a failed transaction stays open and its connection is lent again": Fault(
         "writes",
@@ -202,7 +202,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "a statement is prepared again although another request has done so": Fault(
         "",
-        Patch(PostgresqlConnection, "forget", forget_any),
+        Patch(PostgresqlConnection, "forget_preparation", forget_any),
         SHARED_BATCH,
         Patch(pg_connection, "DUPLICATE_STATEMENT", b""),
     ),
