@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
@@ -31,7 +31,7 @@ def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) 
         return function(*args, **kwargs)
     if current_task().transaction is not None:
         raise TransactionManagementError("Threads can't be used under `atomic`. See petstore.event_loop.")
-    call = get_thread_pool().submit(call_and_close_broken, function, *args, **kwargs)
+    call = get_thread_pool().submit(call_and_close_broken, partial(function, *args, **kwargs))
     # `cancel` has no effect once the call has started.
     timer = LoopTimer(settings.QUEUE_TIMEOUT / 1000, call.cancel)
     try:
@@ -42,10 +42,10 @@ def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) 
         timer.cancel()
 
 
-def call_and_close_broken(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+def call_and_close_broken(function: Callable[[], Result]) -> Result:
     """Close broken connections after the call, as Django does at the end of a request."""
     try:
-        return function(*args, **kwargs)
+        return function()
     finally:
         for connection in connections.all(initialized_only=True):
             connection.close_if_unusable_or_obsolete()

@@ -242,7 +242,7 @@ def test_command_deletes_expired_records_and_reports_their_number(
 @READS_PLANS
 def test_record_is_read_by_index_even_if_planned_on_an_empty_table(db: None) -> None:
     """A prepared read keeps its plan while the table fills, until PostgreSQL counts its rows again."""
-    statement = RECORDS.where(account_id=1, key="a")._compiled("default").statement
+    statement = RECORDS.where(account_id=1, key="a")._get_compiled("default").statement
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE) accounts_idempotencyrecord")
         cursor.execute("SET enable_seqscan = off")  # As on the event loop.
