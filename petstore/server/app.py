@@ -1,8 +1,8 @@
-"""The RSGI application: the API on the event loop or in threads, pages in threads.
+"""The RSGI application, which serves the API on the event loop or in threads, and pages in threads.
 
-RSGI is granian's interface ("RSGI specification" in its documentation). Under /v1, requests run in
-greenlets of the worker's event loop (SERVE_MODE=loop). Everything else is served by Django in a thread,
-where blocking is allowed.
+RSGI is granian's application interface (see "RSGI specification" in its documentation). With
+SERVE_MODE=loop, requests under /v1 run in greenlets of the worker's event loop. Django serves all other
+requests in threads, where blocking is allowed.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from petstore.backoffice.sessions import is_signed_in
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import get_request_id
 from petstore.server import bodies, body_limits
-from petstore.server.bodies import BODILESS_METHODS, SMALL_BODY, Body, Exchange, Parts
+from petstore.server.bodies import BODILESS_METHODS, SMALL_BODY, Body, BodyParts, Exchange
 from petstore.server.django_requests import RSGIRequest, build_meta
 from petstore.server.event_loop_requests import Headers, close_while_draining, serve_on_loop
 from petstore.server.slow_readers import set_send_timeout
@@ -30,26 +30,27 @@ from petstore.server.wsgi import application as wsgi
 from petstore.site.middleware import PROBES
 from petstore.site.password_hashers import QUEUE_SECONDS
 
-MAX_CONCURRENT_REQUESTS = 512  # API requests of a worker; further ones get 503.
-MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a page request's body, from staff.
-MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the browser shows it.
+MAX_CONCURRENT_REQUESTS = 512  # Per worker. Further API requests get 503.
+MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes in the body of a page request from staff.
+MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the browser shows the response.
 
-pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
+page_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 pipeline = ApiPipeline(wsgi.get_response)
-probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Hanging pages must not delay probes.
+probe_threads = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Hanging pages must not delay probes.
 
 
 class Application:
     def __init__(self) -> None:
         self._in_progress = 0
-        self._on_loop = settings.SERVE_MODE == "loop"
         self._serve_api = (
-            partial(serve_on_loop, get_response=pipeline.respond) if self._on_loop else serve_in_thread
+            partial(serve_on_loop, get_response=pipeline.respond)
+            if settings.SERVE_MODE == "loop"
+            else serve_in_thread
         )
-        self._anonymous_form = asyncio.Semaphore()
+        self._form_queue = asyncio.Semaphore()
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Prepare the worker; the server calls this before it listens, and before the loop runs."""
+        """Prepare the worker. granian calls this before the worker listens and before the loop runs."""
         loop.call_soon(set_send_timeout, settings.CLIENT_SECONDS)
         bodies.handle_sigterm(loop)
 
@@ -57,17 +58,17 @@ class Application:
         exchange = Exchange(protocol)
         try:
             if not is_api_path(scope.path):
-                await serve_page(scope, exchange, self._anonymous_form)
+                await serve_page(scope, exchange, self._form_queue)
             elif scope.method in BODILESS_METHODS:
                 await self._serve(scope, exchange, bodies.EMPTY_BODY)
             else:
                 await self._receive(scope, exchange)
         finally:
-            exchange.end()
+            exchange.close()
 
     async def _receive(self, scope: Any, exchange: Exchange) -> None:
-        parts = Parts(exchange)
-        body = await api_body(scope, parts, bodies.declared_length(scope))
+        parts = BodyParts(exchange)
+        body = await read_api_body(scope, parts, bodies.parse_content_length(scope))
         await self._serve(scope, exchange, body)
         if body.error is not None:
             await bodies.discard(parts, body.error)
@@ -75,7 +76,7 @@ class Application:
     async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
         if self._in_progress >= MAX_CONCURRENT_REQUESTS:
             SHED.inc()
-            exchange.protocol.response_bytes(503, *overload_response(scope))
+            exchange.protocol.response_bytes(503, *build_overload_response(scope))
         else:
             self._in_progress += 1
             try:
@@ -84,21 +85,24 @@ class Application:
                 self._in_progress -= 1
 
 
-async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, executor: Executor = pages) -> None:
+async def serve_in_thread(
+    scope: Any, exchange: Exchange, body: Body, executor: Executor = page_threads
+) -> None:
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(executor, respond_in_thread, scope, exchange, body, loop)
 
 
 async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asyncio.Semaphore) -> None:
-    """Serve an anonymous form once it is its turn.
+    """Serve anonymous form submissions one at a time.
 
-    It may need a password hash, and threads must not be blocked waiting for one.
+    They may need to hash a password, which is slow, and must not occupy all threads.
     """
     try:
         async with asyncio.timeout(QUEUE_SECONDS):
             await queue.acquire()
     except TimeoutError:
-        await serve_in_thread(scope, exchange, bodies.failed_body(ApiError(ErrorCode.SERVICE_UNAVAILABLE)))
+        body = Body(error=ApiError(ErrorCode.SERVICE_UNAVAILABLE))
+        await serve_in_thread(scope, exchange, body)
         return
     try:
         await serve_in_thread(scope, exchange, body)
@@ -106,56 +110,58 @@ async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asynci
         queue.release()
 
 
-async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Semaphore) -> None:
+async def serve_page(scope: Any, exchange: Exchange, form_queue: asyncio.Semaphore) -> None:
     body, is_staff = bodies.EMPTY_BODY, False
     if scope.path == "/healthz":  # Liveness must not depend on a free thread.
         await serve_on_loop(scope, exchange, body, wsgi.get_response)
         return
     if scope.method not in BODILESS_METHODS:
-        parts = Parts(exchange)
-        is_staff = await has_session(scope)
-        body = await page_body(scope, parts, is_staff)
+        parts = BodyParts(exchange)
+        is_staff = await is_staff_request(scope)
+        body = await read_page_body(scope, parts, is_staff)
         if body.error is not None:
             if body.error.code is ErrorCode.PAYLOAD_TOO_LARGE:
-                await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware renders it.
+                await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware renders the error.
             else:
-                exchange.protocol.response_str(*bodies.plain_error(scope, body.error))
+                exchange.protocol.response_str(*bodies.build_plain_error(scope, body.error))
             limit = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED
             await bodies.discard(parts, body.error, limit)
             return
     if scope.method.upper() == "POST" and not is_staff:
-        await serve_queued(scope, exchange, body, anonymous_form)
+        await serve_queued(scope, exchange, body, form_queue)
     else:
-        await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
+        await serve_in_thread(
+            scope, exchange, body, probe_threads if scope.path in PROBES else page_threads
+        )
 
 
-async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
-    """Read the body of an API request. A large body is read only if the request has a well-formed key."""
-    if declared is None or declared > SMALL_BODY:
+async def read_api_body(scope: Any, parts: BodyParts, content_length: int | None) -> Body:
+    """Read the body of an API request. A large body is only read if the request has a well-formed key."""
+    if content_length is None or content_length > SMALL_BODY:
         try:
             ApiPipeline.steps.check_key_format(scope.headers.get("authorization", ""))
         except ApiError as error:
-            return bodies.failed_body(error)
-    return await bodies.read(declared, parts, settings.MAX_BODY_BYTES)
+            return Body(error=error)
+    return await bodies.read(content_length, parts, settings.MAX_BODY_BYTES)
 
 
-async def has_session(scope: Any) -> bool:
+async def is_staff_request(scope: Any) -> bool:
     cookies = build_meta(scope).get("HTTP_COOKIE", "")
     if settings.SESSION_COOKIE_NAME not in cookies:
         return False
-    return await asyncio.get_running_loop().run_in_executor(pages, is_signed_in, cookies)
+    return await asyncio.get_running_loop().run_in_executor(page_threads, is_signed_in, cookies)
 
 
-async def page_body(scope: Any, parts: Parts, is_staff: bool) -> Body:
-    """Read the body of a page request. Only staff who are signed in may send more than a small form."""
-    declared = bodies.declared_length(scope)
-    if is_staff and (declared is None or declared > SMALL_BODY):
-        return await bodies.read(declared, parts, MAX_UPLOAD, body_limits.upload_budget)
-    return await bodies.read(declared, parts, SMALL_BODY)
+async def read_page_body(scope: Any, parts: BodyParts, is_staff: bool) -> Body:
+    """Read the body of a page request. Only signed-in staff may send more than a small form."""
+    content_length = bodies.parse_content_length(scope)
+    if is_staff and (content_length is None or content_length > SMALL_BODY):
+        return await bodies.read(content_length, parts, MAX_UPLOAD, body_limits.upload_budget)
+    return await bodies.read(content_length, parts, SMALL_BODY)
 
 
 @cache
-def service_unavailable() -> tuple[Headers, bytes]:
+def get_unavailable_response() -> tuple[Headers, bytes]:
     code = ErrorCode.SERVICE_UNAVAILABLE
     headers = [
         ("content-type", "application/json"),
@@ -166,16 +172,16 @@ def service_unavailable() -> tuple[Headers, bytes]:
     return headers, orjson.dumps(build_error_body(code))
 
 
-def overload_response(scope: Any) -> tuple[Headers, bytes]:
-    headers, body = service_unavailable()
-    sent = scope.headers.get("x-request-id", "")
+def build_overload_response(scope: Any) -> tuple[Headers, bytes]:
+    headers, body = get_unavailable_response()
+    client_id = scope.headers.get("x-request-id", "")
     quota = [(name.lower(), value) for name, value in ApiPipeline.steps.unused_quota_headers().items()]
-    return [*headers, ("x-request-id", get_request_id(sent)), *quota], body
+    return [*headers, ("x-request-id", get_request_id(client_id)), *quota], body
 
 
 def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
     request = RSGIRequest(scope, body)
-    request.META.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
+    request.META.pop("HTTP_RANGE", None)  # Ranges are not supported (RFC 9110 section 14.2).
     request_started.send(sender=WSGIHandler, environ=request.META)
     response: Any = wsgi.get_response(request)
     try:
@@ -184,7 +190,7 @@ def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.
         close_while_draining(headers)
         head = (response.status_code, headers)
         if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
-            # The server streams the file; it is never held in memory.
+            # granian streams the file instead of reading it into memory.
             loop.call_soon_threadsafe(exchange.protocol.response_file, *head, response.file_to_stream.name)
         elif response.streaming:
             transport = exchange.protocol.response_stream(*head)

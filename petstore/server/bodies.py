@@ -1,11 +1,11 @@
-"""Reading request bodies.
+"""Reads request bodies.
 
 A body is read completely before its request is served, so a slow client occupies neither a thread nor a
-greenlet. Reading a body that failed to arrive raises its ApiError. That way the key is still checked first
-(D17), and the Error is counted and formatted like any other.
+greenlet. If a body fails to arrive, the view that reads it raises its ApiError. This way the key is still
+checked first (D17), and the Error is counted and formatted like any other.
 
-The memory for bodies is bounded per worker: small ones by the number of connections, larger ones by a
-`MemoryBudget` (body_limits.py), complete ones by the number of concurrent requests.
+The memory for bodies is bounded per worker. The number of connections limits small bodies, a `MemoryBudget`
+(body_limits.py) limits larger ones, and the number of concurrent requests limits complete ones.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from petstore.server import shutdown
 from petstore.server.body_limits import MemoryBudget, body_budget, body_timeouts
 
 BODILESS_METHODS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
-SMALL_BODY = 4 * 1024  # Bytes; these bodies need no memory budget.
+SMALL_BODY = 4 * 1024  # Bytes. Bodies up to this size need no memory budget.
 MAX_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may still send after its response.
 MAX_PARTS = 1_000  # Per body, plus one for each KiB received.
-MIN_PART_COST = 1024  # Bytes that smaller parts count as in `discard`.
+MIN_PART_COST = 1024  # Bytes. `discard` counts smaller parts as this size.
 
-CUT = (
-    "The body did not arrive whole: it ended before its length or its last chunk, or has trailers, which "
-    "the service does not accept. Send it again, whole and without trailers."
+INCOMPLETE = (
+    "The body is incomplete, or it has trailers, which the service does not accept. Send the complete body "
+    "again, without trailers."
 )
-TOO_MANY_PARTS = "The body came in too many parts. Send larger ones."
-CLOSE = {"Connection": "close"}  # RFC 9110 section 15.5.9.
+TOO_MANY_PARTS = "The body arrived in too many small parts. Send it in larger parts."
+CLOSE_CONNECTION = {"Connection": "close"}  # RFC 9110 section 15.5.9
 
 
 class Body(NamedTuple):
-    content: bytes
+    content: bytes = b""
     error: ApiError | None = None
 
     def read(self) -> bytes:
@@ -46,33 +46,33 @@ class Body(NamedTuple):
 
     @property
     def length(self) -> int:
-        """The number of bytes to read; 1 if reading raises."""
+        """The number of bytes, or 1 for a body that failed to arrive, so that views read it."""
         return len(self.content) if self.error is None else 1
 
 
 class Exchange:
     """Holds granian's protocol object for the duration of a request.
 
-    granian closes the connection of a client with an incomplete body once the last reference to its
-    protocol is gone. Frames can outlive the request, for instance in a traceback, so they refer to the
-    exchange and `end` drops the reference.
+    After an incomplete body, granian closes the connection once the last reference to the protocol is gone.
+    Frames can outlive the request, for instance in a traceback. They therefore refer to the exchange, and
+    `close` drops the only reference.
     """
 
     def __init__(self, protocol: Any) -> None:
         self.protocol = protocol
 
-    def end(self) -> None:
+    def close(self) -> None:
         self.protocol = None
 
 
-class Parts:
-    """The chunks of a body. Iteration may be interrupted and resumed."""
+class BodyParts:
+    """Iterates over a body in the parts in which it arrives. Iteration may be interrupted and resumed."""
 
     def __init__(self, exchange: Exchange) -> None:
-        aiter(exchange.protocol)  # The iterator can be created only once and returns itself.
+        aiter(exchange.protocol)  # granian allows one call, which returns the protocol itself.
         self._exchange = exchange
 
-    def __aiter__(self) -> "Parts":
+    def __aiter__(self) -> "BodyParts":
         return self
 
     def __anext__(self) -> Awaitable[bytes]:
@@ -80,18 +80,14 @@ class Parts:
         return part
 
 
-EMPTY_BODY = Body(b"")
-
-
-def failed_body(error: ApiError) -> Body:
-    return Body(b"", error)
+EMPTY_BODY = Body()
 
 
 def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
-    """On SIGTERM, shorten the deadlines of bodies in transit and then stop the worker.
+    """On SIGTERM, shorten the deadlines of bodies in transit and stop the worker.
 
-    granian's own handlers are not accessible. This one replaces that of SIGTERM and raises SIGINT, whose
-    handler stops the worker.
+    granian does not expose its signal handlers. This handler replaces the one of SIGTERM and raises SIGINT,
+    whose handler stops the worker.
     """
 
     def stop() -> None:
@@ -103,79 +99,81 @@ def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
     loop.call_soon(shutdown.unblock_sigterm)
 
 
-def declared_length(scope: Any) -> int | None:
-    """Get the Content-Length, or None for a chunked body. The server has rejected malformed ones."""
+def parse_content_length(scope: Any) -> int | None:
+    """Return the Content-Length, or None for a chunked body. granian rejects malformed values."""
     if "transfer-encoding" in scope.headers:
         return None
     return int(scope.headers.get("content-length", "0"))
 
 
-async def read(declared: int | None, parts: Parts, limit: int, budget: MemoryBudget = body_budget) -> Body:
-    """Read a body of at most `limit` bytes within the client's deadline. Errors are stored in the Body."""
-    if declared is not None and declared > limit:
-        return failed_body(ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
-    size = limit if declared is None else declared
+async def read(
+    content_length: int | None, parts: BodyParts, limit: int, budget: MemoryBudget = body_budget
+) -> Body:
+    """Read a body of at most `limit` bytes within the client's deadline. The Body stores any error."""
+    if content_length is not None and content_length > limit:
+        return Body(error=ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
+    size = limit if content_length is None else content_length
     try:
         async with body_timeouts.start() as deadline:
             try:
                 if size > SMALL_BODY:
                     await budget.acquire(deadline, size)
-                content = await collect(parts, limit, declared)
+                content = await collect(parts, limit, content_length)
             finally:
                 budget.release(deadline)
     except TimeoutError:
-        return failed_body(ApiError(ErrorCode.REQUEST_TIMEOUT, headers=CLOSE))
+        return Body(error=ApiError(ErrorCode.REQUEST_TIMEOUT, headers=CLOSE_CONNECTION))
     except ApiError as error:
-        return failed_body(error)
-    if declared is not None and len(content) != declared:
-        return failed_body(ApiError(ErrorCode.MALFORMED_JSON, CUT))
+        return Body(error=error)
+    if content_length is not None and len(content) != content_length:
+        return Body(error=ApiError(ErrorCode.MALFORMED_JSON, INCOMPLETE))
     return Body(content)
 
 
-async def collect(parts: Parts, limit: int, declared: int | None = None) -> bytes:
+async def collect(parts: BodyParts, limit: int, content_length: int | None = None) -> bytes:
     """Join the parts of a body. Raises ApiError.
 
     granian ends a body without Content-Length with an empty part. An additional empty part before it stands
     for a connection error, a malformed chunk or trailers, which are not supported.
     """
-    body, empty, count = BytesIO(), 0, 0
+    body, empty_count, count = BytesIO(), 0, 0
     async for part in parts:
-        empty += not part
-        if empty > 1:
-            raise ApiError(ErrorCode.MALFORMED_JSON, CUT)
+        empty_count += not part
+        if empty_count > 1:
+            raise ApiError(ErrorCode.MALFORMED_JSON, INCOMPLETE)
         count += bool(part)
         body.write(part)
         if body.tell() > limit:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
         if count > MAX_PARTS + body.tell() // MIN_PART_COST:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE, TOO_MANY_PARTS)
-        if body.tell() == declared:  # Don't wait for the final empty part.
+        if body.tell() == content_length:  # Don't wait for the final empty part.
             break
     return body.getvalue()
 
 
-async def discard(parts: Parts, error: ApiError, limit: int = MAX_DISCARDED) -> None:
+async def discard(parts: BodyParts, error: ApiError, limit: int = MAX_DISCARDED) -> None:
     """Read and drop the rest of a rejected body, up to `limit` bytes.
 
-    Otherwise the connection would be reset while the client is sending, and it would never see the
-    response.
+    Otherwise the connection would be reset while the client is still sending, and the client would never
+    see the response.
     """
     if error.code is ErrorCode.REQUEST_TIMEOUT:
         return
-    left = limit
+    remaining = limit
     with suppress(TimeoutError, StopAsyncIteration):
         async with body_timeouts.start():
-            while left > 0:
-                left -= max(MIN_PART_COST, len(await anext(parts)))
+            while remaining > 0:
+                remaining -= max(MIN_PART_COST, len(await anext(parts)))
 
 
-def plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
+def build_plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
     headers = [("content-type", "text/plain"), ("connection", "close")]
     headers.append(("x-request-id", get_request_id(scope.headers.get("x-request-id", ""))))
     return error.status_code, headers, f"{PAGE_ERRORS[error.code]}\n"
 
 
 PAGE_ERRORS = {
-    ErrorCode.REQUEST_TIMEOUT: "The body did not come in time.",
-    ErrorCode.MALFORMED_JSON: "The body did not arrive whole.",
+    ErrorCode.REQUEST_TIMEOUT: "The request body did not arrive in time. Send the form again.",
+    ErrorCode.MALFORMED_JSON: "The request body is incomplete. Send the form again.",
 }

@@ -7,27 +7,27 @@ from contextlib import asynccontextmanager
 
 from django.conf import settings
 
-MAX_BODY_MEMORY = 8 * 1024 * 1024  # Bytes of bodies in transit, in a worker.
-MAX_UPLOAD_MEMORY = 32 * 1024 * 1024  # The same for uploads of staff.
-QUEUE_SECONDS = 60  # For a share of the budget.
-SHUTDOWN_SECONDS = 3  # For clients that still send when the worker stops; less than STOP_SECONDS.
+MAX_BODY_MEMORY = 8 * 1024 * 1024  # Bytes per worker for bodies in transit.
+MAX_UPLOAD_MEMORY = 32 * 1024 * 1024  # Bytes per worker for uploads by staff.
+QUEUE_SECONDS = 60  # Timeout for receiving a share of the budget.
+SHUTDOWN_SECONDS = 3  # Timeout for clients that are sending when the worker stops. Less than STOP_SECONDS.
 
 
 class BodyTimeouts:
-    """The deadlines of clients that are sending: CLIENT_SECONDS each, or the shutdown of the worker."""
+    """The deadlines of clients that are sending, which the shutdown of the worker shortens."""
 
     def __init__(self) -> None:
-        self._last = math.inf
+        self._shutdown_at = math.inf
         self._running: set[asyncio.Timeout] = set()
 
-    def until(self, seconds: float) -> float:
-        """Return the loop's time in that many seconds, at most the deadline of the shutdown."""
-        return min(asyncio.get_running_loop().time() + seconds, self._last)
+    def get_deadline(self, seconds: float) -> float:
+        """Return the loop time in that many seconds, or the deadline of the shutdown if that is earlier."""
+        return min(asyncio.get_running_loop().time() + seconds, self._shutdown_at)
 
     @asynccontextmanager
     async def start(self) -> AsyncIterator[asyncio.Timeout]:
         """Limit the block to CLIENT_SECONDS. Raises TimeoutError."""
-        async with asyncio.timeout_at(self.until(settings.CLIENT_SECONDS)) as deadline:
+        async with asyncio.timeout_at(self.get_deadline(settings.CLIENT_SECONDS)) as deadline:
             self._running.add(deadline)
             try:
                 yield deadline
@@ -36,13 +36,13 @@ class BodyTimeouts:
 
     def shut_down(self) -> None:
         """Limit all current and future deadlines to SHUTDOWN_SECONDS from now."""
-        self._last = self.until(SHUTDOWN_SECONDS)
+        self._shutdown_at = self.get_deadline(SHUTDOWN_SECONDS)
         for deadline in self._running:
-            reschedule(deadline, min(deadline.when() or self._last, self._last))
+            reschedule(deadline, min(deadline.when() or self._shutdown_at, self._shutdown_at))
 
 
 def reschedule(deadline: asyncio.Timeout, when: float) -> None:
-    """Move a deadline that has not expired. A time in the past expires in the loop's next iteration."""
+    """Move a deadline unless it has expired. A time in the past expires in the loop's next iteration."""
     if not deadline.expired():
         deadline.reschedule(when)
 
@@ -50,24 +50,24 @@ def reschedule(deadline: asyncio.Timeout, when: float) -> None:
 class MemoryBudget:
     """A budget of bytes for bodies in transit.
 
-    When it is exhausted, requests queue in order of arrival before their body is read; TCP stops the
-    sender. While others wait, bodies that have held memory for more than `seconds` expire, the oldest
-    first.
+    When it is exhausted, requests queue in order of arrival before their body is read, and TCP flow control
+    stops the senders. While requests are queued, bodies that have held memory for more than `seconds`
+    expire, the oldest first.
     """
 
     def __init__(self, size: int, seconds: float) -> None:
         self._free = size
         self._seconds = seconds
-        # Bytes, and since when by the loop's clock; in order of arrival.
+        # In order of arrival, the bytes that each body holds and the loop time since which it holds them.
         self._held: dict[asyncio.Timeout, tuple[int, float]] = {}
         self._waiting: dict[asyncio.Timeout, tuple[int, asyncio.Future[None]]] = {}
-        self._next: asyncio.TimerHandle | None = None  # When the oldest expires.
+        self._expiry: asyncio.TimerHandle | None = None  # Expires the oldest body.
 
     async def acquire(self, deadline: asyncio.Timeout, size: int) -> None:
         """Wait until the budget has room for `size` bytes, then restart the deadline."""
         admitted = asyncio.get_running_loop().create_future()
         self._waiting[deadline] = size, admitted
-        reschedule(deadline, body_timeouts.until(QUEUE_SECONDS))
+        reschedule(deadline, body_timeouts.get_deadline(QUEUE_SECONDS))
         self._admit_waiting()
         await admitted
 
@@ -86,24 +86,24 @@ class MemoryBudget:
             del self._waiting[deadline]
             self._free -= size
             self._held[deadline] = size, asyncio.get_running_loop().time()
-            reschedule(deadline, body_timeouts.until(settings.CLIENT_SECONDS))
+            reschedule(deadline, body_timeouts.get_deadline(settings.CLIENT_SECONDS))
             if not admitted.done():
                 admitted.set_result(None)
         self._schedule_expiry()
 
     def _schedule_expiry(self) -> None:
-        if self._waiting and self._held and self._next is None:
+        if self._waiting and self._held and self._expiry is None:
             _, since = next(iter(self._held.values()))
-            self._next = asyncio.get_running_loop().call_at(since + self._seconds, self._expire_oldest)
+            self._expiry = asyncio.get_running_loop().call_at(since + self._seconds, self._expire_oldest)
 
     def _expire_oldest(self) -> None:
-        self._next = None
+        self._expiry = None
         now = asyncio.get_running_loop().time()
         needed = next(iter(self._waiting.values()))[0] - self._free if self._waiting else 0
         for deadline, (size, since) in self._held.items():
             if needed <= 0 or since + self._seconds > now:
                 break
-            reschedule(deadline, now)  # A body that is complete by then is not lost.
+            reschedule(deadline, now)  # A body that completes in this iteration does not expire.
             needed -= size
         self._schedule_expiry()
 

@@ -1,4 +1,4 @@
-"""Django requests built from granian's scope."""
+"""Django requests that are built from granian's RSGI scope."""
 
 import re
 from functools import cached_property, lru_cache
@@ -23,18 +23,18 @@ from petstore.observability.instrumentation import METHODS, OTHER_METHOD
 from petstore.server.bodies import Body
 
 
-@lru_cache(maxsize=256)  # Clients may send any value.
-def content_type_of(header: str) -> tuple[str, dict[str, str]]:
-    """Parse a Content-Type. The result is cached: don't change it. Raises what Django raises."""
+@lru_cache(maxsize=256)  # Bounded, because clients may send any value.
+def parse_content_type(header: str) -> tuple[str, dict[str, str]]:
+    """Parse a Content-Type. Callers must not modify the result, which is cached."""
     kind, parameters = parse_header_parameters(header)
     return kind, parameters
 
 
 class RSGIRequest(WSGIRequest):
-    """A Django request built from an RSGI scope without a WSGI environ.
+    """A Django request for an RSGI scope.
 
-    It is decoded as UTF-8 even if its Content-Type names another charset: Django would decode the query
-    with that charset, and fails for unknown ones.
+    It is decoded as UTF-8 even if its Content-Type names another charset. Django would use that charset for
+    the query as well, and fail if it is unknown.
     """
 
     def __init__(self, scope: Any, body: Body) -> None:
@@ -48,37 +48,37 @@ class RSGIRequest(WSGIRequest):
             self._set_content_type_params(self.META)
         else:
             self.content_type, self.content_params = "", {}
-        self._sent = body
+        self._rsgi_body = body
         self._read_started = False
         self.resolver_match = None
 
     def _set_content_type_params(self, meta: WSGIEnvironment) -> None:
         try:
-            self.content_type, self.content_params = content_type_of(meta.get("CONTENT_TYPE", ""))
+            self.content_type, self.content_params = parse_content_type(meta.get("CONTENT_TYPE", ""))
         except (ValueError, TypeError, LookupError):  # Malformed parameters of RFC 2231.
             self.content_type, self.content_params = "", {}
-            meta["CONTENT_TYPE"] = ""  # DRF would parse it again.
+            meta["CONTENT_TYPE"] = ""  # DRF would parse it again and fail.
 
     @property
     def body(self) -> bytes:
-        return self._sent.read()
+        return self._rsgi_body.read()
 
     @cached_property
     def _stream(self) -> BytesIO:  # type: ignore[override]
         return BytesIO(self.body)
 
 
-MAX_NAME_LENGTH = 256  # Characters; names are cached, so longer ones are truncated.
-# No comma, which joins repeated Host headers. Under /v1 any host is served.
+MAX_NAME_LENGTH = 256  # Longer names are truncated, because names are cached.
+# A comma, which joins repeated Host headers, is invalid. The API accepts any host.
 HOST = re.compile(r"(?:[\w.~!$&'()*+;=%-]*|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.ASCII | re.IGNORECASE)
 
 BAD_HOST = invalid_header("The request has no valid Host header, or several. Send exactly one.")
-BAD_TRANSFER_ENCODING = invalid_header("The Transfer-Encoding is not supported. Send the body as chunked.")
+BAD_TRANSFER_ENCODING = invalid_header("The Transfer-Encoding is not supported. Use chunked or none.")
 
 
-@lru_cache(maxsize=1000)  # Clients may send any name.
+@lru_cache(maxsize=1000)  # Bounded, because clients may send any name.
 def get_meta_name(header: str) -> str:
-    """Return the name of a header in META; empty for one that could be confused with another."""
+    """Return the name of a header in META, or "" for a name with "_", which META can't tell from "-"."""
     if "_" in header:
         return ""
     name = HttpHeaders.to_wsgi_name(header)
@@ -88,9 +88,9 @@ def get_meta_name(header: str) -> str:
 def build_meta(scope: Any) -> dict[str, Any]:
     """Build Django's META: CGI variables (RFC 3875 section 4.1) and headers.
 
-    Values are truncated to their limits. A defect of the head is stored under PROBLEM.
+    Values are truncated to their limits. If a header is invalid, PROBLEM stores the error.
     """
-    headers, version = scope.headers, scope.http_version  # Each access copies them.
+    headers, version = scope.headers, scope.http_version  # granian copies them at each access.
     meta: dict[str, Any] = {
         "REQUEST_METHOD": scope.method if scope.method in METHODS else OTHER_METHOD,
         "SCRIPT_NAME": "",
@@ -103,26 +103,27 @@ def build_meta(scope: Any) -> dict[str, Any]:
     meta["SERVER_NAME"], _, meta["SERVER_PORT"] = scope.server.rpartition(":")
     for header, line in headers.items():
         name, value = get_meta_name(header[:MAX_NAME_LENGTH]), line
-        if name in meta and name:  # Sent more than once (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
+        if name in meta and name:  # Join repeated headers (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
             value = f"{meta[name]}{'; ' if name == 'HTTP_COOKIE' else ','}{line}"
         if len(value) > MAX_HEADER_LENGTH:
             meta[PROBLEM] = too_long(header)
-            value = value[-MAX_HEADER_LENGTH:]  # Keeps the proxies' part of X-Forwarded-For.
+            value = value[-MAX_HEADER_LENGTH:]  # Proxies append their addresses to X-Forwarded-For.
         meta[name] = value
     names = headers.keys()
-    if None in map(headers.get, names):  # `items` omits values that are not ASCII.
+    if None in map(headers.get, names):  # `headers.items` omits values that are not ASCII.
         meta |= {
             get_meta_name(name[:MAX_NAME_LENGTH]): UNREADABLE for name in names if headers.get(name) is None
         }
     meta.pop("", None)
     if len(meta.get("CONTENT_TYPE", "")) > MAX_CONTENT_TYPE_LENGTH:
-        meta["CONTENT_TYPE"] = meta["CONTENT_TYPE"][: MAX_CONTENT_TYPE_LENGTH + 1]  # Rejected later.
-    if "\\" in meta.get("HTTP_COOKIE", ""):  # Invalid there (RFC 6265 section 4.1.1), and slow to unquote.
+        meta["CONTENT_TYPE"] = meta["CONTENT_TYPE"][: MAX_CONTENT_TYPE_LENGTH + 1]  # The API rejects it.
+    # Backslashes are invalid in cookies (RFC 6265 section 4.1.1) and slow to unquote.
+    if "\\" in meta.get("HTTP_COOKIE", ""):
         meta["HTTP_COOKIE"] = meta["HTTP_COOKIE"].replace("\\", "")
     if not HOST.fullmatch(meta.get("HTTP_HOST", "," if version == "1.1" else "")):  # RFC 9112 section 3.2.
         meta[PROBLEM] = BAD_HOST
     if meta.get("HTTP_TRANSFER_ENCODING", "chunked").lower() != "chunked":
         meta[PROBLEM] = BAD_TRANSFER_ENCODING
-    if scope.authority:  # Of the request line: it has precedence over Host (RFC 9112 section 3.2.2).
+    if scope.authority:  # The request line has precedence over Host (RFC 9112 section 3.2.2).
         meta["HTTP_HOST"] = scope.authority
     return meta

@@ -16,7 +16,7 @@ from petstore.server.shutdown import is_draining
 logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
-GetResponse = Callable[[RSGIRequest], Any]  # Returns a response of the API or of Django.
+GetResponse = Callable[[RSGIRequest], Any]  # Returns a response of the API or a Django response.
 
 start_limiter = StartLimiter()
 
@@ -24,8 +24,8 @@ start_limiter = StartLimiter()
 async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, get_response: GetResponse) -> None:
     """Run `get_response` in a greenlet, without Django's middleware, and send the response.
 
-    The response is sent after the loop has resumed this coroutine, not in the greenlet: responses that are
-    ready in the same iteration are sent together and wake the server's thread once.
+    This coroutine sends the response instead of the greenlet. Responses that are ready in the same loop
+    iteration are therefore sent together, and wake granian's thread only once.
     """
     future = asyncio.get_running_loop().create_future()
     request = RSGIRequest(scope, body)
@@ -34,7 +34,7 @@ async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, get_response
 
 
 def run(get_response: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
-    """Set the future's result, in any case: None if `get_response` raised."""
+    """Set the future's result to the response, or to None if `get_response` raises."""
     response = None
     try:
         response = get_response()
@@ -64,7 +64,7 @@ def send_response(exchange: Exchange, response: Any) -> None:
 def close_while_draining(headers: Headers) -> None:
     """While draining, close the connection after the response (RFC 9112 section 9.6).
 
-    An open connection would be cut when the port closes, perhaps during the client's next request.
+    Otherwise the shutdown could close the connection during the client's next request.
     """
     if is_draining():
         headers.append(("connection", "close"))

@@ -1,10 +1,12 @@
-"""Graceful shutdown of the supervisor and its workers. Imports nothing of Django.
+"""Graceful shutdown of the supervisor and its workers.
 
-On SIGTERM the service drains: readiness fails, so that proxies stop sending requests, and responses close
-their connections. After DRAIN_SECONDS `manage.py serve` sends SIGTERM to the workers.
+On SIGTERM the service drains. Readiness fails, so that proxies stop sending requests, and responses close
+their connections. After DRAIN_SECONDS, the supervisor sends SIGTERM to the workers.
 
-A worker must not lose that signal. While it loads, the signal ends it. Between the installation of the
-loop's handler and the start of the loop, uvloop would discard it, so it is blocked until the loop runs.
+A worker must not lose that signal. While the worker loads, the signal terminates it. uvloop would discard
+the signal between installing its handler and starting the loop, so it is blocked until the loop runs.
+
+The supervisor imports this module, which therefore must not import Django.
 """
 
 import mmap
@@ -12,12 +14,12 @@ import signal
 
 SIGTERM = {signal.SIGTERM}
 
-# Anonymous memory that forked workers share with the supervisor, which receives the signal.
+# The supervisor, which receives the signal, shares this memory with the workers that it forks.
 _draining = mmap.mmap(-1, 1)
 
 
 class Process:
-    """Whether this process is a worker. Tests and commands load the same modules."""
+    """The state of this process. Tests and commands load the same modules as workers."""
 
     is_worker = False
 
@@ -30,14 +32,14 @@ def is_draining() -> bool:
     return _draining[0] == 1
 
 
-def start_worker_process() -> None:
+def initialize_worker() -> None:
     Process.is_worker = True
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)
 
 
 def block_sigterm() -> None:
-    """Block SIGTERM in a worker, including in threads started afterwards."""
+    """Block SIGTERM in a worker, including threads that it starts later."""
     if Process.is_worker:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGTERM)
 

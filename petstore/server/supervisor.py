@@ -1,6 +1,6 @@
 """The supervisor of the workers, which `manage.py serve` executes.
 
-It imports granian but not Django, to stay small. The workers take their settings from the environment.
+To save memory, it imports granian but not Django. The workers read their settings from the environment.
 """
 
 import argparse
@@ -26,37 +26,37 @@ from petstore.observability.logs import LOG_CONFIG
 from petstore.observability.metrics_files import preallocate_metrics_files
 from petstore.server import shutdown
 
-STOP_SECONDS = 10  # For a worker to finish its requests.
+STOP_SECONDS = 10  # Time for a worker to finish its requests before it is killed.
 MAX_CONNECTIONS = 8_000  # Per worker.
-MAX_BUFFERED = 64 * 1024  # Bytes of a request's head, and of an unread response.
-RESERVED_FILES = 256  # Open files of a worker beside its connections, at most.
+MAX_BUFFERED = 64 * 1024  # Bytes of a request's head or of an unread response.
+RESERVED_FILES = 256  # File descriptors of a worker for other purposes than client connections.
 
 
 class Worker(WorkerProcess):
-    """A worker process that only its watcher thread waits for.
+    """A worker process whose exit status only its watcher thread collects.
 
-    Of two waiting threads, only one gets the exit status. granian's `join` would take the worker for alive
-    and log that it kills it.
+    If two threads wait for a process, only one of them gets the exit status. granian's `join` could then
+    mistake the worker for alive, and log that it is killed.
     """
 
     def _watch(self) -> None:
-        self._watching = threading.Thread(target=self._watcher)
-        self._watching.start()
+        self._watcher_thread = threading.Thread(target=self._watcher)
+        self._watcher_thread.start()
 
     def join(self, timeout: float | None = None) -> None:
-        self._watching.join(timeout)
+        self._watcher_thread.join(timeout)
 
 
 class DrainingServer(MPServer):
-    """Granian's server, which drains for `drain_seconds` after SIGTERM before it stops.
+    """A granian server that drains for `drain_seconds` after SIGTERM before it stops.
 
-    A second SIGTERM, or Ctrl-C, stops it at once.
+    A second SIGTERM or Ctrl-C stops it at once.
     """
 
     def __init__(
         self, *args: Any, drain_seconds: int, announce: Callable[[], object], **options: Any
     ) -> None:
-        """`announce` runs in a thread and waits until the service responds."""
+        """Create the server. `announce` runs in a thread once the workers have been started."""
         super().__init__(*args, **options)
         self.drain_seconds = drain_seconds
         self._announce = announce
@@ -67,7 +67,7 @@ class DrainingServer(MPServer):
 
     def _spawn_worker(self, *args: Any, **options: Any) -> Any:
         worker: Any = super()._spawn_worker(*args, **options)
-        worker.__class__ = Worker  # granian has no setting for it.
+        worker.__class__ = Worker  # granian has no setting for the class.
         return worker
 
     def signal_handler_interrupt(self, *args: Any, **options: Any) -> None:
@@ -75,33 +75,32 @@ class DrainingServer(MPServer):
             super().signal_handler_interrupt()  # type: ignore[no-untyped-call]
             return
         shutdown.start_draining()
-        end = threading.Timer(self.drain_seconds, super().signal_handler_interrupt)
-        end.daemon = True
-        end.start()
+        timer = threading.Timer(self.drain_seconds, super().signal_handler_interrupt)
+        timer.daemon = True
+        timer.start()
 
 
-def set_worker_signals() -> None:
+def register_worker_signals() -> None:
     """Let new workers receive SIGTERM from the supervisor and ignore Ctrl-C.
 
-    A new worker has the supervisor's handlers until the server installs its own; a signal in between would
-    be lost, and the supervisor would wait for the worker. A terminal sends Ctrl-C to the workers as well:
-    they would end before the supervisor and be restarted. `manage.py serve` has blocked both signals, and
-    the supervisor unblocks them after its first fork, when its handlers exist.
+    A new worker has the supervisor's handlers until granian installs its own. A signal in between would be
+    lost, and the supervisor would wait for the worker. A terminal also sends Ctrl-C to the workers, which
+    would exit before the supervisor and be restarted. `manage.py serve` has blocked both signals, and the
+    supervisor unblocks them after its first fork, when its handlers exist.
     """
-    both = {signal.SIGINT, signal.SIGTERM}
-
+    signals = {signal.SIGINT, signal.SIGTERM}
     os.register_at_fork(
-        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, both),
-        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, both),
-        after_in_child=shutdown.start_worker_process,
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signals),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, signals),
+        after_in_child=shutdown.initialize_worker,
     )
 
 
-def max_connections() -> int:
-    """Return the number of connections per worker, and raise the limit of open files to match.
+def raise_connection_limit() -> int:
+    """Raise the limit of open files, and return the number of connections that a worker may accept.
 
-    granian accepts no connection beyond it, idle or not. Its default of 512 would let idle clients lock
-    others out; the application limits concurrent requests itself.
+    granian accepts no further connections, even if the open ones are idle. With its default of 512, idle
+    clients could lock out others. The application itself limits concurrent requests.
     """
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
@@ -111,6 +110,7 @@ def max_connections() -> int:
 
 
 def announce(host: str, port: int, workers: int) -> None:
+    """Wait until the service responds, and print its URL."""
     while not is_alive(port, host):
         time.sleep(0.05)
     name = f"[{host}]" if ":" in host else host
@@ -130,29 +130,28 @@ def main() -> None:
     parser.add_argument("--metrics-allow-from", required=True)
     parser.add_argument("--metrics-dir", required=True)
     options = parser.parse_args()
-    set_worker_signals()
-    # prometheus_client reads PROMETHEUS_MULTIPROC_DIR on import.
+    register_worker_signals()
     with TemporaryDirectory(
         prefix="petstore-metrics-", dir=options.metrics_dir or None, ignore_cleanup_errors=True
-    ) as shared:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
-        # Before prometheus_client creates the files.
+    ) as metrics_dir:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics_dir  # prometheus_client reads it on import.
+        # The files must exist before prometheus_client opens them.
         os.register_at_fork(after_in_child=preallocate_metrics_files)
-        # Collecting garbage while loading is wasted work; wsgi.py enables it.
+        # Collecting garbage while a worker loads is wasted work. wsgi.py enables it afterwards.
         os.register_at_fork(after_in_child=gc.disable)
         if options.metrics_port:
-            from petstore.observability.metrics_port import serve_metrics  # Saves memory.
+            from petstore.observability.metrics_port import serve_metrics  # Imported late to save memory.
 
             serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
-        # If a thread imports during a fork, the worker inherits a locked import lock. This call performs
-        # the late imports of `announce`.
+        # A worker that is forked while a thread imports a module inherits a locked import lock. This call
+        # performs the late imports of `announce` before the first fork.
         is_alive(options.port, options.host)
         DrainingServer(
             "petstore.server.app:application",
             interface=Interfaces.RSGI,
             loop=Loops.uvloop,
             runtime_mode=RuntimeModes.st,
-            backpressure=max_connections(),
+            backpressure=raise_connection_limit(),
             address=options.host,
             port=options.port,
             workers=options.workers,

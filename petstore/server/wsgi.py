@@ -1,4 +1,4 @@
-"""Sets up Django in a worker. petstore/server/app.py gets its responses here."""
+"""Sets up Django in a worker, and defines the WSGI application that petstore/server/app.py calls."""
 
 import gc
 import os
@@ -15,14 +15,14 @@ from petstore.server import shutdown
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
 PetstoreAdminConfig.at_start = False
 django.setup(set_prefix=False)
-import_module(settings.API_URLCONF)  # Not in the first request.
+import_module(settings.API_URLCONF)  # Otherwise the first request would have to load it.
 
 shutdown.block_sigterm()  # Threads inherit the mask.
 for app in apps.get_app_configs():
     if hasattr(app, "start_worker"):
         app.start_worker()
 
-# Exempt what is loaded from garbage collection.
+# Exempt all objects that exist now from garbage collection.
 gc.freeze()
 gc.enable()
 

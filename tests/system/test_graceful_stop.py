@@ -176,7 +176,7 @@ STARTING = """
 import os, signal, uvloop
 from petstore.server import shutdown
 
-shutdown.start_worker_process()
+shutdown.initialize_worker()
 shutdown.block_sigterm()
 from petstore.server import bodies
 
