@@ -1,8 +1,8 @@
 """A Django cache backend with exact counters that all processes of a machine share.
 
 Django's own backends either belong to one process or don't increment atomically. The service's database
-can't be used, since requests without a valid key must be served during its outages (D16). The counters are
-in a small SQLite file that may be deleted at any time.
+can't be used, because requests without a valid key must be served during its outages (D16). A small SQLite
+file stores the counters. It may be deleted at any time.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ CREATE TABLE counter (
     name TEXT PRIMARY KEY, value INTEGER NOT NULL, expires REAL NOT NULL
 ) WITHOUT ROWID
 """
-CLEANUP_EVERY = 1000  # New counters between two deletions of expired ones.
+CLEANUP_INTERVAL = 1000  # Number of new counters after which expired ones are deleted.
 
 
 def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
@@ -41,7 +41,7 @@ def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 class MachineCounters(BaseCache):
-    """Integers that expire; `LOCATION` is the folder of the file."""
+    """Counters that expire. `LOCATION` is the folder of their file."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
         super().__init__(params)
@@ -54,32 +54,34 @@ class MachineCounters(BaseCache):
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             if not self._file.exists():
-                self._make_file()
+                self._create_file()
             connection = sqlite3.connect(self._file, timeout=2, isolation_level=None)
             # The counters need not survive a power failure.
             connection.execute("PRAGMA synchronous=OFF")
             self._local.connection = connection
         return connection
 
-    def _make_file(self) -> None:
-        """Create the file, unless another process was first.
+    def _create_file(self) -> None:
+        """Create the file unless it exists.
 
-        It is created elsewhere and linked, since two processes that switch one file to WAL would fail:
-        SQLite does not wait for locks then.
+        It is created under a temporary path and then linked. If two processes switched the same file to
+        WAL, one of them would fail, because SQLite does not wait for locks in this case.
         """
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._file.parent) as folder:
-                made = Path(folder) / self._file.name
-                with closing(sqlite3.connect(made)) as connection:
+                new_file = Path(folder) / self._file.name
+                with closing(sqlite3.connect(new_file)) as connection:
                     connection.execute("PRAGMA journal_mode=WAL")
                     connection.execute(SCHEMA)
                 with suppress(FileExistsError):
-                    self._file.hardlink_to(made)
-        except OSError as error:  # So that callers need to catch one type only.
-            raise sqlite3.OperationalError(f"The file of counters could not be created: {error}") from error
+                    self._file.hardlink_to(new_file)
+        except OSError as error:  # Callers should have to catch only one type of exception.
+            raise sqlite3.OperationalError(
+                f"The file for counters could not be created: {error}"
+            ) from error
 
-    def _expires(self, timeout: float | None) -> float:
+    def _get_expiry(self, timeout: float | None) -> float:
         seconds = self.get_backend_timeout(timeout)
         return float("inf") if seconds is None else seconds
 
@@ -90,10 +92,10 @@ class MachineCounters(BaseCache):
         added = self._connection.execute(
             "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
             " SET value = excluded.value, expires = excluded.expires WHERE expires <= ?",
-            (self.make_key(key, version), int(value), self._expires(timeout), time.time()),
+            (self.make_key(key, version), int(value), self._get_expiry(timeout), time.time()),
         ).rowcount
         self._added += added
-        if self._added >= CLEANUP_EVERY:
+        if self._added >= CLEANUP_INTERVAL:
             self._added = 0
             self._connection.execute("DELETE FROM counter WHERE expires <= ?", (time.time(),))
         return bool(added)
@@ -104,7 +106,7 @@ class MachineCounters(BaseCache):
     ) -> None:
         self._connection.execute(
             "INSERT OR REPLACE INTO counter VALUES (?, ?, ?)",
-            (self.make_key(key, version), int(value), self._expires(timeout)),
+            (self.make_key(key, version), int(value), self._get_expiry(timeout)),
         )
 
     @blocking

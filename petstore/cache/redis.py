@@ -1,4 +1,7 @@
-"""Counters in Redis that all machines share, with those of machine.py as the fallback."""
+"""A Django cache backend with counters in Redis that all machines share.
+
+While Redis is unavailable, each machine counts in its own file (machine.py).
+"""
 
 import logging
 import time
@@ -15,11 +18,11 @@ logger = logging.getLogger(__name__)
 
 RETRY_AFTER = 5  # Seconds.
 
-# ARGV: the value, and milliseconds until it expires ('': never).
+# ARGV: the value, and the milliseconds until it expires, or '' if it never expires.
 SET_WITH_EXPIRY = """
-local kept = tonumber(ARGV[2])
-if not kept then redis.call('SET', KEYS[1], ARGV[1])
-elseif kept > 0 then redis.call('SET', KEYS[1], ARGV[1], 'PX', kept)
+local ttl = tonumber(ARGV[2])
+if not ttl then redis.call('SET', KEYS[1], ARGV[1])
+elseif ttl > 0 then redis.call('SET', KEYS[1], ARGV[1], 'PX', ttl)
 else redis.call('DEL', KEYS[1]) end
 return 1
 """
@@ -34,7 +37,7 @@ DELETE = make_script("return redis.call('DEL', KEYS[1])")
 
 
 def with_fallback(method: Callable[..., Any]) -> Any:
-    """Use this machine's file for RETRY_AFTER seconds after Redis failed."""
+    """Use this machine's file for RETRY_AFTER seconds after Redis has failed."""
 
     @wraps(method)
     def wrapper(self: "SharedCounters", *arguments: Any, **options: Any) -> Any:
@@ -42,8 +45,8 @@ def with_fallback(method: Callable[..., Any]) -> Any:
             try:
                 result = method(self, *arguments, **options)
             except RedisUnavailableError as error:
-                if not self._retry_at:  # Once for each outage.
-                    logger.warning("Redis fails, so this machine counts by itself: %s", error)
+                if not self._retry_at:  # Log each outage only once.
+                    logger.warning("Redis is unavailable, so this machine uses local counters: %s", error)
                 self._retry_at = time.monotonic() + RETRY_AFTER
             else:
                 self._retry_at = 0.0
@@ -54,7 +57,7 @@ def with_fallback(method: Callable[..., Any]) -> Any:
 
 
 class SharedCounters(MachineCounters):
-    """`OPTIONS["redis"]` is the URL. Each call is one round trip."""
+    """Counters in the Redis that `OPTIONS["redis"]` names. Each call takes one round trip."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
         super().__init__(location, params)
@@ -64,7 +67,7 @@ class SharedCounters(MachineCounters):
     def _run(self, script: Script, key: str, version: int | None, *arguments: int | str) -> Any:
         return self._scripts.run(script, [self.make_key(key, version)], arguments)
 
-    def _milliseconds(self, timeout: float | None) -> int | str:
+    def _get_ttl_ms(self, timeout: float | None) -> int | str:
         seconds = self.default_timeout if timeout is DEFAULT_TIMEOUT else timeout
         return "" if seconds is None else int(seconds * 1000)
 
@@ -72,25 +75,25 @@ class SharedCounters(MachineCounters):
     def add(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
-        return bool(self._run(ADD, key, version, value, self._milliseconds(timeout)))
+        return bool(self._run(ADD, key, version, value, self._get_ttl_ms(timeout)))
 
     @with_fallback
     def set(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> None:
-        self._run(SET, key, version, value, self._milliseconds(timeout))
+        self._run(SET, key, version, value, self._get_ttl_ms(timeout))
 
     @with_fallback
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
-        found = self._run(GET, key, version)
-        return default if found is None else int(found)
+        count = self._run(GET, key, version)
+        return default if count is None else int(count)
 
     @with_fallback
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
-        found = self._run(INCREMENT, key, version, delta)
-        if found is None:
+        count = self._run(INCREMENT, key, version, delta)
+        if count is None:
             raise ValueError(f"Counter {key!r} not found.")
-        return int(found)
+        return int(count)
 
     @with_fallback
     def delete(self, key: str, version: int | None = None) -> bool:
@@ -101,6 +104,6 @@ _instances: dict[str, SharedCounters] = {}
 
 
 def get_shared_counters(location: str, params: dict[str, Any]) -> SharedCounters:
-    """Share one cache per process: Django would create one for each request on the event loop."""
+    """Return one instance per process. Django would create one for each request on the event loop."""
     url = params["OPTIONS"]["redis"]
     return _instances.get(url) or _instances.setdefault(url, SharedCounters(location, params))

@@ -1,4 +1,4 @@
-"""For commands: check and claim the owner of Redis. For requests, redis_scripts checks it."""
+"""Lets commands check and claim the ownership of Redis. For requests, redis_scripts checks it."""
 
 from itertools import islice
 from time import sleep
@@ -21,7 +21,7 @@ BATCH_SIZE = 1_000
 
 
 def check() -> None:
-    """Raise CommandError if Redis belongs to another database. Passes while Redis is unavailable."""
+    """Raise CommandError if Redis belongs to another database. Does nothing while Redis is unavailable."""
     if settings.REDIS_URL:
         scripts = ScriptRunner(settings.REDIS_URL)
         try:
@@ -35,17 +35,18 @@ def check() -> None:
 
 
 def claim() -> tuple[str, str]:
-    """Claim Redis and delete its account keys; returns the identifiers of this database and the last owner.
+    """Claim Redis for this database and delete the keys of accounts.
 
-    Waits until services of another database have checked the owner again, so that what they publish until
-    then is deleted as well.
+    Before deleting, waits until the services of the previous owner have checked the owner again, so that
+    everything they publish until then is deleted as well. Returns the identifiers of this database and of
+    the previous owner.
     """
-    from redis.exceptions import RedisError  # Slow to load.
+    from redis.exceptions import RedisError  # Imported late, because redis-py loads slowly.
 
     from petstore.event_loop.redis_client import RedisClient
 
     if not settings.REDIS_URL:
-        raise CommandError("REDIS_URL is not set.")
+        raise CommandError("REDIS_URL is not set. Set it to the Redis to claim.")
     database = get_database_id()
     try:
         client = RedisClient(settings.REDIS_URL, TIMEOUT)
@@ -55,7 +56,7 @@ def claim() -> tuple[str, str]:
             if owner != database:
                 client.redis.set(OWNER, f"{database}, which is claiming it")
                 sleep(CHECK_INTERVAL + 2 * TIMEOUT)
-            keys = client.redis.scan_iter(match=ACCOUNT_KEYS, count=BATCH_SIZE)  # On all nodes.
+            keys = client.redis.scan_iter(match=ACCOUNT_KEYS, count=BATCH_SIZE)  # Scans all nodes.
             while batch := list(islice(keys, BATCH_SIZE)):
                 client.redis.unlink(*batch)
             client.redis.set(OWNER, database)

@@ -1,5 +1,6 @@
-"""The PostgreSQL backend, and the state of each server: available or not, and the lag of replicas.
+"""The PostgreSQL backend, which monitors the availability of servers and the lag of replicas.
 
-`base` is the Django backend that `settings.DATABASES` names. `connection` has the connections, which time
-out. `monitor` polls each server, and `replicas` routes reads. Nothing in here knows pets or accounts.
+`base` is the Django backend that `settings.DATABASES` names. `connection` adds timeouts to psycopg's
+connections. `monitor` polls each server, and `replicas` routes reads. This package knows nothing about pets
+or accounts.
 """

@@ -1,9 +1,9 @@
-"""Django's PostgreSQL backend for a process that outlives its database.
+"""Django's PostgreSQL backend for a process that keeps running during an outage of its database.
 
-Django waits for a reply as long as the connection is open, so an unresponsive server (a hanging machine, a
-broken network, a pooler without a server) would block every thread. Here a query fails as soon as the
-monitor finds the server unavailable, or after the statement timeout, since a single connection may be dead.
-Connecting to an unavailable server fails at once.
+Django waits for a reply for as long as the connection is open. An unresponsive server (a hanging machine, a
+broken network, a pooler without a server) would therefore block every thread. With this backend, a query
+fails as soon as the monitor finds the server unavailable. It also fails after the statement timeout, in
+case only its connection is dead. Connecting to an unavailable server fails at once.
 """
 
 from time import monotonic, sleep
@@ -19,45 +19,44 @@ from petstore.db.connection import TICK, Connection, connect, requires_primary
 from petstore.db.monitor import DatabaseUnavailableError
 
 MAX_WAIT = 3.0  # Seconds for which connecting waits for the monitor, which may be connecting itself.
-SLOW_SECONDS = 0.3  # Connecting waits once the monitor's query has been pending for so long.
+SLOW_SECONDS = 0.3  # Connecting waits if the monitor's query has been pending for longer.
 
 # Parameters for connections of a serving process. The server releases the locks of a dead machine within 15
-# seconds, those of a hanging process after the last of these. The longest legitimate pause between two
-# statements is checking an import file of 8 MiB.
+# seconds, and those of a hanging process after idle_in_transaction_session_timeout. The longest legitimate
+# pause between two statements is checking an import file of 8 MiB.
 SESSION = {
-    "tcp_keepalives_idle": 5,  # Seconds, as the next one.
-    "tcp_keepalives_interval": 3,
+    "tcp_keepalives_idle": 5,  # Seconds.
+    "tcp_keepalives_interval": 3,  # Seconds.
     "tcp_keepalives_count": 3,
-    "tcp_user_timeout": 15_000,  # Milliseconds, as the next one.
-    "idle_in_transaction_session_timeout": 60_000,
+    "tcp_user_timeout": 15_000,  # Milliseconds.
+    "idle_in_transaction_session_timeout": 60_000,  # Milliseconds.
 }
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Differs from Django's wrapper only where the monitor runs, i.e. in a serving process."""
+    """Differs from Django's wrapper only in a serving process, where the monitor runs."""
 
     @property
     def server(self) -> monitor.Server | None:
-        """None where no monitor runs."""
+        """The monitored server, or None if no monitor runs in this process."""
         return monitor.servers.get(self.alias)
 
     def get_connection_params(self) -> dict[str, Any]:
-        """Add the host that the monitor last reached, and the session's timeouts."""
+        """Add the host that the monitor last reached, and the timeouts of the session."""
         params = super().get_connection_params()
         server = self.server
         if server is None:
             return params
-        if params["prepare_threshold"] is not None:  # None means a pooler, which accepts no options.
-            limits = {"statement_timeout": self.settings_dict["STATEMENT_TIMEOUT"], **SESSION}
-            options = [f"-c {name}={value}" for name, value in limits.items()]
+        if params["prepare_threshold"] is not None:  # None stands for a pooler, which accepts no options.
+            parameters = {"statement_timeout": self.settings_dict["STATEMENT_TIMEOUT"], **SESSION}
+            options = [f"-c {name}={value}" for name, value in parameters.items()]
             params["options"] = " ".join([params.get("options", ""), *options]).strip()
         return params | server.host_params
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
         """Connect, or raise DatabaseUnavailableError at once while the server is unavailable."""
         if "isolation_level" in self.settings_dict["OPTIONS"] or self.pool:
-            text = "This backend supports neither isolation_level nor pool."
-            raise ImproperlyConfigured(text)
+            raise ImproperlyConfigured("This backend supports neither isolation_level nor pool.")
         self.isolation_level = IsolationLevel.READ_COMMITTED
         server = self.server
         if server is None:
@@ -71,14 +70,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def close_if_unusable_or_obsolete(self) -> None:
-        """Also close a connection whose server was unavailable since it was opened."""
+        """Also close a connection that was opened before an outage of its server."""
         server = self.server
         if self.connection is not None and server and self.connection.generation != server.generation:
             self.close()
         super().close_if_unusable_or_obsolete()
 
     def is_usable(self) -> bool:
-        """Also check that a server which must be the primary still accepts writes."""
+        """Also check that the server still accepts writes, if the settings require a primary."""
         return super().is_usable() and not (requires_primary(self.settings_dict) and self._is_read_only())
 
     def _is_read_only(self) -> bool:
@@ -91,7 +90,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
 
 def wait_for_monitor(server: monitor.Server) -> None:
-    """Wait while the monitor's query is pending for long. Raises DatabaseUnavailableError."""
+    """Wait while the monitor's query is slow. Raises DatabaseUnavailableError."""
     deadline = monotonic() + MAX_WAIT
     while (
         not server.unavailable
@@ -100,5 +99,4 @@ def wait_for_monitor(server: monitor.Server) -> None:
     ):
         sleep(TICK / 2)
     if server.unavailable:
-        message = f"The database {server.alias!r} is unavailable."
-        raise DatabaseUnavailableError(message)
+        raise DatabaseUnavailableError(f"The database {server.alias!r} is unavailable.")

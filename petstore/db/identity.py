@@ -1,4 +1,4 @@
-"""The vendor of the database, and an identifier that no other database has."""
+"""The vendor and the unique identifier of the database."""
 
 from contextlib import closing
 from functools import cache
@@ -9,22 +9,24 @@ from django.db import connection
 
 @cache
 def is_postgresql() -> bool:
-    """Whether it is PostgreSQL rather than SQLite.
+    """Return whether the database is PostgreSQL rather than SQLite.
 
-    Cached, since access to Django's connection would create one for each request on the event loop.
+    The result is cached because accessing Django's connection would create one for each request on the
+    event loop.
     """
     return connection.vendor == "postgresql"
 
 
 @cache
 def get_database_id() -> str:
-    """Identify the database; a promoted standby keeps the identifier, a restored dump does not.
+    """Return an identifier that a promoted standby keeps, but a restored dump does not.
 
-    Nothing stored in the database distinguishes it from a copy. PostgreSQL's system identifier comes from
-    initdb; a copy of an SQLite file has another path or inode. Raises django.db.Error.
+    A value that is stored in a table would be the same in a copy of the database. PostgreSQL's initdb
+    generates the system identifier. A copy of an SQLite file has another path or inode. Raises
+    django.db.Error.
     """
     connection.ensure_connection()
-    # Django's own cursor warns while no app is loaded, as in `manage.py serve`.
+    # Django's cursor warns while apps are not loaded, as in `manage.py serve`.
     with closing(connection.connection.cursor()) as cursor:
         if is_postgresql():
             cursor.execute("SELECT system_identifier, current_database() FROM pg_control_system()")

@@ -1,12 +1,12 @@
-"""Polls each PostgreSQL server, so that requests need not discover an outage by waiting.
+"""Polls each PostgreSQL server, so that requests don't have to wait for a timeout to detect an outage.
 
-A thread for each server runs one query three times a second, on a connection of its own. A server that
-refuses connections, or does not respond within RESPONSE_SECONDS, is unavailable until it responds again:
-waiting queries fail, and nothing connects (see base.py). So a request fails at most POLL_SECONDS +
-RESPONSE_SECONDS and a little more after its server stopped responding.
+A thread for each server runs a query three times a second on a separate connection. A server that refuses
+connections, or does not respond within RESPONSE_SECONDS, is unavailable until it responds again. In the
+meantime, waiting queries fail and no connections are opened (see base.py). A request therefore fails little
+more than POLL_SECONDS + RESPONSE_SECONDS after its server stopped responding.
 
-If DATABASE_URL names several hosts, the thread also finds the primary, to which other connections then
-connect directly: each dead host would cost them its timeout.
+If DATABASE_URL names several hosts, the thread also finds the primary. Other connections go directly to it,
+because each dead host would delay them by its timeout.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.3
 RESPONSE_SECONDS = 1.0
-START_SECONDS = 3.0  # A worker waits so long for the first poll.
-SPARE_SECONDS = 1.0  # Added to the statement timeout, which the server enforces itself.
-POSITIONS_STORED = 300  # Cover more than the longest REPLICA_MAX_LAG.
+START_SECONDS = 3.0  # A worker waits for the first poll for at most this time.
+SPARE_SECONDS = 1.0  # Added to the statement timeout, which the server itself enforces.
+MAX_POSITIONS = 300  # Enough to cover the longest REPLICA_MAX_LAG.
 
-# The position in the write-ahead log that a primary has written, or a standby has replayed, in bytes.
+# The position in the write-ahead log that a primary has written or a standby has replayed, in bytes.
 WAL_POSITION_QUERY = """
 SELECT pg_is_in_recovery(),
     CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0'
@@ -40,42 +40,43 @@ SELECT pg_is_in_recovery(),
 
 UP = Gauge(
     "petstore_database_up",
-    "1 while every worker reaches this database: default, or a replica.",
+    "1 while every worker can reach this database, which is default or a replica.",
     ["database"],
     multiprocess_mode="livemin",
 )
 LAG = Gauge(
     "petstore_replica_lag_seconds",
-    "How far this replica is behind the primary, by the worker that sees it furthest behind.",
+    "Upper bound of this replica's lag behind the primary, the highest of all workers.",
     ["database"],
     multiprocess_mode="livemax",
 )
 
 
 class DatabaseUnavailableError(OperationalError):
-    """The monitor finds the server unavailable. It has logged the reason."""
+    """The monitor found the server unavailable, and has logged the reason."""
 
 
 class WalPosition(NamedTuple):
     """Everything committed before `timestamp` is before `lsn` in the write-ahead log."""
 
-    timestamp: float  # Of the monotonic clock, in seconds.
-    lsn: int  # In bytes.
+    timestamp: float  # Seconds of the monotonic clock.
+    lsn: int  # Bytes.
 
 
 class Server:
-    """The state of one server, or of the one of several hosts that is in use."""
+    """The state of a server. If there are several hosts, it is that of the host in use."""
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
         self.unavailable = False
-        self.generation = 0  # Incremented by each outage: connections of older generations are unusable.
-        self.host_params: dict[str, Any] = {}  # Host and port in use, if there are several.
-        self.query_sent_at = 0.0  # By the monotonic clock; 0 if no query is pending.
+        self.generation = 0  # Incremented by each outage. Connections of older generations are unusable.
+        self.host_params: dict[str, Any] = {}  # The host and port in use, if there are several hosts.
+        self.query_sent_at = 0.0  # Seconds of the monotonic clock, or 0 if no query is pending.
         self.is_standby = False
-        self.positions: tuple[WalPosition, ...] = ()  # The oldest first.
-        self.primary: Server | None = None  # Of a replica.
-        self.visible_until = float("-inf")  # A replica shows everything committed before; monotonic clock.
+        self.positions: tuple[WalPosition, ...] = ()  # The oldest is first.
+        self.primary: Server | None = None  # Set for replicas.
+        # A replica shows everything that was committed before this time of the monotonic clock.
+        self.visible_until = float("-inf")
         self.polled = threading.Event()
         self._connection: Connection | None = None
 
@@ -91,7 +92,7 @@ class Server:
         except Exception as error:  # noqa: BLE001  The monitor must survive any error.
             self._mark_unavailable(error)
         else:
-            self.positions = (*self.positions[1 - POSITIONS_STORED :], position)
+            self.positions = (*self.positions[1 - MAX_POSITIONS :], position)
             if self.primary is not None:
                 self._update_lag(position, self.primary.positions)
             self._mark_available()
@@ -114,20 +115,20 @@ class Server:
             self.is_standby, lsn = cursor.fetchone() or (False, 0)
         self.query_sent_at = 0.0
         if self.is_standby and requires_primary(settings.DATABASES[self.alias]):
-            raise psycopg.OperationalError("The host accepts no writes: it is a standby.")
+            raise psycopg.OperationalError("The host is a standby, which accepts no writes.")
         return WalPosition(timestamp, int(lsn))
 
     def _update_lag(self, replayed: WalPosition, written: tuple[WalPosition, ...]) -> None:
         if self.is_standby:
             visible = (position.timestamp for position in written if position.lsn <= replayed.lsn)
             self.visible_until = max(self.visible_until, *visible, float("-inf"))
-        else:  # It was promoted, and must not be read any more.
+        else:  # The replica was promoted, so it must no longer be read.
             self.visible_until = float("-inf")
         LAG.labels(self.alias).set(self.lag)
 
     @property
     def lag(self) -> float:
-        """The upper bound of a replica's lag in seconds; infinity if unknown."""
+        """The upper bound of a replica's lag in seconds, or infinity if it is unknown."""
         return monotonic() - self.visible_until
 
     def _has_timed_out(self) -> bool:
@@ -137,9 +138,9 @@ class Server:
         wrapper = connections.create_connection(self.alias)
         assert isinstance(wrapper, DatabaseWrapper)
         params = wrapper.get_connection_params()
-        every_host = {key: wrapper.settings_dict[key.upper()] for key in self.host_params}
-        own = {"autocommit": True, "cursor_factory": psycopg.Cursor}
-        connection = connect(params | every_host | own)
+        # Try every host again, since another one may be the primary now.
+        all_hosts = {key: wrapper.settings_dict[key.upper()] for key in self.host_params}
+        connection = connect(params | all_hosts | {"autocommit": True, "cursor_factory": psycopg.Cursor})
         connection.response_timeout = RESPONSE_SECONDS
         if "," in wrapper.settings_dict["HOST"]:
             self.host_params = {"host": connection.info.host, "port": str(connection.info.port)}
@@ -152,7 +153,7 @@ class Server:
             self.positions = ()
             UP.labels(self.alias).set(0)
             logger.error("The database %r is unavailable: %s", self.alias, error)
-        self.query_sent_at = 0.0  # Ends `wait_for_monitor`.
+        self.query_sent_at = 0.0  # Ends the wait in `wait_for_monitor`.
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -167,11 +168,11 @@ class Server:
             logger.warning("The database %r is available again.", self.alias)
 
 
-servers: dict[str, Server] = {}  # By alias; empty unless this process serves.
+servers: dict[str, Server] = {}  # By alias. Empty unless this process serves requests.
 
 
 def start_monitor() -> None:
-    """Start a thread for every PostgreSQL server of the settings, and wait for the first polls."""
+    """Start a thread for each PostgreSQL server of the settings, and wait for their first polls."""
     for alias, options in settings.DATABASES.items():
         if options["ENGINE"] == "petstore.db":
             servers[alias] = Server(alias)
@@ -184,12 +185,12 @@ def start_monitor() -> None:
 
 
 def get_response_timeout(alias: str) -> float:
-    """Return the seconds for which a serving process waits for a reply."""
+    """Return the timeout of a reply in a serving process, in seconds."""
     milliseconds: int = settings.DATABASES[alias]["STATEMENT_TIMEOUT"]
     return milliseconds / 1000 + SPARE_SECONDS
 
 
 def is_unavailable(alias: str) -> bool:
-    """Return False also where no monitor runs."""
+    """Return whether the monitor finds the server unavailable. False if no monitor runs."""
     server = servers.get(alias)
     return server is not None and server.unavailable

@@ -1,7 +1,7 @@
-"""Unicode names: equality, search, uniqueness and display.
+"""Unicode names and their equality, search, uniqueness and display.
 
-Names are stored as they were sent and compared in normal form C, in which `é` is always one character (UAX
-15). The database computes that form, so no stored copy can be out of date.
+Names are stored as they were sent, and compared in normalization form C (NFC), in which `é` is always one
+character (UAX 15). The database computes that form, so no stored copy can be out of date.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from django.db.models import CharField, QuerySet, Transform
 from django.dispatch import receiver
 
 NAME_LENGTH = 255
-# Invisible characters by category: controls, format characters, marks without a letter, separators ...
-INVISIBLE = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
-# ... and those of other categories: fillers, the blank Braille pattern, unassigned default-ignorables.
+# Categories of invisible characters: controls, format characters, marks without a letter, separators.
+INVISIBLE_CATEGORIES = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
+# Invisible characters of other categories: fillers, the blank Braille pattern, default-ignorables.
 BLANKS = re.compile("[\u115f\u1160\u2065\u2800\u3164\uffa0\ufff0-\ufff8\ufffc\U000e0000-\U000e0fff]")
 # Embeddings, overrides and isolates, which can reorder the text that follows a name (UAX 9).
 BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -31,10 +31,15 @@ Row = TypeVar("Row", bound="UniquelyNamed")
 
 
 def visible_name(name: str) -> str:
-    """Remove bidi controls for display, and show an invisible name as code points."""
-    if name and all(unicodedata.category(one) in INVISIBLE or BLANKS.match(one) for one in name):
-        return f"(invisible: {' '.join(f'U+{ord(one):04X}' for one in name[:3])})"
+    """Remove bidi controls for display, and represent an invisible name by its code points."""
+    if name and all(is_invisible(character) for character in name):
+        code_points = " ".join(f"U+{ord(character):04X}" for character in name[:3])
+        return f"(invisible: {code_points})"
     return BIDI_CONTROLS.sub("", name)
+
+
+def is_invisible(character: str) -> bool:
+    return unicodedata.category(character) in INVISIBLE_CATEGORIES or bool(BLANKS.match(character))
 
 
 def to_nfc(text: str) -> str:
@@ -42,13 +47,13 @@ def to_nfc(text: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """NFC in upper case."""
+    """Normalize and fold case, so that texts can be compared regardless of both."""
     return to_nfc(to_nfc(text).upper())
 
 
 @CharField.register_lookup
 class NormalForm(Transform):
-    """`name__nfc=text` compares both in NFC."""
+    """Lets `name__nfc=text` compare both sides in NFC."""
 
     lookup_name = "nfc"
     function = "NORMALIZE"
@@ -57,7 +62,7 @@ class NormalForm(Transform):
 
 @CharField.register_lookup
 class SearchKey(Transform):
-    """`name__search_key__contains=text` ignores case and normal form."""
+    """Lets `name__search_key__contains=text` ignore case and normalization form."""
 
     lookup_name = "search_key"
     function = "SEARCH_KEY"
@@ -75,16 +80,17 @@ def add_functions(connection: Any, **_: Any) -> None:
         connection.connection.create_function("SEARCH_KEY", 1, fold_text, deterministic=True)
 
 
-def find_by_name(rows: QuerySet[Row], name: str) -> Row | None:
-    """Find the row of this name; of several, an exact match or else the oldest."""
-    return min(rows.filter(name__nfc=name).order_by("pk"), key=lambda row: row.name != name, default=None)
+def find_by_name(queryset: QuerySet[Row], name: str) -> Row | None:
+    """Return the row with this name. If several rows share it, prefer an exact match, then the oldest."""
+    rows = queryset.filter(name__nfc=name).order_by("pk")
+    return min(rows, key=lambda row: row.name != name, default=None)
 
 
 class UniquelyNamed(models.Model):
     """A model whose name is unique in NFC.
 
-    Older rows may share a name, so there can be no constraint: new names are checked under a lock. Such
-    rows keep working, and the check `check_duplicate_names` lists them.
+    Older rows may share a name, which rules out a database constraint. Instead, new names are checked under
+    a lock. Existing duplicates remain valid, and `check_duplicate_names` lists them.
     """
 
     name = CharField(max_length=NAME_LENGTH, unique=True)
@@ -97,33 +103,33 @@ class UniquelyNamed(models.Model):
 
     def validate_unique(self, exclude: Any = None) -> None:
         super().validate_unique(exclude)
-        if "name" not in (exclude or ()) and (other := self.find_same_name()):
+        if "name" not in (exclude or ()) and (duplicate_id := self.find_duplicate()):
             kind = str(self._meta.verbose_name).capitalize()
-            text = f"{kind} {other} has this name already, in another Unicode form. Choose another name."
-            raise ValidationError({"name": text})
+            message = f"{kind} {duplicate_id} has this name already, in another Unicode form."
+            raise ValidationError({"name": f"{message} Choose another name."})
 
     def save(self, *args: Any, **options: Any) -> None:
         """Raise IntegrityError if the name changes to that of another row."""
         with transaction.atomic(savepoint=False):
             if "name" in (options.get("update_fields") or ["name"]):
-                if connection.vendor == "postgresql":  # SQLite has one writer.
+                if connection.vendor == "postgresql":  # SQLite allows only one writer at a time.
                     with connection.cursor() as cursor:
                         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self._meta.db_table])
-                if other := self.find_same_name():
-                    raise IntegrityError(f"{self._meta.label} {other} has the same name in NFC.")
+                if duplicate_id := self.find_duplicate():
+                    raise IntegrityError(f"{self._meta.label} {duplicate_id} has the same name in NFC.")
             super().save(*args, **options)
 
-    def find_same_name(self) -> int | None:
-        """Find the id of a row that has this name already, unless this row has it, too."""
-        rows = type(self)._base_manager.filter(name__nfc=self.name).order_by("pk")
-        ids = list(rows.values_list("pk", flat=True))
+    def find_duplicate(self) -> int | None:
+        """Return the id of another row with this name, or None if this row is already stored with it."""
+        duplicates = type(self)._base_manager.filter(name__nfc=self.name).order_by("pk")
+        ids = list(duplicates.values_list("pk", flat=True))
         return ids[0] if ids and self.pk not in ids else None
 
 
 @checks.register(checks.Tags.database)
 def check_duplicate_names(app_configs: Any, databases: Any, **_: Any) -> list[checks.CheckMessage]:
-    """System check for rows that share a name; runs with `check --database default` and `migrate`."""
-    found: list[checks.CheckMessage] = []
+    """Warn about rows that share a name. Runs with `check --database default` and `migrate`."""
+    warnings: list[checks.CheckMessage] = []
     tables = connection.introspection.table_names() if "default" in (databases or ()) else []
     for model in apps.get_models():
         if issubclass(model, UniquelyNamed) and model._meta.db_table in tables:
@@ -131,10 +137,12 @@ def check_duplicate_names(app_configs: Any, databases: Any, **_: Any) -> list[ch
             for pk, name in model._base_manager.order_by("pk").values_list("pk", "name"):
                 spellings[to_nfc(name)].append(f"{pk} ({name!a})")
             kind = str(model._meta.verbose_name_plural).capitalize()
-            hint = "They keep working. Rename all but one in the back office."
-            found += [
-                checks.Warning(f"{kind} of one name: {', '.join(rows)}.", hint=hint, id="petstore.W001")
+            hint = "They remain usable. Rename all but one in the back office."
+            warnings += [
+                checks.Warning(
+                    f"{kind} with the same name: {', '.join(rows)}.", hint=hint, id="petstore.W001"
+                )
                 for rows in spellings.values()
                 if len(rows) > 1
             ]
-    return found
+    return warnings

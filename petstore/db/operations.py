@@ -1,7 +1,7 @@
-"""Migration operations for big tables in use, on PostgreSQL and SQLite.
+"""Migration operations for large tables that are in use, on PostgreSQL and SQLite.
 
-On PostgreSQL they hold no lock for long, and a migration that failed may simply be run again. On SQLite
-they are Django's plain operations.
+On PostgreSQL they hold locks only briefly, and a failed migration can be run again. On SQLite they are
+Django's plain operations.
 """
 
 from typing import Any
@@ -13,46 +13,47 @@ from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 from django.db.models import Index
 
-# The table is a text, so that the search path applies.
+# to_regclass takes the table as text, so that the search path applies.
 INDEX_EXISTS = """
 SELECT 1 FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
 WHERE indrelid = to_regclass(%s) AND relname = %s
 """
 
 
-class PlainElsewhere(Operation):
-    """Runs one of Django's PostgreSQL operations there, and its plain counterpart on other databases."""
+class PortableOperation(Operation):
+    """Runs an operation of django.contrib.postgres, or its `plain` counterpart on other databases."""
 
     plain: type[Operation]
 
     def database_forwards(self, *args: Any, **kwargs: Any) -> None:
-        if on_postgresql(*args):
+        if uses_postgresql(*args):
             super().database_forwards(*args, **kwargs)
         else:
             self.plain.database_forwards(self, *args, **kwargs)
 
     def database_backwards(self, *args: Any, **kwargs: Any) -> None:
-        if on_postgresql(*args):
+        if uses_postgresql(*args):
             super().database_backwards(*args, **kwargs)
         else:
             self.plain.database_backwards(self, *args, **kwargs)
 
 
-def on_postgresql(app_label: str, schema_editor: Any, *states: Any) -> bool:
+def uses_postgresql(app_label: str, schema_editor: Any, *states: Any) -> bool:
     return bool(schema_editor.connection.vendor == "postgresql")
 
 
-class Nothing(Operation):
+class NoOperation(Operation):
     def database_forwards(self, *args: Any, **kwargs: Any) -> None: ...
 
     database_backwards = database_forwards
 
 
-class AddIndexConcurrently(PlainElsewhere, operations.AddIndexConcurrently):
-    """Requires `atomic = False`, and preferably a migration of its own.
+class AddIndexConcurrently(PortableOperation, operations.AddIndexConcurrently):
+    """Requires `atomic = False`, and preferably a separate migration.
 
-    A failed attempt leaves an invalid index behind, which slows down writes and serves no reads. An index
-    of the same name is therefore dropped first: no recorded migration has created it.
+    A failed attempt leaves an invalid index behind, which slows down writes but serves no reads. An
+    existing index with the same name is therefore dropped first. This is safe, because no applied migration
+    created it.
     """
 
     plain = migrations.AddIndex
@@ -60,7 +61,7 @@ class AddIndexConcurrently(PlainElsewhere, operations.AddIndexConcurrently):
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
     ) -> None:
-        if on_postgresql(app_label, schema_editor):
+        if uses_postgresql(app_label, schema_editor):
             self._ensure_not_in_transaction(schema_editor)
             model = to_state.apps.get_model(app_label, self.model_name)
             if self.allow_migrate_model(schema_editor.connection.alias, model):
@@ -68,30 +69,30 @@ class AddIndexConcurrently(PlainElsewhere, operations.AddIndexConcurrently):
         super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 
-class RemoveIndexConcurrently(PlainElsewhere, operations.RemoveIndexConcurrently):
+class RemoveIndexConcurrently(PortableOperation, operations.RemoveIndexConcurrently):
     """Requires `atomic = False`."""
 
     plain = migrations.RemoveIndex
 
 
-class AddConstraintNotValid(PlainElsewhere, operations.AddConstraintNotValid):
-    """Applies to new rows, without reading existing ones. SQLite checks these at once."""
+class AddConstraintNotValid(PortableOperation, operations.AddConstraintNotValid):
+    """Adds a constraint that existing rows may violate. SQLite checks existing rows at once."""
 
     plain = migrations.AddConstraint
 
 
-class ValidateConstraint(PlainElsewhere, operations.ValidateConstraint):
+class ValidateConstraint(PortableOperation, operations.ValidateConstraint):
     """Checks existing rows. SQLite did so when the constraint was added."""
 
-    plain = Nothing
+    plain = NoOperation
 
 
 def drop_invalid_index(schema_editor: BaseDatabaseSchemaEditor, table: str, index: Index) -> None:
-    if schema_editor.collect_sql:  # `sqlmigrate` shows the SQL of a first attempt.
+    if schema_editor.collect_sql:  # `sqlmigrate` prints the SQL of a first attempt.
         return
     quoted = schema_editor.quote_name(table)
     with schema_editor.connection.cursor() as cursor:
         cursor.execute(INDEX_EXISTS, [quoted, index.name])
-        found = cursor.fetchone()
-    if found:
+        exists = cursor.fetchone() is not None
+    if exists:
         schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(index.name)}")

@@ -84,8 +84,8 @@ def test_check_lists_the_rows_that_share_a_name() -> None:
     first, second = Account.objects.bulk_create(Account(name=name, plan_id="free") for name in (NFC, NFD))
     Category.objects.bulk_create(Category(name=name) for name in (NFD, MIXED, "Caf\u00e8"))
     accounts, categories = check_duplicate_names(None, ["default"])
-    assert accounts.msg == (f"Accounts of one name: {first.pk} ({NFC!a}), {second.pk} ({NFD!a}).")
-    assert categories.msg.startswith("Categories of one name: ")
+    assert accounts.msg == (f"Accounts with the same name: {first.pk} ({NFC!a}), {second.pk} ({NFD!a}).")
+    assert categories.msg.startswith("Categories with the same name: ")
     assert categories.msg.count("Vo") == 1
     assert accounts.id == "petstore.W001"
     out = StringIO()

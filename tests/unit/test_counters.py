@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from petstore.cache.machine import CLEANUP_EVERY, MachineCounters
+from petstore.cache.machine import CLEANUP_INTERVAL, MachineCounters
 
 ENDED = -1  # Seconds: expired from the start.
 WORKERS = 8
@@ -99,9 +99,9 @@ def test_expired_counter_starts_from_zero(counters: MachineCounters, seconds: in
 
 def test_cleanup_removes_only_expired_counters(counters: MachineCounters, tmp_path: Path) -> None:
     counters.add("runs", 1, 60)
-    for number in range(3 * CLEANUP_EVERY):
+    for number in range(3 * CLEANUP_INTERVAL):
         counters.add(f"ended {number}", 1, ENDED)
-    assert rows(tmp_path) <= CLEANUP_EVERY
+    assert rows(tmp_path) <= CLEANUP_INTERVAL
     assert counters.get("runs") == 1
 
 
