@@ -1,4 +1,4 @@
-// Seconds until the next request is admitted, 0 if it would be now.
+// Return the seconds until a request will be admitted.
 function secondsToWait({ quota, ban }) {
   const ends = Object.values(quota).filter(({ remaining }) => remaining === 0).map(({ resetsAt }) => resetsAt);
   if (ban) ends.push(ban.until);
@@ -9,9 +9,9 @@ const response = await fetch("{{ base_url }}/account", {
   headers: { Authorization: `Bearer ${process.env.PETSTORE_KEY}` },
 });
 if (!response.ok) throw new Error(await response.text());
-const shown = await response.json();
+const account = await response.json();
 
-for (const [name, { remaining, limit, resetsAt }] of Object.entries(shown.quota)) {
+for (const [name, { remaining, limit, resetsAt }] of Object.entries(account.quota)) {
   console.log(`${name}: ${remaining} of ${limit} left until ${resetsAt}`);
 }
-console.log(`Next request in ${Math.ceil(secondsToWait(shown))} s`);
+console.log(`Next request in ${Math.ceil(secondsToWait(account))} s`);

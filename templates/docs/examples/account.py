@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 
 
-def seconds_to_wait(shown: dict[str, Any]) -> float:
-    """Seconds until the next request is admitted, 0 if it would be now."""
-    ends = [window["resetsAt"] for window in shown["quota"].values() if window["remaining"] == 0]
-    if shown["ban"]:
-        ends.append(shown["ban"]["until"])
+def seconds_to_wait(account: dict[str, Any]) -> float:
+    """Return the seconds until a request will be admitted."""
+    ends = [window["resetsAt"] for window in account["quota"].values() if window["remaining"] == 0]
+    if account["ban"]:
+        ends.append(account["ban"]["until"])
     waits = [(datetime.fromisoformat(end) - datetime.now(UTC)).total_seconds() for end in ends]
     return max([0, *waits])
 
@@ -19,8 +19,8 @@ with httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']
     response = client.get("{{ base_url }}/account")
 if response.is_error:
     raise SystemExit(response.text)
-shown = response.json()
+account = response.json()
 
-for name, window in shown["quota"].items():
+for name, window in account["quota"].items():
     print(f"{name}: {window['remaining']} of {window['limit']} left until {window['resetsAt']}")
-print(f"Next request in {math.ceil(seconds_to_wait(shown))} s")
+print(f"Next request in {math.ceil(seconds_to_wait(account))} s")

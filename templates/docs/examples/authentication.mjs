@@ -1,4 +1,4 @@
-// One function for all calls: it sends the key with each.
+// Sends the key with each request.
 const petstore = (path, options = {}) =>
   fetch("{{ base_url }}" + path, {
     ...options,

@@ -2,7 +2,7 @@ import os
 
 import httpx
 
-# One client for all calls: it sends the key with each, and reuses the connection.
+# A client sends the key with each request, and reuses the connection.
 petstore = httpx.Client(
     base_url="{{ base_url }}",
     headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},

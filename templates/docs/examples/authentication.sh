@@ -1,3 +1,3 @@
-# With the key: 200. Without it: 401, and an Error that says why.
+# The first request gets 200. The second has no key, and gets 401 with an Error.
 curl -i "{{ base_url }}/categories" -H "Authorization: Bearer $PETSTORE_KEY"
 curl -i "{{ base_url }}/categories"

@@ -1,23 +1,23 @@
-const PARALLEL = 4; // Concurrent requests.
-const LONGEST_WAIT = 120; // Seconds. A longer one means: the day's quota is used up, or the key is banned.
+const CONCURRENCY = 4;
+const MAX_WAIT = 120; // Seconds. A longer wait means that the quota of the day is used up or the key is banned.
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
-// The wait that all requests of a key share. A Retry-After closes the gate for all.
+// Makes all requests of a key wait after a Retry-After.
 const gate = {
   opens: 0,
   close(seconds) {
     this.opens = Math.max(this.opens, Date.now() + seconds * 1000);
   },
-  // Wait until it is open, or give up at once.
+  // Wait until the gate opens, or give up at once if that takes too long.
   async wait() {
     for (let left; (left = (this.opens - Date.now()) / 1000) > 0; ) {
-      if (left > LONGEST_WAIT) throw new Error(`Retry after ${new Date(this.opens).toISOString()}.`);
+      if (left > MAX_WAIT) throw new Error(`Retry after ${new Date(this.opens).toISOString()}.`);
       await sleep(left + Math.random());
     }
   },
 };
 
-// GET. After 429 or 503 wait at least as Retry-After says, longer each time, and retry.
+// Send a GET. Retry after 429 and 503, with increasing waits that are never shorter than Retry-After.
 async function send(url) {
   let response;
   for (let attempt = 0; attempt < 6; attempt++) {
@@ -32,9 +32,9 @@ async function send(url) {
 
 const urls = Array.from({ length: 10 }, (_, index) => `{{ base_url }}/pets?limit=3&categoryId=${index + 1}`);
 const names = [];
-const left = urls.entries(); // Each worker takes the next one.
+const left = urls.entries(); // Shared by the workers.
 async function work() {
   for (const [index, url] of left) names[index] = (await send(url)).map(({ name }) => name);
 }
-await Promise.all(Array.from({ length: PARALLEL }, work));
+await Promise.all(Array.from({ length: CONCURRENCY }, work));
 for (const some of names) console.log(some);

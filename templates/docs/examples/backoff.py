@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-PARALLEL = 4  # Concurrent requests.
-LONGEST_WAIT = 120  # Seconds. A longer one means: the day's quota is used up, or the key is banned.
+CONCURRENCY = 4
+MAX_WAIT = 120  # Seconds. A longer wait means that the quota of the day is used up or the key is banned.
 
 
 class Gate:
-    """The wait that all requests of a key share. A Retry-After closes it for all."""
+    """Makes all requests of a key wait after a Retry-After."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,16 +23,16 @@ class Gate:
             self._opens = max(self._opens, time.monotonic() + seconds)
 
     def wait(self) -> None:
-        """Wait until it is open, or give up at once."""
+        """Wait until the gate opens, or give up at once if that takes too long."""
         while (left := self._opens - time.monotonic()) > 0:
-            if left > LONGEST_WAIT:
+            if left > MAX_WAIT:
                 again = datetime.now(UTC) + timedelta(seconds=left)
                 raise SystemExit(f"Retry after {again:%Y-%m-%d %H:%M:%S} UTC.")
             time.sleep(left + random.random())
 
 
 def send(client: httpx.Client, gate: Gate, url: str) -> httpx.Response:
-    """GET. After 429 or 503 wait at least as Retry-After says, longer each time, and retry."""
+    """Send a GET. Retry after 429 and 503, with increasing waits that are never shorter than Retry-After."""
     for attempt in range(6):
         gate.wait()
         response = client.get(url)
@@ -45,7 +45,7 @@ def send(client: httpx.Client, gate: Gate, url: str) -> httpx.Response:
 gate = Gate()  # Shared by all threads.
 with (
     httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}) as client,
-    ThreadPoolExecutor(PARALLEL) as pool,
+    ThreadPoolExecutor(CONCURRENCY) as pool,
 ):
     urls = [f"{{ base_url }}/pets?limit=3&categoryId={category}" for category in range(1, 11)]
     for response in pool.map(lambda url: send(client, gate, url), urls):

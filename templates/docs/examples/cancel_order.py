@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 
-PLACED = Path("order.json")  # The order to cancel, and no other.
+PLACED = Path("order.json")  # Has the order to cancel.
 if not PLACED.exists():
     raise SystemExit("There is nothing to cancel: place an order first.")
 order = json.loads(PLACED.read_text())

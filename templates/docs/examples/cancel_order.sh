@@ -1,4 +1,4 @@
-# The order that order.json has, and no other.
+# Cancels only the order in order.json.
 ORDER=$(grep -os '"id":[0-9]*' order.json | cut -d : -f 2)
 if [ -n "$ORDER" ]; then
   curl -i -sS -X DELETE "{{ base_url }}/store/orders/$ORDER" \

@@ -4,7 +4,7 @@ import httpx
 
 
 def warn_of_deprecation(response: httpx.Response) -> None:
-    """Say what goes away, and when."""
+    """Print the removal date of a deprecated operation."""
     if "Deprecation" in response.headers:
         print(f"{response.url} will be removed on {response.headers.get('Sunset')}")
 

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 
 const POSITION = "events.next"; // The URL of the next page, and the ETag of the page before it.
 
-// Save the position atomically: a kill leaves the old position or the new one.
+// Save the position atomically, in case the program is killed.
 function save(url, etag) {
   writeFileSync(`${POSITION}.new`, `${url}\n${etag}`);
   renameSync(`${POSITION}.new`, POSITION);
@@ -17,11 +17,11 @@ async function catchUp() {
     const response = await fetch(url, {
       headers: { Authorization: `Bearer ${process.env.PETSTORE_KEY}`, "If-None-Match": etag },
     });
-    const unchanged = response.status === 304; // No new events.
+    const unchanged = response.status === 304; // There are no new events.
     if (!response.ok && !unchanged) throw new Error(await response.text());
     events = unchanged ? [] : await response.json();
     for (const { id, type } of events) console.log(id, type);
-    url = /<([^>]*)>; rel="next"/.exec(response.headers.get("Link"))[1]; // A 304 has one, too.
+    url = /<([^>]*)>; rel="next"/.exec(response.headers.get("Link"))[1]; // A 304 also has one.
     etag = response.headers.get("ETag");
     save(url, etag);
   } while (events.length > 0);

@@ -7,7 +7,7 @@ POSITION = Path("events.next")  # The URL of the next page, and the ETag of the 
 
 
 def save(url: str, etag: str) -> None:
-    """Save the position atomically: a kill leaves the old position or the new one."""
+    """Save the position atomically, in case the program is killed."""
     new = POSITION.with_suffix(".new")
     new.write_text(f"{url}\n{etag}")
     new.replace(POSITION)
@@ -21,10 +21,10 @@ def catch_up(client: httpx.Client) -> None:
         response = client.get(url, headers={"If-None-Match": etag})
         if response.is_error:
             raise SystemExit(response.text)
-        events = [] if response.status_code == 304 else response.json()  # 304: no new events.
+        events = [] if response.status_code == 304 else response.json()  # No new events.
         for event in events:
             print(event["id"], event["type"])
-        url, etag = response.links["next"]["url"], response.headers["ETag"]  # A 304 has both, too.
+        url, etag = response.links["next"]["url"], response.headers["ETag"]  # A 304 also has both.
         save(url, etag)
         if not events:
             return

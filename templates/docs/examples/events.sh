@@ -1,5 +1,5 @@
-# Shows all events since the last run, page by page. The file events.next has the next page's URL, and the ETag of
-# the page before it: while there is nothing new, the response is a 304 without a body, but with a new URL.
+# Shows all events since the last run, page by page. The file events.next has the URL of the next page, and the ETag
+# of the previous one. If there are no new events, the response is a 304 without a body, but with a new URL.
 [ -s events.next ] || echo "{{ base_url }}/events?limit=100" > events.next
 page=
 until [ "$page" = "[]" ]; do

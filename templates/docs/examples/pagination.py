@@ -6,7 +6,7 @@ import httpx
 
 
 def every_pet(client: httpx.Client, status: str) -> Iterator[dict[str, Any]]:
-    """Yield all pets of a status, page by page."""
+    """Yield all pets with a status, page by page."""
     url = f"{{ base_url }}/pets?status={status}&limit=100"
     while url:
         response = client.get(url)

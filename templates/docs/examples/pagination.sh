@@ -1,4 +1,4 @@
-# Each page is a line.
+# Prints each page on a line.
 url="{{ base_url }}/pets?status=available&limit=100"
 while [ -n "$url" ]; do
   curl -sS --fail-with-body -w '\n' -D headers.txt "$url" -H "Authorization: Bearer $PETSTORE_KEY" || break

@@ -5,8 +5,8 @@ from pathlib import Path
 import httpx
 
 
-def stop_at_an_error(response: httpx.Response) -> None:
-    """Stop, and show what the service says."""
+def raise_for_error(response: httpx.Response) -> None:
+    """Exit with the Error of the service."""
     if response.is_error:
         raise SystemExit(response.read().decode())
 
@@ -14,7 +14,7 @@ def stop_at_an_error(response: httpx.Response) -> None:
 petstore = httpx.Client(
     base_url="{{ base_url }}",
     headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},
-    event_hooks={"response": [stop_at_an_error]},
+    event_hooks={"response": [raise_for_error]},
 )
 pets = petstore.get("/pets", params={"status": "available", "limit": 1}).json()
 if not pets:

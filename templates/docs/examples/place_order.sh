@@ -1,4 +1,4 @@
-# The first pet that is for sale; then the order, which order.json keeps for later.
+# Orders the first pet that is for sale, and saves the order to order.json.
 PETS=$(curl -sS "{{ base_url }}/pets?status=available&limit=1" -H "Authorization: Bearer $PETSTORE_KEY")
 PET=$(echo "$PETS" | grep -o '"id":[0-9]*' | cut -d : -f 2)
 : "${PET:?There is no pet to order. The service said: $PETS}"

@@ -1,26 +1,26 @@
 import { writeFileSync } from "node:fs";
 
 const RETRYABLE = new Set([408, 429, 500, 502, 503, 504]);
-const LONGEST_WAIT = 120; // Seconds. A longer one means: the day's quota is used up, or the key is banned.
+const MAX_WAIT = 120; // Seconds. A longer wait means that the quota of the day is used up or the key is banned.
 const headers = { Authorization: `Bearer ${process.env.PETSTORE_KEY}` };
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
-// The wait that all requests of a key share. A Retry-After closes the gate for all.
+// Makes all requests of a key wait after a Retry-After.
 const gate = {
   opens: 0,
   close(seconds) {
     this.opens = Math.max(this.opens, Date.now() + seconds * 1000);
   },
-  // Wait until it is open, or give up at once.
+  // Wait until the gate opens, or give up at once if that takes too long.
   async wait() {
     for (let left; (left = (this.opens - Date.now()) / 1000) > 0; ) {
-      if (left > LONGEST_WAIT) throw new Error(`Retry after ${new Date(this.opens).toISOString()}.`);
+      if (left > MAX_WAIT) throw new Error(`Retry after ${new Date(this.opens).toISOString()}.`);
       await sleep(left + Math.random());
     }
   },
 };
 
-// POST until there is a response. The key ensures that it is carried out only once.
+// Retry a POST until it gets a response. The Idempotency-Key keeps it from being carried out twice.
 async function sendOnce(url, body) {
   const options = {
     method: "POST",
@@ -28,7 +28,7 @@ async function sendOnce(url, body) {
     headers: {
       ...headers,
       "Content-Type": "application/json",
-      "Idempotency-Key": crypto.randomUUID(), // The same for all attempts.
+      "Idempotency-Key": crypto.randomUUID(), // All attempts have the same key.
     },
   };
   for (let attempt = 0; attempt < 5; attempt++) {
@@ -37,7 +37,7 @@ async function sendOnce(url, body) {
     try {
       response = await fetch(url, options);
     } catch {
-      await sleep(2 ** attempt); // No response: it may or may not have been carried out.
+      await sleep(2 ** attempt); // Without a response, it may have been carried out.
       continue;
     }
     const inUse = response.status === 409 && (await response.clone().json()).code === "idempotency_key_in_use";

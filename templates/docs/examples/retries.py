@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 
 RETRYABLE = {408, 429, 500, 502, 503, 504}
-LONGEST_WAIT = 120  # Seconds. A longer one means: the day's quota is used up, or the key is banned.
+MAX_WAIT = 120  # Seconds. A longer wait means that the quota of the day is used up or the key is banned.
 
 
 class Gate:
-    """The wait that all requests of a key share. A Retry-After closes it for all."""
+    """Makes all requests of a key wait after a Retry-After."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,22 +25,22 @@ class Gate:
             self._opens = max(self._opens, time.monotonic() + seconds)
 
     def wait(self) -> None:
-        """Wait until it is open, or give up at once."""
+        """Wait until the gate opens, or give up at once if that takes too long."""
         while (left := self._opens - time.monotonic()) > 0:
-            if left > LONGEST_WAIT:
+            if left > MAX_WAIT:
                 again = datetime.now(UTC) + timedelta(seconds=left)
                 raise SystemExit(f"Retry after {again:%Y-%m-%d %H:%M:%S} UTC.")
             time.sleep(left + random.random())
 
 
 def send_once(client: httpx.Client, gate: Gate, url: str, body: Any) -> httpx.Response:
-    """POST until there is a response. The key ensures that it is carried out only once."""
-    headers = {"Idempotency-Key": str(uuid.uuid4())}  # The same for all attempts.
+    """Retry a POST until it gets a response. The Idempotency-Key keeps it from being carried out twice."""
+    headers = {"Idempotency-Key": str(uuid.uuid4())}  # All attempts have the same key.
     for attempt in range(5):
         gate.wait()
         try:
             response = client.post(url, json=body, headers=headers)
-        except httpx.TransportError:  # No response: it may or may not have been carried out.
+        except httpx.TransportError:  # Without a response, it may have been carried out.
             time.sleep(2**attempt)
             continue
         in_use = response.status_code == 409 and response.json()["code"] == "idempotency_key_in_use"

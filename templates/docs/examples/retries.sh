@@ -1,4 +1,4 @@
-# One key for one order: only one is placed, however often curl retries. It does not wait over two minutes.
+# The key ensures that curl places only one order, however often it retries. It waits for two minutes at most.
 PETS=$(curl -sS "{{ base_url }}/pets?status=available&limit=1" -H "Authorization: Bearer $PETSTORE_KEY")
 PET=$(echo "$PETS" | grep -o '"id":[0-9]*' | cut -d : -f 2)
 : "${PET:?There is no pet to order. The service said: $PETS}"

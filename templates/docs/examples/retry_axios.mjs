@@ -8,9 +8,9 @@ const petstore = axios.create({
 axiosRetry(petstore, {
   retries: 5,
   retryDelay: (count, error) => exponentialDelay(count, error, 1000), // At least Retry-After.
-  // POST too, but no wait of hours.
+  // Also retry POST, but do not wait for hours.
   retryCondition: (error) => isRetryableError(error) && retryAfter(error) <= 120_000,
-  shouldResetTimeout: true, // A timeout that you set does not include the waits.
+  shouldResetTimeout: true, // Applies a timeout to each attempt, without the waits.
 });
 
 try {

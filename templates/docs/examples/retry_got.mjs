@@ -7,7 +7,7 @@ const petstore = got.extend({
     limit: 5,
     methods: ["GET", "POST", "DELETE"],
     statusCodes: [408, 429, 500, 502, 503, 504],
-    maxRetryAfter: 120_000, // Milliseconds. Gives up at once on a longer wait.
+    maxRetryAfter: 120_000, // In milliseconds. Gives up at once if the wait is longer.
   },
 });
 

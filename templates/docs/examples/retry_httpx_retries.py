@@ -6,7 +6,7 @@ from httpx_retries import Retry, RetryTransport
 
 
 class ShortRetry(Retry):
-    """Gives up at once on a wait of hours, where `max_backoff_wait` would come back too early."""
+    """Gives up at once on a wait of hours. With `max_backoff_wait` it would retry too early."""
 
     def sleep(self, response: httpx.Response | Exception) -> None:  # With AsyncClient: asleep.
         if isinstance(response, httpx.Response) and int(response.headers.get("Retry-After", 0)) > 120:

@@ -6,7 +6,7 @@ const petstore = ky.extend({
   retry: {
     limit: 5,
     methods: ["get", "post", "delete"],
-    // Gives up at once on a wait of hours, where maxRetryAfter would retry too early.
+    // Give up at once on a wait of hours. With maxRetryAfter, ky would retry too early.
     shouldRetry: ({ error }) => (error.response?.headers.get("Retry-After") > 120 ? false : undefined),
   },
 });

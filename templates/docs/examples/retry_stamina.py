@@ -9,7 +9,7 @@ RETRYABLE = {408, 429, 500, 502, 503, 504}
 
 
 def seconds_to_wait(error: Exception) -> float | bool:
-    """Return False to give up, at once if the wait is hours, and True to wait as stamina does."""
+    """Return False to give up, True to wait as stamina does, or the seconds to wait."""
     if not isinstance(error, httpx.HTTPStatusError):
         return isinstance(error, httpx.TransportError)
     seconds = float(error.response.headers.get("Retry-After", 1))
@@ -24,7 +24,7 @@ def send(method: str, path: str, **options: Any) -> httpx.Response:
 petstore = httpx.Client(
     base_url="{{ base_url }}", headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}
 )
-once = {"Idempotency-Key": str(uuid.uuid4())}  # Generated once, outside the retried function.
+once = {"Idempotency-Key": str(uuid.uuid4())}  # All attempts have the same key.
 try:
     pet = send("GET", "/pets?status=available&limit=1").json()[0]
     print(send("POST", "/store/orders", json={"petId": pet["id"]}, headers=once).text)

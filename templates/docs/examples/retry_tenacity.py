@@ -34,7 +34,7 @@ def send(method: str, path: str, **options: Any) -> httpx.Response:
 petstore = httpx.Client(
     base_url="{{ base_url }}", headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}
 )
-once = {"Idempotency-Key": str(uuid.uuid4())}  # Generated once, outside the retried function.
+once = {"Idempotency-Key": str(uuid.uuid4())}  # All attempts have the same key.
 try:
     pet = send("GET", "/pets?status=available&limit=1").json()[0]
     print(send("POST", "/store/orders", json={"petId": pet["id"]}, headers=once).text)

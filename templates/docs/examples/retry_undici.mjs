@@ -2,7 +2,7 @@ import { Agent, RetryAgent, request } from "undici";
 
 const dispatcher = new RetryAgent(new Agent(), {
   statusCodes: [408, 429, 500, 502, 503, 504],
-  // Replaces the default, which retries after 30 seconds at most, and never a POST.
+  // The default retries after at most 30 seconds, and never retries a POST.
   retry: (error, { state }, callback) => {
     const seconds = Number(error.headers?.["retry-after"] ?? 2 ** state.counter);
     const giveUp = seconds > 120 || state.counter > 5;

@@ -6,7 +6,7 @@ import urllib3
 
 
 class ShortRetry(urllib3.Retry):
-    """Gives up at once on a wait of hours, where `retry_after_max` would come back too early."""
+    """Gives up at once on a wait of hours. With `retry_after_max` it would retry too early."""
 
     def increment(
         self, method: Any = None, url: Any = None, response: Any = None, *args: Any, **kwargs: Any
@@ -20,7 +20,7 @@ retries = ShortRetry(
     total=5,
     backoff_factor=1,
     status_forcelist=[408, 429, 500, 502, 503, 504],
-    allowed_methods=None,  # POST too. With requests: HTTPAdapter(max_retries=retries).
+    allowed_methods=None,  # Also retries POST. With requests, use HTTPAdapter(max_retries=retries).
     raise_on_status=False,
 )
 petstore = urllib3.PoolManager(
