@@ -1,5 +1,6 @@
 """Template tags for the example programs of the documentation. The tests run each example."""
 
+from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
 
@@ -15,21 +16,22 @@ from petstore.api.link_header import page_url
 register = template.Library()
 
 LANGUAGES = {"sh": "curl", "py": "Python", "mjs": "JavaScript"}
-# Pygments' token types that static/petstore/site.css has a class for.
-COLOURED = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
+# The token types of Pygments that site.css has a class for.
+HIGHLIGHTED_TOKENS = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 
 
 @register.simple_tag
 def examples(name: str) -> SafeString:
-    """Render an example in each language; static/petstore/reading.js makes tabs of them."""
+    """Render an example in each language. reading.js shows them as tabs."""
     figures = format_html_join("\n", "{}", ((example(f"{name}.{suffix}"),) for suffix in LANGUAGES))
     return format_html('<div class="examples">{}</div>', figures)
 
 
 @register.simple_tag
 def example(file: str) -> SafeString:
-    """Render one file of templates/docs/examples with this service's URLs, and its output."""
-    output = filled_in(f"docs/outputs/{file}.txt")
+    """Render a file of templates/docs/examples, and its output."""
+    language = file.rpartition(".")[2]
+    output = render_text(f"docs/outputs/{file}.txt")
     return format_html(
         '<figure class="example" id="{}-example"><figcaption>{}</figcaption>'
         '<pre tabindex="0" role="region" aria-label="Example: {}"><code id="{}">{}</code></pre>'
@@ -37,20 +39,20 @@ def example(file: str) -> SafeString:
         '<pre class="output" tabindex="0" role="region" aria-label="Output: {}"><code>{}</code></pre>'
         "</figure>",
         file,
-        LANGUAGES[file.rpartition(".")[2]],
+        LANGUAGES[language],
         file,
         file,
-        highlighted(filled_in(f"docs/examples/{file}"), file.rpartition(".")[2]),
+        highlighted(render_text(f"docs/examples/{file}"), language),
         " (where “…” stands for more)" if "…" in output else "",
         file,
         output,
     )
 
 
-def filled_in(name: str) -> str:
-    """Render a file as plain text; the caller escapes it."""
-    known = {"base_url": settings.BASE_URL, "site": page_url("").removesuffix("/")}
-    context = Context(known, autoescape=False)
+def render_text(name: str) -> str:
+    """Render a file with the URLs of this service. The caller has to escape the text."""
+    urls = {"base_url": settings.BASE_URL, "site": page_url("").removesuffix("/")}
+    context = Context(urls, autoescape=False)
     text: str = get_template(name).template.render(context)  # type: ignore[attr-defined]
     return text.strip()
 
@@ -62,12 +64,14 @@ def highlighted(text: str, language: str) -> SafeString:
     from pygments.lexers import get_lexer_by_name
 
     lexer = get_lexer_by_name({"mjs": "js"}.get(language, language), ensurenl=False)
-    parts = groupby(
-        lex(text, lexer), lambda token: next((name for name in token[0] if name in COLOURED), "")
-    )
-    spans = ((name.lower(), "".join(part for _, part in tokens)) for name, tokens in parts)
-    return format_html_join(
-        "",
-        "{}",
-        ((format_html('<span class="{}">{}</span>', *one) if one[0] else one[1],) for one in spans),
-    )
+    spans = []
+    for css_class, tokens in groupby(lex(text, lexer), get_css_class):
+        part = "".join(token_text for _, token_text in tokens)
+        spans.append(format_html('<span class="{}">{}</span>', css_class, part) if css_class else part)
+    return format_html_join("", "{}", ((span,) for span in spans))
+
+
+def get_css_class(token: tuple[Iterable[str], str]) -> str:
+    """Return the class of a token, or an empty string if it is not highlighted."""
+    token_type, _ = token
+    return next((name.lower() for name in token_type if name in HIGHLIGHTED_TOKENS), "")

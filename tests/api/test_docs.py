@@ -1,4 +1,4 @@
-"""The guides match the program: codes have anchors, numbers are the program's."""
+"""The guides match the service: every code has an anchor, and numbers are correct."""
 
 import html
 import json
@@ -22,7 +22,7 @@ from inventory.status import ORDER_TRANSITIONS, OrderStatus
 from petstore.api.errors import ErrorCode
 from petstore.api.openapi.views import get_document
 from petstore.site.docs import GUIDES
-from petstore.templatetags.documentation import filled_in, highlighted
+from petstore.templatetags.documentation import highlighted, render_text
 from tests.conftest import Api
 from tests.support.live import ROOT
 
@@ -35,7 +35,7 @@ def guide(client: Client, name: str) -> str:
     return " ".join(client.get(f"/docs/{name}").content.decode().split())
 
 
-def test_every_code_has_its_advice_and_its_anchor_once(client: Client) -> None:
+def test_every_code_has_advice_and_one_anchor(client: Client) -> None:
     page = guide(client, "errors")
     for code in ErrorCode:
         assert page.count(f'id="{code.value}"') == 1
@@ -49,7 +49,7 @@ def test_link_of_an_error_leads_to_its_anchor(api: Api, client: Client) -> None:
     assert f'id="{anchor}"' in client.get(address).content.decode()
 
 
-def test_guide_to_rate_limits_has_the_program_s_numbers(client: Client, settings: Any) -> None:
+def test_guide_to_rate_limits_has_the_limits_of_the_service(client: Client, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 321
     page = guide(client, "rate-limits")
     minutes = [length // MINUTE for length in bans.BAN_LENGTHS[:2]]
@@ -73,42 +73,42 @@ def test_guide_to_orders_has_every_status_and_transition(client: Client) -> None
         assert set(follows) == ORDER_TRANSITIONS[status]
 
 
-@pytest.mark.parametrize(("environment", "shown"), [("production", 2), ("staging", 1)])
+@pytest.mark.parametrize(("environment", "address_count"), [("production", 2), ("staging", 1)])
 def test_guide_to_environments_shows_both_addresses_and_kinds_of_keys(
-    client: Client, settings: Any, environment: str, shown: int
+    client: Client, settings: Any, environment: str, address_count: int
 ) -> None:
     settings.ENVIRONMENT = environment
     row = re.findall(r"<tr>.*?</tr>", guide(client, "environments"))[1]
-    assert row.count("<code>http") == shown
+    assert row.count("<code>http") == address_count
     assert f"You are reading the pages of {environment}." in guide(client, "environments")
 
 
-def hours(of: timedelta) -> str:
-    return f"{of.total_seconds() / 3600:.0f} hours"
+def format_hours(duration: timedelta) -> str:
+    return f"{duration.total_seconds() / 3600:.0f} hours"
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
-        ("retries", f"For {hours(RETENTION)},"),
-        ("authentication", f"both work for a while, {hours(ROTATION_OVERLAP)}"),
+        ("retries", f"For {format_hours(RETENTION)},"),
+        ("authentication", f"both work for a while, {format_hours(ROTATION_OVERLAP)}"),
         ("deprecation", f"{settings.GET_PET_DEPRECATED_AT:%Y-%m-%d}"),
         ("deprecation", f"{settings.GET_PET_REMOVED_AT:%Y-%m-%d}"),
         ("events", f"Events are kept for {settings.EVENTS_KEPT_DAYS} days"),
         ("errors", f"Events are kept for {settings.EVENTS_KEPT_DAYS} days"),
     ],
 )
-def test_guides_have_the_program_s_numbers(client: Client, name: str, said: str) -> None:
-    assert said in guide(client, name)
+def test_guides_have_the_values_of_the_service(client: Client, name: str, text: str) -> None:
+    assert text in guide(client, name)
 
 
 def test_guide_to_retries_and_its_examples_retry_the_same_statuses(client: Client) -> None:
     rows = re.findall(r'<tr><th scope="row">([\d, ]+)</th><td>yes', guide(client, "retries"))
-    again = sorted(", ".join(rows).split(", "))
+    statuses = sorted(", ".join(rows).split(", "))
     for suffix in ("py", "mjs"):
-        text = filled_in(f"docs/examples/retries.{suffix}")
-        (named,) = re.findall(r"RETRYABLE = .*?([\d, ]+)[\]}]", text)
-        assert named.split(", ") == again
+        text = render_text(f"docs/examples/retries.{suffix}")
+        (retryable,) = re.findall(r"RETRYABLE = .*?([\d, ]+)[\]}]", text)
+        assert retryable.split(", ") == statuses
 
 
 def test_guide_to_clients_names_the_versions_that_are_tested(client: Client) -> None:
@@ -140,18 +140,19 @@ def test_guide_to_authentication_shows_this_deployment(
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
 def test_highlighting_keeps_the_text(file: Path) -> None:
-    text = filled_in(f"docs/examples/{file.name}")
-    shown = highlighted(text, file.suffix[1:])
-    assert html.unescape(strip_tags(shown)) == text
-    kinds = set(re.findall(r'<span class="(\w+)">', shown))
-    assert kinds > {"literal"}
-    assert {f".{kind}" for kind in kinds} <= set(re.findall(r"\.\w+", STYLES))
+    text = render_text(f"docs/examples/{file.name}")
+    markup = highlighted(text, file.suffix[1:])
+    assert html.unescape(strip_tags(markup)) == text
+    classes = set(re.findall(r'<span class="(\w+)">', markup))
+    assert classes > {"literal"}
+    assert {f".{name}" for name in classes} <= set(re.findall(r"\.\w+", STYLES))
 
 
 def test_reference_has_a_sample_of_each_operation(client: Client) -> None:
-    described = [one["operationId"] for path in get_document()["paths"].values() for one in path.values()]
-    shown = re.findall(r'<div data-operation="(\w+)"><div class="examples">', client.get("/docs").text)
-    assert sorted(shown) == sorted(described)
+    paths = get_document()["paths"].values()
+    operations = [operation["operationId"] for path in paths for operation in path.values()]
+    samples = re.findall(r'<div data-operation="(\w+)"><div class="examples">', client.get("/docs").text)
+    assert sorted(samples) == sorted(operations)
 
 
 def test_reference_shows_a_loading_message(client: Client) -> None:

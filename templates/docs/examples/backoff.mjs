@@ -17,7 +17,7 @@ const gate = {
   },
 };
 
-// Send a GET. Retry after 429 and 503, with increasing waits that are never shorter than Retry-After.
+// Send a GET. Retry after 429 and 503, with longer and longer waits of at least Retry-After.
 async function send(url) {
   let response;
   for (let attempt = 0; attempt < 6; attempt++) {

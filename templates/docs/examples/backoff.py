@@ -32,7 +32,7 @@ class Gate:
 
 
 def send(client: httpx.Client, gate: Gate, url: str) -> httpx.Response:
-    """Send a GET. Retry after 429 and 503, with increasing waits that are never shorter than Retry-After."""
+    """Send a GET. Retry after 429 and 503, with longer and longer waits of at least Retry-After."""
     for attempt in range(6):
         gate.wait()
         response = client.get(url)
