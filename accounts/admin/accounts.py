@@ -9,7 +9,6 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subqu
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -24,6 +23,7 @@ from accounts.admin.base import (
     is_id_prefix,
     issue_key_url,
     make_reason_view,
+    page_url,
     warn_if_unpublished,
 )
 from accounts.admin.plans import build_limit_field, what_if_view
@@ -198,7 +198,7 @@ class AccountAdmin(PetstoreModelAdmin):
 
     @display(description="other plan")
     def change_plan_link(self, account: Account) -> SafeString:
-        return render_link(account, account_page_url(account, "change_plan"), "Change the plan")
+        return render_link(account, page_url(account, "change_plan"), "Change the plan")
 
     # --- The command palette
 
@@ -285,15 +285,11 @@ def find_accounts(term: str) -> QuerySet[Account]:
 
 def build_action_result(action: PaletteAction, account: Account) -> SearchResult:
     if action.page:
-        description, url = "", account_page_url(account, action.page)
+        description, url = "", page_url(account, action.page)
     else:
         description = "Suspended: lift the suspension first" if account.suspended_at else ""
         url = issue_key_url(account)
     return SearchResult(3, action.icon, f"{action.phrase} {account}", description, url)
-
-
-def account_page_url(account: Account, page: str) -> str:
-    return reverse(f"admin:accounts_account_{page}", args=[account.pk])
 
 
 def render_link(account: Account, url: str, text: str) -> SafeString:

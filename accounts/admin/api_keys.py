@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -28,6 +27,7 @@ from accounts.admin.base import (
     build_usage_chart,
     change_url,
     is_id_prefix,
+    page_url,
 )
 from accounts.admin.key_lifecycle import KeyLifecycleAdmin
 from accounts.models import ApiKey, PlanCode, is_active
@@ -146,7 +146,7 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
     @display(description="action")
     def unban_link(self, key: ApiKey) -> SafeString:
         html = '<a class="office-link" href="{}" aria-label="Lift the ban of {}">Lift the ban</a>'
-        return format_html(html, unban_url(key), key.public_id)
+        return format_html(html, page_url(key, "unban"), key.public_id)
 
     @display(description="scopes")
     def scope_list(self, key: ApiKey) -> str:
@@ -169,7 +169,7 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
         if name is not None and request.user.has_perm("accounts.change_apikey"):
             for key in self.search(request, keys.filter(reports.is_banned(now)), name)[:MAX_RESULTS]:
                 title = f"{UNBAN_PHRASE} {visible_name(key.name) or key.public_id}"
-                yield SearchResult(3, "lock_open", title, describe_key(key, now), unban_url(key))
+                yield SearchResult(3, "lock_open", title, describe_key(key, now), page_url(key, "unban"))
 
     # --- The form
 
@@ -211,7 +211,3 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
 def describe_key(key: ApiKey, now: datetime) -> str:
     _, state = get_key_state(key, now)
     return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"
-
-
-def unban_url(key: ApiKey) -> str:
-    return reverse("admin:accounts_apikey_unban", args=[key.pk])

@@ -32,8 +32,12 @@ def is_id_prefix(term: str) -> bool:
     return len(term) >= MIN_ID_LENGTH and term.isascii() and term.isalnum()
 
 
+def page_url(obj: Model, page: str) -> str:
+    return reverse(f"admin:{obj._meta.app_label}_{obj._meta.model_name}_{page}", args=[obj.pk])
+
+
 def change_url(obj: Model) -> str:
-    return reverse(f"admin:{obj._meta.app_label}_{obj._meta.model_name}_change", args=[obj.pk])
+    return page_url(obj, "change")
 
 
 def issue_key_url(account: Account) -> str:

@@ -1,53 +1,49 @@
-"""Admin of staff and their roles.
+"""Admin of staff and their roles."""
 
-Staff can't edit colleagues who have more permissions, grant permissions they lack, or drop their own. This
-prevents privilege escalation, and at least one person can always manage the others.
-"""
-
-from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 from django import forms
-from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import Group, Permission, User
-from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django_otp.plugins.otp_static import admin as otp_static_pages  # noqa: F401  Unregistered below.
+from django_otp.plugins.otp_static import admin as otp_static_pages  # noqa: F401  Registers what is unregistered.
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.decorators import display
 from unfold.forms import UserChangeForm
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from accounts.admin.badges import format_time
 from accounts.admin.base import change_url, confirm_with_reason
+from accounts.admin.permissions import (
+    NoEscalationAdmin,
+    get_grantable_permissions,
+    get_user,
+    get_user_permissions,
+)
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.history import HistoryEntry
-from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import FailedSignIn
-from petstore.backoffice.navigation import PAGES
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.backoffice.password_links import create_link
 
 # django-otp's own pages would show the secrets of authenticator apps.
 admin.site.unregister([User, Group, TOTPDevice, StaticDevice])
 
-APPS_WITH_PAGES = ("accounts", "inventory", "auth", "backoffice")
 RESET_TWO_FACTOR = Confirmation(
     "Reset two-factor sign-in?",
     "Reset two-factor",
@@ -78,44 +74,6 @@ HELP_TEXTS = {
     "is_superuser": "Has all permissions, regardless of the role. The Owner role is enough for daily work.",
     "user_permissions": "Permissions in addition to the role.",
 }
-
-PERMISSION_LABELS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
-
-
-def get_user_permissions(user: User) -> QuerySet[Permission]:
-    """Return the permissions of a user and of their groups, even if the user is inactive."""
-    return Permission.objects.filter(Q(user=user) | Q(group__user=user))
-
-
-def get_grantable_permissions(user: User) -> QuerySet[Permission]:
-    """Return the permissions that the user may grant: their own, for apps that have pages."""
-    permissions = Permission.objects.filter(content_type__app_label__in=APPS_WITH_PAGES)
-    if not user.is_superuser:
-        permissions = permissions.filter(pk__in=get_user_permissions(user).values("pk"))
-    return permissions.select_related("content_type")
-
-
-def get_permission_choices(permissions: Iterable[Permission]) -> list[tuple[str, list[tuple[int, str]]]]:
-    """Group the permissions by page of the navigation, as choices with optgroups."""
-    ids = {(permission.content_type_id, permission.codename): permission.pk for permission in permissions}
-    groups = []
-    for model_label, title, _ in chain(*PAGES.values()):
-        model = apps.get_model(model_label)
-        model_admin = admin.site.get_model_admin(model)
-        content_type = ContentType.objects.get_for_model(model)
-        choices = []
-        for action, label in PERMISSION_LABELS.items():
-            pk = ids.get((content_type.pk, f"{action}_{model._meta.model_name}"))
-            if pk is not None and getattr(model_admin, f"can_{action}", True):
-                choices.append((pk, f"{label} {model._meta.verbose_name_plural}"))
-        if choices:
-            groups.append((title, choices))
-    return groups
-
-
-def get_user(request: HttpRequest) -> User:
-    """Return the signed-in user. Admin pages never serve an AnonymousUser."""
-    return cast("User", request.user)
 
 
 class RoleSelect(UnfoldAdminSelectWidget):
@@ -169,50 +127,6 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
     def save(self, commit: bool = True) -> Any:
         self.instance.set_unusable_password()
         return forms.ModelForm.save(self, commit)
-
-
-class NoEscalationAdmin(PetstoreModelAdmin):
-    """Protects users and groups with more permissions than the editor, who can grant only their own."""
-
-    permissions_field: str
-
-    def outranks(self, request: HttpRequest, obj: Any) -> bool:
-        """Whether the user or group has permissions that the editor lacks."""
-        editor = get_user(request)
-        if editor.is_superuser:
-            return False
-        editor_permissions = get_user_permissions(editor).values("pk")
-        return self.get_object_permissions(obj).exclude(pk__in=editor_permissions).exists()
-
-    def get_object_permissions(self, obj: Any) -> QuerySet[Permission]:
-        raise NotImplementedError
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        allowed = super().has_change_permission(request, obj)
-        return allowed and (obj is None or not self.outranks(request, obj))
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        allowed = super().has_delete_permission(request, obj)
-        return allowed and (obj is None or not self.outranks(request, obj))
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer checkboxes of grantable permissions, since Django's filter widget needs a mouse."""
-        if db_field.name != self.permissions_field:
-            return super().formfield_for_manytomany(db_field, request, **kwargs)
-        permissions = get_grantable_permissions(get_user(request))
-        kwargs |= {"queryset": permissions, "widget": UnfoldAdminCheckboxSelectMultipleWidget()}
-        field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        field.choices = get_permission_choices(permissions)
-        return field
-
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Keep permissions that the form does not offer."""
-        groups = get_permission_choices(Permission.objects.all())
-        offered = [pk for _, choices in groups for pk, _ in choices]
-        permissions = getattr(form.instance, self.permissions_field)
-        retained = list(permissions.exclude(pk__in=offered))
-        super().save_related(request, form, formsets, change)
-        permissions.add(*retained)
 
 
 class RoleFilter(ChoiceFilter):
