@@ -1,5 +1,5 @@
 """The admin of pets, categories and orders."""
 
-from inventory.admin import dashboard, orders, pets
+from inventory.admin import categories, dashboard, orders, pets
 
-__all__ = ["dashboard", "orders", "pets"]
+__all__ = ["categories", "dashboard", "orders", "pets"]

@@ -22,7 +22,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
-from inventory.admin.shared import RowActionsAdmin
+from inventory.admin.base import RowActionsAdmin
 from inventory.import_export import (
     STREAM,
     add_pets,

@@ -1,4 +1,4 @@
-"""Admin of orders: list, actions, and panels on the pages of accounts and events."""
+"""Admin of orders, with their panels on the pages of accounts and events."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from accounts.admin import account_panels, events
 from accounts.admin.account_panels import Panel
 from accounts.admin.base import change_url
 from accounts.models import Account
-from inventory.admin.shared import (
-    COLOURS,
+from inventory.admin.base import (
+    STATUS_COLOURS,
     RowAction,
     RowActionsAdmin,
-    label,
+    describe_pet,
+    get_status_history,
     parse_reference,
-    status_history,
 )
-from inventory.admin.status_tabs import StageFilter, example, tabs, with_literals
-from inventory.models import LIVE_STATUSES, Order, OrderStatus, Pet, Stage
+from inventory.admin.status_tabs import StageFilter, build_example_order, build_tabs, inline_values
+from inventory.models import LIVE_STATUSES, Order, OrderEvent, OrderStatus, Pet, Stage
 from petstore.backoffice.changelist import TimeFilter, parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.dashboard import list_url
@@ -40,12 +40,12 @@ from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, MIN_VERB_LENGTH, SearchResult
 from petstore.db.keysets import OneFilterKey
 
-MAX_ACCOUNTS = 100  # Accounts that a search by name follows.
-ON_ACCOUNT = 10  # Orders in the panel of an account.
-IN_TIMELINE = 30  # Orders whose history is in the timeline of an account.
-A_YEAR = timedelta(days=365)
-WAITING = {"approve": Stage.TO_APPROVE, "ship": Stage.TO_SHIP, "deliver": Stage.SHIPPED}
-SHIP_DATE_VISIBLE = "Clients see the ship date of their order."
+MAX_MATCHING_ACCOUNTS = 100  # In a search by the name of the account.
+MAX_ORDERS_IN_PANEL = 10
+MAX_ORDERS_IN_TIMELINE = 30
+MAX_SHIP_DATE_DISTANCE = timedelta(days=365)
+WAITING_STAGES = {"approve": Stage.TO_APPROVE, "ship": Stage.TO_SHIP, "deliver": Stage.SHIPPED}
+SHIP_DATE_WARNING = "Clients can see the ship date of their order."
 
 
 class ShipDateForm(forms.Form):
@@ -57,61 +57,65 @@ class ShipDateForm(forms.Form):
 
     def clean_ship_date(self) -> datetime:
         ship_date: datetime = self.cleaned_data["ship_date"]
-        if abs(ship_date - timezone.now()) > A_YEAR:
-            raise ValidationError("This is more than a year from now. Choose another date.")
+        if abs(ship_date - timezone.now()) > MAX_SHIP_DATE_DISTANCE:
+            raise ValidationError("The date must be at most a year from now. Choose another one.")
         return ship_date
 
 
 @dataclass(frozen=True)
 class OrderAction(RowAction):
-    allowed: tuple[OrderStatus, ...]
+    allowed_statuses: tuple[OrderStatus, ...]
     method: str  # A method of Order that takes `by` and the form's data.
-    shipped: bool | None = None  # If set, only for orders with, or without, a ship date.
+    requires_ship_date: bool | None = None  # False: requires that there is none.
 
     def applies_to(self, order: Order) -> bool:
-        ship_date_fits = self.shipped is None or self.shipped == (order.ship_date is not None)
-        return ship_date_fits and order.status in self.allowed
+        if order.status not in self.allowed_statuses:
+            return False
+        has_ship_date = order.ship_date is not None
+        return self.requires_ship_date is None or self.requires_ship_date == has_ship_date
 
-    def reason_to_skip(self, row: Order) -> tuple[str, str] | None:
-        if self.applies_to(row):
+    def get_skip_reason(self, obj: Order) -> tuple[str, str] | None:
+        if self.applies_to(obj):
             return None
-        if row.status in self.allowed:
-            date = "a ship date, which can be changed" if row.ship_date else "no ship date yet"
-            return f"they have {date}", str(row)
-        reason = f"{row.status} orders can't be {self.done}"
-        return f"{reason}; approve them first" if row.status == OrderStatus.PLACED else reason, str(row)
+        if obj.status in self.allowed_statuses:
+            date = "a ship date, which can be changed" if obj.ship_date else "no ship date yet"
+            return f"they have {date}", str(obj)
+        reason = f"{obj.status} orders can't be {self.past_participle}"
+        if obj.status == OrderStatus.PLACED:
+            reason += "; approve them first"
+        return reason, str(obj)
 
-    def act(self, row: Order, by: str, given: dict[str, Any]) -> None:
-        getattr(row, self.method)(by=by, **given)
+    def perform(self, obj: Order, by: str, cleaned_data: dict[str, Any]) -> None:
+        getattr(obj, self.method)(by=by, **cleaned_data)
 
 
 ACTIONS = {
     "approve": OrderAction("Approve", "approved", (OrderStatus.PLACED,), "approve"),
-    "ship": OrderAction("Ship now", "shipped", (OrderStatus.APPROVED,), "ship", shipped=False),
+    "ship": OrderAction("Ship now", "shipped", (OrderStatus.APPROVED,), "ship", requires_ship_date=False),
     "ship_later": OrderAction(
         "Ship on a date...",
         "given a ship date",
         (OrderStatus.APPROVED,),
         "ship",
-        shipped=False,
+        requires_ship_date=False,
         form=ShipDateForm,
-        question=Confirmation("Ship {} on a date", "Set the ship date", SHIP_DATE_VISIBLE),
+        confirmation=Confirmation("Ship {} on a date", "Set the ship date", SHIP_DATE_WARNING),
     ),
     "deliver": OrderAction(
         "Deliver...",
         "delivered",
         (OrderStatus.APPROVED,),
         "deliver",
-        question=Confirmation("Deliver {}", "Deliver", "The pet becomes sold. This can't be undone."),
+        confirmation=Confirmation("Deliver {}", "Deliver", "The pet becomes sold. This can't be undone."),
     ),
     "change_ship_date": OrderAction(
         "Change ship date...",
         "given another ship date",
         (OrderStatus.APPROVED,),
         "ship",
-        shipped=True,
+        requires_ship_date=True,
         form=ShipDateForm,
-        question=Confirmation("Change the ship date of {}", "Change the ship date", SHIP_DATE_VISIBLE),
+        confirmation=Confirmation("Change the ship date of {}", "Change the ship date", SHIP_DATE_WARNING),
     ),
     "cancel": OrderAction(
         "Cancel...",
@@ -119,7 +123,7 @@ ACTIONS = {
         LIVE_STATUSES,
         "cancel",
         form=ReasonForm,
-        question=Confirmation(
+        confirmation=Confirmation(
             "Cancel {}",
             "Cancel the order",
             "The pet becomes available again. This can't be undone.",
@@ -152,134 +156,156 @@ class OrderAdmin(RowActionsAdmin):
     row_actions = ACTIONS
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        return super().changelist_view(request, (extra_context or {}) | {"tabs": tabs(request)})
+        return super().changelist_view(request, (extra_context or {}) | {"tabs": build_tabs(request)})
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Offer on a tab only the actions that apply to its orders."""
-        actions, order = super().get_actions(request), example(request)
-        return {
-            name: act for name, act in actions.items() if order is None or ACTIONS[name].applies_to(order)
-        }
+        actions = super().get_actions(request)
+        example = build_example_order(request)
+        if example is None:
+            return actions
+        return {name: action for name, action in actions.items() if ACTIONS[name].applies_to(example)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Do nothing: orders change only by actions."""
 
     def search(self, request: HttpRequest, rows: QuerySet[Order], term: str) -> QuerySet[Order]:
-        named = Account.objects.filter(name__search_key__contains=term)
-        accounts = list(named.values_list("pk")[: MAX_ACCOUNTS + 1])
-        if len(accounts) > MAX_ACCOUNTS:
-            text = f"More than {MAX_ACCOUNTS} account names contain this. Type more of the name."
+        accounts = Account.objects.filter(name__search_key__contains=term)
+        account_ids = list(accounts.values_list("pk", flat=True)[: MAX_MATCHING_ACCOUNTS + 1])
+        if len(account_ids) > MAX_MATCHING_ACCOUNTS:
+            text = f"More than {MAX_MATCHING_ACCOUNTS} account names contain this. Type more of the name."
             self.message_user(request, text, messages.WARNING)
-        found = Q(account_id__in=[pk for (pk,) in accounts[:MAX_ACCOUNTS]])
+        condition = Q(account_id__in=account_ids[:MAX_MATCHING_ACCOUNTS])
         if (pk := parse_id(term)) is not None:
-            found |= Q(pk=pk) | Q(pet_id=pk)
-        return rows.filter(found)
+            condition |= Q(pk=pk) | Q(pet_id=pk)
+        return rows.filter(condition)
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         """Find an order by ID, the actions that apply to it, and orders that wait for an action."""
-        wanted, pk = parse_reference(term, "order")
-        acts = request.user.has_perm("inventory.change_order")
-        for order in Order.objects.filter(pk=pk).select_related("account", "pet") if pk is not None else ():
-            about = f"{order.get_status_display()}, {label(order.pet)} for {order.account}"
-            if not wanted:
-                yield SearchResult(1, "receipt_long", f"Order {pk}", about, change_url(order))
-            # "ship" and "ship_later" share a word and a page.
-            words = dict.fromkeys(
-                name.split("_")[0] for name, action in ACTIONS.items() if action.applies_to(order)
-            )
-            for word in words:
-                if acts and word.startswith(wanted):
-                    title = f"{word.capitalize()} order {pk}"
-                    yield SearchResult(1 if wanted else 2, "receipt_long", title, about, change_url(order))
-        action = term.lower().removesuffix("s").removesuffix("order").strip()
-        for word, stage in WAITING.items():
-            if acts and len(action) >= MIN_VERB_LENGTH and word.startswith(action):
-                orders = list_url("inventory_order", stage=stage)
-                yield SearchResult(1, "receipt_long", f"Orders to {word}", "", orders)
-                found = Order.objects.filter(with_literals(stage.condition)).select_related(
-                    "account", "pet"
-                )
-                for order in found.order_by("id")[:MAX_RESULTS]:
-                    about = f"{label(order.pet)} for {order.account}"
-                    title = f"{word.capitalize()} order {order.pk}"
-                    yield SearchResult(2, "receipt_long", title, about, change_url(order))
+        may_change = request.user.has_perm("inventory.change_order")
+        verb_prefix, pk = parse_reference(term, "order")
+        if pk is not None:
+            for order in Order.objects.filter(pk=pk).select_related("account", "pet"):
+                yield from self.find_by_reference(order, verb_prefix, may_change=may_change)
+        verb_prefix = term.lower().removesuffix("s").removesuffix("order").strip()
+        if may_change and len(verb_prefix) >= MIN_VERB_LENGTH:
+            yield from self.find_waiting_orders(verb_prefix)
+
+    def find_by_reference(
+        self, order: Order, verb_prefix: str, *, may_change: bool
+    ) -> Iterator[SearchResult]:
+        url = change_url(order)
+        description = f"{order.get_status_display()}, {describe_pet(order.pet)} for {order.account}"
+        if not verb_prefix:
+            yield SearchResult(1, "receipt_long", f"Order {order.pk}", description, url)
+        if not may_change:
+            return
+        # "ship" and "ship_later" share a verb and a page.
+        verbs = dict.fromkeys(
+            name.split("_")[0] for name, action in ACTIONS.items() if action.applies_to(order)
+        )
+        for verb in verbs:
+            if verb.startswith(verb_prefix):
+                title = f"{verb.capitalize()} order {order.pk}"
+                yield SearchResult(1 if verb_prefix else 2, "receipt_long", title, description, url)
+
+    def find_waiting_orders(self, verb_prefix: str) -> Iterator[SearchResult]:
+        for verb, stage in WAITING_STAGES.items():
+            if not verb.startswith(verb_prefix):
+                continue
+            url = list_url("inventory_order", stage=stage)
+            yield SearchResult(1, "receipt_long", f"Orders to {verb}", "", url)
+            waiting = Order.objects.filter(inline_values(stage.condition)).order_by("id")
+            for order in waiting.select_related("account", "pet")[:MAX_RESULTS]:
+                title = f"{verb.capitalize()} order {order.pk}"
+                description = f"{describe_pet(order.pet)} for {order.account}"
+                yield SearchResult(2, "receipt_long", title, description, change_url(order))
 
     def form_context(self, request: HttpRequest, row: Order) -> dict[str, Any]:
-        may = self.has_change_permission(request, row)
-        row_actions = [
-            (reverse("admin:inventory_order_act", args=[row.pk, name]), name, action)
-            for name, action in ACTIONS.items()
-            if may and action.applies_to(row)
-        ]
+        row_actions = []
+        if self.has_change_permission(request, row):
+            row_actions = [
+                (reverse("admin:inventory_order_act", args=[row.pk, name]), action)
+                for name, action in ACTIONS.items()
+                if action.applies_to(row)
+            ]
         return {
-            "badge": {"text": status_text(row), "type": COLOURS[row.status]},
+            "badge": {"text": describe_status(row), "type": STATUS_COLOURS[row.status]},
             "row_actions": row_actions,
             "show_save": False,
             "show_save_and_continue": False,
             "show_close": True,
-            "history_title": "History of the order",
-            "history": status_history(row),
+            "history_title": "Order history",
+            "history": get_status_history(row),
         }
 
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
         """Confirm and perform an action on one order."""
         order: Order = self.row(request, object_id, self.has_change_permission)
-        if (action := ACTIONS.get(name)) is None:
+        action = ACTIONS.get(name)
+        if action is None:
             raise Http404
-        back = change_url(order)
-        plain = Confirmation(
-            f"{action.description}: {{}}", action.description, "It moves on to its next status."
+        confirmation = action.confirmation or Confirmation(
+            f"{action.description}: {{}}", action.description, "The order moves on to its next status."
         )
-        question = (action.question or plain).about(str(order))
+        back = change_url(order)
 
-        def act(given: dict[str, Any]) -> HttpResponse:
-            self.carry_out(request, [order], action, given)
+        def perform(cleaned_data: dict[str, Any]) -> HttpResponse:
+            self.perform_action(request, [order], action, cleaned_data)
             return HttpResponseRedirect(back)
 
         return confirm(
-            self, request, question, action.form, act, back=back, rows=[(order.pk, self.describe(order))]
+            self,
+            request,
+            confirmation.about(str(order)),
+            action.form,
+            perform,
+            back=back,
+            rows=[(order.pk, self.describe(order))],
         )
 
-    def subject(self, rows: list[Order]) -> str:
-        return f"{str(rows[0]).capitalize()} is" if len(rows) == 1 else super().subject(rows)
+    def get_success_subject(self, objs: list[Order]) -> str:
+        if len(objs) == 1:
+            return f"{str(objs[0]).capitalize()} is"
+        return super().get_success_subject(objs)
 
-    def describe(self, row: Order) -> str:
-        return f"Order {row.pk}: {label(row.pet)} for {row.account}"
+    def describe(self, obj: Order) -> str:
+        return f"Order {obj.pk}: {describe_pet(obj.pet)} for {obj.account}"
 
 
-def status_text(order: Order) -> str:
+def describe_status(order: Order) -> str:
     status = str(order.get_status_display())
     if order.status != OrderStatus.APPROVED or order.ship_date is None:
         return status
-    ships = "shipped" if order.ship_date <= timezone.now() else "ships"
-    return f"{status}, {ships} {order.ship_date:%Y-%m-%d}"
+    verb = "shipped" if order.ship_date <= timezone.now() else "ships"
+    return f"{status}, {verb} {order.ship_date:%Y-%m-%d}"
 
 
-# --- On the pages of an account and of an event
+# --- Panels on the pages of accounts and events
 
 
-def orders_of(account: Account, request: HttpRequest) -> Panel | None:
+def build_orders_panel(account: Account, request: HttpRequest) -> Panel | None:
     if not may_view(request, "inventory.order"):
         return None
-    latest = Order.objects.filter(account=account).newest_first()
-    orders = list(latest.prefetch_related("events").select_related("pet")[:IN_TIMELINE])
-    entries = [
-        HistoryEntry(
-            event.at,
-            f"Order {order.pk}: "
-            f"{event.to_status if event.to_status != event.from_status else 'ship date set'}",
-            event.by,
-            event.reason,
-            link=change_url(order),
-            icon="receipt_long",
-        )
-        for order in orders
-        for event in order.events.all()
-    ]
-    return Panel("admin/inventory/account_orders.html", orders[:ON_ACCOUNT], entries)
+    queryset = Order.objects.filter(account=account).newest_first()
+    orders = list(queryset.prefetch_related("events").select_related("pet")[:MAX_ORDERS_IN_TIMELINE])
+    entries = [build_history_entry(order, event) for order in orders for event in order.events.all()]
+    return Panel("admin/inventory/account_orders.html", orders[:MAX_ORDERS_IN_PANEL], entries)
 
 
-def order_and_pet(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
+def build_history_entry(order: Order, event: OrderEvent) -> HistoryEntry:
+    change = event.to_status if event.to_status != event.from_status else "ship date set"
+    return HistoryEntry(
+        event.at,
+        f"Order {order.pk}: {change}",
+        event.by,
+        event.reason,
+        link=change_url(order),
+        icon="receipt_long",
+    )
+
+
+def find_order_and_pet(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
     if "order" in data:
         for order in Order.objects.filter(pk=data["order"]["id"]).select_related("pet"):
             yield from (order, order.pet)
@@ -287,5 +313,5 @@ def order_and_pet(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
         yield from Pet.objects.filter(pk=data["pet"]["id"])
 
 
-account_panels.panel_factories.append(orders_of)
-events.subject_finders.append(order_and_pet)
+account_panels.panel_factories.append(build_orders_panel)
+events.subject_finders.append(find_order_and_pet)

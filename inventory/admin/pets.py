@@ -1,8 +1,8 @@
-"""Admin of pets and categories."""
+"""Admin of pets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -13,18 +13,23 @@ from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.html import format_html
 from unfold.contrib.filters import admin as filters
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin.base import change_url
-from inventory import stock
+from inventory.admin.base import (
+    AutocompleteFilter,
+    RowAction,
+    describe_pet,
+    get_actor_name,
+    get_status_history,
+    parse_reference,
+)
 from inventory.admin.import_export import PetImportExportAdmin
-from inventory.admin.shared import RowAction, SearchedFilter, label, parse_reference, staff, status_history
 from inventory.members import PET
 from inventory.models import LIVE_STATUSES, Category, Pet, PetStatus, TransitionError
 from inventory.search import Folded, filter_by_prefix
-from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList, parse_id
+from petstore.backoffice.changelist import parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
@@ -43,45 +48,49 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         fields = PET.form_fields
 
     def clean(self) -> dict[str, Any]:
-        """Validate the change of status against the allowed transitions."""
-        cleaned = super().clean() or {}
-        before = Pet.objects.filter(pk=self.instance.pk).first()
-        status = cleaned.get("status")
-        if before is not None and status and status != before.status:
+        """Reject transitions that the model would reject."""
+        cleaned_data = super().clean() or {}
+        stored_pet = Pet.objects.filter(pk=self.instance.pk).first()
+        status = cleaned_data.get("status")
+        if stored_pet is not None and status and status != stored_pet.status:
             try:
-                before.check_not_held()
-                before.check_transition(PetStatus(status), cleaned.get("reason", ""))
+                stored_pet.check_not_held()
+                stored_pet.check_transition(PetStatus(status), cleaned_data.get("reason", ""))
             except TransitionError as error:
                 self.add_error("status", error)
-        return cleaned
+        return cleaned_data
 
 
 @dataclass(frozen=True)
 class PetAction(RowAction):
-    to: PetStatus
-    returns: bool = False  # Applies only to sold pets. Other actions never return a sold pet to stock.
+    to_status: PetStatus
+    is_return: bool = False  # Applies only to sold pets. Other actions never return a sold pet to stock.
 
-    def reason_to_skip(self, row: Pet) -> tuple[str, str] | None:
-        order = row.orders.filter(status__in=LIVE_STATUSES).first()
+    def get_skip_reason(self, obj: Pet) -> tuple[str, str] | None:
+        order = obj.orders.filter(status__in=LIVE_STATUSES).first()
         if order is not None:
-            return (
-                "they have an open order; cancel or deliver it first",
-                f"{label(row)} in order {order.pk}",
-            )
-        if self.returns:
-            reason = "" if row.status == PetStatus.SOLD else "only sold pets can be returned"
-        elif row.status == self.to:
-            reason = f"they are {self.to.value} already"
-        else:
-            reason = "sold pets can only be returned" if row.status == PetStatus.SOLD else ""
-        return (reason, label(row)) if reason else None
+            label = f"{describe_pet(obj)} in order {order.pk}"
+            return "they have an open order; cancel or deliver it first", label
+        if reason := self.get_status_reason(obj):
+            return reason, describe_pet(obj)
+        return None
 
-    def act(self, row: Pet, by: str, given: dict[str, Any]) -> None:
-        row.transition(self.to, by=by, reason=given.get("reason", ""))
+    def get_status_reason(self, pet: Pet) -> str:
+        """Return why the pet's status prevents the action, or ""."""
+        is_sold = pet.status == PetStatus.SOLD
+        if self.is_return:
+            return "" if is_sold else "only sold pets can be returned"
+        if pet.status == self.to_status:
+            return f"they are already {self.to_status.value}"
+        return "sold pets can only be returned" if is_sold else ""
 
-    def entry(self, given: dict[str, Any]) -> str:
-        reason = given.get("reason", "")
-        return f"{self.done.capitalize()}{f': {reason}' if reason else '.'}"
+    def perform(self, obj: Pet, by: str, cleaned_data: dict[str, Any]) -> None:
+        obj.transition(self.to_status, by=by, reason=cleaned_data.get("reason", ""))
+
+    def get_audit_reason(self, cleaned_data: dict[str, Any]) -> str:
+        action = self.past_participle.capitalize()
+        reason = cleaned_data.get("reason", "")
+        return f"{action}: {reason}" if reason else f"{action}."
 
 
 ACTIONS = {
@@ -92,12 +101,12 @@ ACTIONS = {
         "Return to stock...",
         "returned to stock",
         PetStatus.AVAILABLE,
-        returns=True,
+        is_return=True,
         form=ReasonForm,
-        question=Confirmation(
+        confirmation=Confirmation(
             "Return {} to stock",
             "Return to stock",
-            "Sold pets become available again. Others don't change.",
+            "Sold pets become available again. Other pets don't change.",
         ),
     ),
 }
@@ -105,11 +114,11 @@ ACTIONS = {
 
 @admin.register(Pet)
 class PetAdmin(PetImportExportAdmin):
-    """Every query is by an index, for a million pets."""
+    """Every query uses an index, since there may be a million pets."""
 
     form = PetForm
     list_display = ["visible_name", "id", "status_badge", "category", "updated_at"]
-    list_filter = [("status", filters.ChoicesDropdownFilter), ("category", SearchedFilter)]
+    list_filter = [("status", filters.ChoicesDropdownFilter), ("category", AutocompleteFilter)]
     keys = MappingProxyType(
         {
             ("category__id__exact",): OneFilterKey("id"),
@@ -125,7 +134,7 @@ class PetAdmin(PetImportExportAdmin):
     fields = [*PET.form_fields, "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
     row_actions = ACTIONS
-    deletion_hint = "Mark it sold instead: clients can't order it then."
+    deletion_hint = "Mark it sold instead, so that clients can't order it."
     palette_commands = (
         PaletteCommand("add", "Add a pet"),
         PaletteCommand("upload", "Import pets", "import"),
@@ -133,7 +142,7 @@ class PetAdmin(PetImportExportAdmin):
     )
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
-        """Allow sorting by ID, except of search results, which are in the order of the name index."""
+        """Search results can't be sorted: they are in the order of the name index."""
         return [] if request.GET.get(SEARCH_VAR) else ["id"]
 
     def search(self, request: HttpRequest, rows: QuerySet[Pet], term: str) -> QuerySet[Pet]:
@@ -143,15 +152,19 @@ class PetAdmin(PetImportExportAdmin):
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         action, pk = parse_reference(term, "pet")
         pets = Pet.objects.select_related("category")
-        exact = list(pets.filter(pk=pk)) if pk is not None and not action else []
-        others = [pet for pet in filter_by_prefix(pets, term)[: MAX_RESULTS + 1] if pet not in exact]
-        for rank, found in ((1, exact), (2, others[:MAX_RESULTS])):
-            for pet in found:
-                about = f"Pet, {pet.get_status_display().lower()}, {pet.category}"
-                yield SearchResult(rank, "pets", label(pet), about, change_url(pet))
+        if pk is not None and not action:
+            for pet in pets.filter(pk=pk):
+                yield self.build_result(1, pet)
+        by_name = [pet for pet in filter_by_prefix(pets, term)[: MAX_RESULTS + 1] if action or pet.pk != pk]
+        for pet in by_name[:MAX_RESULTS]:
+            yield self.build_result(2, pet)
+
+    def build_result(self, rank: int, pet: Pet) -> SearchResult:
+        description = f"Pet, {pet.get_status_display().lower()}, {pet.category}"
+        return SearchResult(rank, "pets", describe_pet(pet), description, change_url(pet))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Change the status with `change_status`, which checks it and records the event."""
+        """Change the status with `change_status`, which checks the transition and records it."""
         if not change:
             obj.save()
             return
@@ -159,9 +172,9 @@ class PetAdmin(PetImportExportAdmin):
         if "status" in form.changed_data:
             try:
                 obj.change_status(
-                    PetStatus(obj.status), by=staff(request), reason=form.cleaned_data["reason"]
+                    PetStatus(obj.status), by=get_actor_name(request), reason=form.cleaned_data["reason"]
                 )
-            except TransitionError as error:  # Changed since the form was validated.
+            except TransitionError as error:  # The pet has changed since the form was validated.
                 self.message_user(request, error.message, messages.ERROR)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -182,58 +195,9 @@ class PetAdmin(PetImportExportAdmin):
         return self.fields if obj else PET.form_fields
 
     def form_context(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
-        return {"history_title": "History of the status", "history": status_history(row)} if row else {}
+        if row is None:
+            return {}
+        return {"history_title": "Status history", "history": get_status_history(row)}
 
-    def describe(self, row: Pet) -> str:
-        return label(row)
-
-
-# --- Categories
-
-
-def count_pets(categories: Iterable[Any]) -> None:
-    """Set `pet_count` to the number in the latest stock count, or to None without a count."""
-    counted = stock.get_stock()
-    counts = {row.category_id: row.total for row in counted.categories} if counted else {}
-    for category in categories:
-        category.pet_count = counts.get(category.pk, 0) if counted else None
-
-
-class CategoryList(KeysetChangeList):
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        count_pets(self.result_list)
-
-
-@admin.register(Category)
-class CategoryAdmin(BigTableAdmin):
-    list_display = ["visible_name", "id", "pets", "description"]
-    search_fields = ["name"]
-    search_help_text = "Part of a name"
-    ordering = ["name"]
-    sortable_by = ["visible_name", "id"]
-    list_filter_submit = False
-    readonly_fields = ["pets"]
-    deletion_hint = "Move its pets to another category first, or rename it."
-    palette_commands = (PaletteCommand("add", "Add a category"),)
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        return CategoryList
-
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return ["name", "description"] if obj is None else ["name", "description", "pets"]
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        category = super().get_object(request, object_id, from_field)
-        count_pets([category] if category is not None else [])
-        return category
-
-    @admin.display(description="pets")
-    def pets(self, category: Any) -> str:
-        number: int | None = category.pet_count
-        return format_html(
-            '<a class="text-primary-600 dark:text-primary-500" href="{}?category__id__exact={}">{}</a>',
-            reverse("admin:inventory_pet_changelist"),
-            category.pk,
-            "not counted yet" if number is None else f"{number:,}",
-        )
+    def describe(self, obj: Pet) -> str:
+        return describe_pet(obj)

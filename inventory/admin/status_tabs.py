@@ -1,4 +1,4 @@
-"""Tabs that turn the list of orders into a work list, one for each stage."""
+"""The tabs of the list of orders, one for each stage, with the number of orders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.dashboard import list_url
 from petstore.db.identity import is_postgresql
 
-MAX_COUNTED = 1_000  # Orders of a stage that are counted exactly.
+MAX_EXACT_COUNT = 1_000
 
 
 class StageFilter(ChoiceFilter, DropdownFilter):
@@ -26,36 +26,39 @@ class StageFilter(ChoiceFilter, DropdownFilter):
     options = Stage.choices
 
     def condition(self, chosen: str) -> Q:
-        return with_literals(Stage(chosen).condition)
+        return inline_values(Stage(chosen).condition)
 
 
 class Tab(NamedTuple):
     label: str
     link: str
-    number: str
+    count_text: str
     is_current: bool
 
 
-def tabs(request: HttpRequest) -> list[Tab]:
-    chosen, numbers = request.GET.get(StageFilter.parameter_name, ""), stage_counts(get_stock())
+def build_tabs(request: HttpRequest) -> list[Tab]:
+    current = request.GET.get(StageFilter.parameter_name, "")
     return [Tab("All", list_url("inventory_order"), "", not request.GET)] + [
-        Tab(stage.label, list_url("inventory_order", stage=stage), number.text, chosen == stage)
-        for stage, number in numbers.items()
+        Tab(stage.label, list_url("inventory_order", stage=stage), count.text, current == stage)
+        for stage, count in count_orders_by_stage(get_stock()).items()
     ]
 
 
-def example(request: HttpRequest) -> Order | None:
-    """Return an unsaved order like those of the current tab; None on the tab of all orders."""
-    chosen = request.GET.get(StageFilter.parameter_name)
-    if chosen not in Stage.values:
+def build_example_order(request: HttpRequest) -> Order | None:
+    """Build an unsaved order like those of the current tab. Returns None on the tab of all orders."""
+    current = request.GET.get(StageFilter.parameter_name)
+    if current not in Stage.values:
         return None
-    ends = {Stage.TO_APPROVE: OrderStatus.PLACED, Stage.DONE: OrderStatus.DELIVERED}
-    shipped = timezone.now() if chosen == Stage.SHIPPED else None
-    return Order(status=ends.get(Stage(chosen), OrderStatus.APPROVED), ship_date=shipped)
+    if current == Stage.TO_APPROVE:
+        return Order(status=OrderStatus.PLACED)
+    if current == Stage.DONE:
+        return Order(status=OrderStatus.DELIVERED)
+    ship_date = timezone.now() if current == Stage.SHIPPED else None
+    return Order(status=OrderStatus.APPROVED, ship_date=ship_date)
 
 
 class StageCount(NamedTuple):
-    """The number of orders now; above MAX_COUNTED, at the last count."""
+    """The current number of orders; above MAX_EXACT_COUNT, that of the latest stock count."""
 
     at_least: int
     is_exact: bool
@@ -65,27 +68,29 @@ class StageCount(NamedTuple):
         return f"{self.at_least:,}{'' if self.is_exact else '+'}"
 
 
-def stage_counts(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[Stage, StageCount]:
-    """Count the orders of each stage now, with a query for each."""
-    # The order makes PostgreSQL use the index of the stage. SQLite would sort.
+def count_orders_by_stage(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[Stage, StageCount]:
+    """Count with one query for each stage."""
+    # With this order, PostgreSQL uses the index of the stage. SQLite would sort.
     ordering = ["id"] if is_postgresql() else []
-    numbers = {}
+    counts = {}
     for stage in stages:
-        orders = Order.objects.filter(with_literals(stage.condition)).order_by(*ordering)
-        found = orders[: MAX_COUNTED + 1].count()
-        counted = stock.orders[stage] if stock else 0
-        exact = found <= MAX_COUNTED
-        numbers[stage] = StageCount(found if exact else max(MAX_COUNTED, counted), exact)
-    return numbers
+        orders = Order.objects.filter(inline_values(stage.condition)).order_by(*ordering)
+        count = orders[: MAX_EXACT_COUNT + 1].count()
+        if count <= MAX_EXACT_COUNT:
+            counts[stage] = StageCount(count, is_exact=True)
+        else:
+            stock_count = stock.orders[stage] if stock else 0
+            counts[stage] = StageCount(max(MAX_EXACT_COUNT, stock_count), is_exact=False)
+    return counts
 
 
-def with_literals(condition: Q) -> Q:
-    """Make the values literals, since a prepared statement can't use a partial index with parameters."""
-    parts = cast("list[tuple[str, Any]]", condition.children)
-    return Q(*((name, as_literal(value)) for name, value in parts))
+def inline_values(condition: Q) -> Q:
+    """Replace parameters by literals: a prepared statement with parameters can't use a partial index."""
+    lookups = cast("list[tuple[str, Any]]", condition.children)
+    return Q(*((lookup, inline_value(value)) for lookup, value in lookups))
 
 
-def as_literal(value: Any) -> Any:
+def inline_value(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [as_literal(one) for one in value]
+        return [inline_value(item) for item in value]
     return RawSQL(f"'{value}'", ()) if isinstance(value, OrderStatus) else value  # noqa: S611  Constants.

@@ -275,7 +275,7 @@ def test_tabs_and_home_show_current_numbers(staff: Client, orders: list[Order]) 
 def test_large_stages_show_the_last_count(
     staff: Client, orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status_tabs, "MAX_COUNTED", 1)
+    monkeypatch.setattr(status_tabs, "MAX_EXACT_COUNT", 1)
     assert stock.refresh()
     assert [number for _, _, number in tabs_of(staff.get(ORDERS).text)] == ["", "1", "1", "0", "2+"]
 

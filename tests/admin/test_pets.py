@@ -48,7 +48,7 @@ def test_bulk_action_reports_changed_and_skipped_pets(staff: Client, pets: dict[
     page = act(staff, "make_available", *pets.values())
     assert "1 pet made available." in page
     available, sold = pets["available"], pets["sold"]
-    assert f"1 skipped, Available one ({available.pk}): they are available already." in page
+    assert f"1 skipped, Available one ({available.pk}): they are already available." in page
     assert f"1 skipped, Sold one ({sold.pk}): sold pets can only be returned." in page
     assert statuses(*pets.values()) == ["available", "available", "sold"]
 
