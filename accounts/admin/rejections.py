@@ -113,7 +113,7 @@ class RejectionAdmin(PetstoreModelAdmin):
         explanations = build_explanations(list(rejections), timezone.now())
         matches = None
         if form.is_valid() and not explanations:
-            matches = Refusal.objects.of(build_condition(term, form.cleaned_data["hours"]))
+            matches = Refusal.objects.newest(build_condition(term, form.cleaned_data["hours"]))
         return self.page(
             request,
             "accounts/rejection/explain",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -15,7 +15,7 @@ from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
 from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, Published
-from accounts.quota.limits import to_microseconds
+from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, row_values
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
@@ -37,7 +37,7 @@ def get_signing_pepper_number() -> int:
 
 def validate_end(value: datetime) -> None:
     if value > timezone.now() + MAX_LIFETIME:
-        raise ValidationError("A key must end within 100 years.")
+        raise ValidationError("A key must expire within 100 years.")
 
 
 def is_active(now: datetime) -> Q:
@@ -61,14 +61,14 @@ class ApiKeyManager(models.Manager["ApiKey"]):
 
         Raises ValidationError for an invalid scope, network or expiry.
         """
-        text = key_format.generate(get_key_mode(), account.public_id)
+        key_text = key_format.generate(get_key_mode(), account.public_id)
         pepper_number = get_signing_pepper_number()
         key = self.model(
             account=account,
-            public_id=text.public_id,
-            mode=text.mode,
+            public_id=key_text.public_id,
+            mode=key_text.mode,
             name=name,
-            digest=key_format.compute_digest(text, settings.API_KEY_PEPPERS[pepper_number]),
+            digest=key_format.compute_digest(key_text, settings.API_KEY_PEPPERS[pepper_number]),
             pepper_number=pepper_number,
             scopes=scopes.join_scopes(key_scopes),
             allowed_networks=networks.normalize(allowed_networks),
@@ -80,7 +80,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             key.save()
             audit.record(by, key, Action.ISSUED, after=row_values(key))
             key.build_event(EventType.KEY_ISSUED).save()
-        return key, text.text
+        return key, key_text.text
 
 
 class ApiKey(Published):
@@ -149,23 +149,24 @@ class ApiKey(Published):
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
     def get_ban_end(self, now: datetime) -> datetime | None:
-        """Return the end of the ban, None if the key is not banned."""
+        """Return the end of the ban, or None if the key is not banned."""
         state: KeyStanding | None = getattr(self, "standing", None)
-        ends = datetime.fromtimestamp(state.banned_until / 1_000_000, UTC) if state else now
-        return ends if ends > now else None
+        if state is None or state.banned_until <= to_microseconds(now):
+            return None
+        return to_datetime(state.banned_until)
 
     def lock(self) -> ApiKey:
-        """Fetch the row again, locked until the transaction ends."""
+        """Return the current row, locked until the end of the transaction."""
         return ApiKey.objects.select_for_update(of=("self",)).select_related("account").get(pk=self.pk)
 
     def revoke(self, *, reason: str, by: Actor) -> None:
-        """Revoke the key for good. Raises ValidationError without a reason, or if it is revoked already."""
+        """Revoke the key for good. Raises ValidationError without a reason, or if it is already revoked."""
         if not reason.strip():
             raise ValidationError("Say why the key is revoked.")
         with transaction.atomic():
             key = self.lock()
             if key.revoked_at is not None:
-                raise ValidationError(f"Key {self.public_id} is revoked already.")
+                raise ValidationError(f"Key {self.public_id} is already revoked.")
             before = row_values(key)
             key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
             key.save(update_fields=["revoked_at", "revoked_reason"])
@@ -174,10 +175,10 @@ class ApiKey(Published):
         self.refresh_from_db()
 
     def rotate(self, *, by: Actor, overlap: timedelta = ROTATION_OVERLAP) -> tuple[ApiKey, str]:
-        """Issue a replacement with the same rights; this key expires after the overlap (D19).
+        """Issue a replacement with the same rights, and let this key expire after the overlap (D19).
 
-        Returns the new key and its text. An earlier expiry stays. Raises ValidationError for a key that is
-        not active or was rotated before.
+        Returns the new key and its text. An earlier expiry is kept. Raises ValidationError if the key is
+        not active or has already been rotated.
         """
         now = timezone.now()
         with transaction.atomic():
@@ -186,7 +187,7 @@ class ApiKey(Published):
                 raise ValidationError(f"Key {old.public_id} is {old.get_state(now)}. Issue a new one.")
             if hasattr(old, "rotated_to"):
                 raise ValidationError(
-                    f"Key {old.public_id} was rotated already, to {old.rotated_to.public_id}."
+                    f"Key {old.public_id} has already been rotated to {old.rotated_to.public_id}."
                 )
             lifetime = old.expires_at - old.created_at if old.expires_at else None
             new, text = ApiKey.objects.issue(
@@ -198,11 +199,12 @@ class ApiKey(Published):
                 by=by,
                 rotated_from=old,
             )
-            before, end = row_values(old), now + overlap
-            old.expires_at = min(old.expires_at, end) if old.expires_at else end
+            before = row_values(old)
+            overlap_end = now + overlap
+            old.expires_at = min(old.expires_at, overlap_end) if old.expires_at else overlap_end
             old.save(update_fields=["expires_at"])
-            why = f"Replaced by {new.public_id}."
-            audit.record(by, old, Action.ROTATED, before=before, after=row_values(old), reason=why)
+            reason = f"Replaced by {new.public_id}."
+            audit.record(by, old, Action.ROTATED, before=before, after=row_values(old), reason=reason)
             old.build_event(EventType.KEY_ROTATED).save()
         self.refresh_from_db()
         return new, text
@@ -222,19 +224,22 @@ class ApiKey(Published):
             state.strikes = state.told_until = state.refusing_until = 0
             state.save()
             audit.record(by, self, Action.UNBANNED, reason=reason)
-            self.add_ban_event(state.banned_at)  # The process that banned it may not have written it yet.
+            self.add_ban_event(state.banned_at)  # It may not be written yet.
             self.build_event(EventType.KEY_UNBANNED).save()
 
-    def add_ban_event(self, began_at: int) -> bool:
-        """Add the event of a ban, once per `began_at`, in microseconds; return whether it is new."""
-        return self.build_event(EventType.KEY_BANNED).save_once(self.pk, 0, began_at)
+    def add_ban_event(self, started_at: int) -> bool:
+        """Add the event of a ban that started at this time, unless it exists; return whether it is new.
+
+        `started_at` is in microseconds since the epoch.
+        """
+        return self.build_event(EventType.KEY_BANNED).save_once(self.pk, 0, started_at)
 
     def build_event(self, kind: EventType) -> EventDraft:
-        """Build an unsaved event with the key's public data."""
+        """Build an unsaved event with the public data of the key."""
         data = {"id": self.public_id, "name": self.name, "expiresAt": self.expires_at}
         return EventDraft.build(kind, {"key": data}, self.account_id)
 
     @property
     def audit_entries(self) -> AuditQuerySet:
-        """The key's audit trail, the newest entry first."""
+        """The audit trail of the key, newest entry first."""
         return AuditEntry.objects.about(self)

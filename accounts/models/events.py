@@ -1,10 +1,10 @@
 """Events of pets, orders, keys and accounts (D40 to D42).
 
-A change writes an outbox entry (EventDraft) in its own transaction. accounts/events/sequencing.py numbers
-the entries after the commit. Ids assigned before the commit would become visible out of order, and a reader
-that continues after the last one would miss some.
+A change writes an outbox entry (EventDraft) in its own transaction. accounts/events/sequencing.py assigns
+the entries their IDs after the commit. IDs assigned before the commit would become visible out of order,
+and a client that continues after the latest one would miss events.
 
-Times are microseconds since the epoch, so that the same SQL compares them on every database.
+Times are microseconds since the epoch, so that the same SQL works on both databases.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def now() -> int:
 
 
 class EventFields(Record):
-    account_id = models.BigIntegerField(help_text="The account that sees it; 0: everybody does.")
+    account_id = models.BigIntegerField(help_text="The account that can read it, or 0 for a public event.")
     type = models.CharField(max_length=30)
     created_at = models.BigIntegerField(default=now)
     data = models.TextField(help_text="JSON.")
@@ -77,12 +77,12 @@ class EventDraft(EventFields):
 
     @classmethod
     def build(cls, kind: EventType, data: Any, account_id: int = PUBLIC) -> EventDraft:
-        """Return an event of now, to be written; `data` as the API shows it."""
-        text = orjson.dumps(data, option=orjson.OPT_UTC_Z).decode()
-        return cls(account_id=account_id, type=kind.value, data=text)
+        """Build an unsaved event. `data` is what the API returns as the event's data."""
+        serialized = orjson.dumps(data, option=orjson.OPT_UTC_Z).decode()
+        return cls(account_id=account_id, type=kind.value, data=serialized)
 
     def save_once(self, subject_id: int, threshold: int, window: int) -> bool:
-        """Save the warning unless Warned has it; return whether it was saved."""
+        """Save this warning unless it was sent before in this window; return whether it was saved."""
         with transaction.atomic():
             _, is_new = Warned.objects.get_or_create(
                 type=self.type,
@@ -97,16 +97,16 @@ class EventDraft(EventFields):
 
 
 class Event(EventFields):
-    """A sequenced event. Rows are added with ascending ids without gaps, and pruned from the oldest."""
+    """A sequenced event. IDs ascend without gaps, and the oldest events are pruned first."""
 
     id = models.BigIntegerField(primary_key=True)
-    numbered_at = models.BigIntegerField(help_text="Never falls from one id to the next.")
+    numbered_at = models.BigIntegerField(help_text="Never decreases from one ID to the next.")
 
     class Meta:
         indexes = [
             Index("account_id", OneFilterKey("id"), name="event_of_account"),
             Index("account_id", "type", TwoFilterKey("id"), name="event_of_account_and_type"),
-            # For staff, who see the events of all accounts.
+            # For the back office, which lists the events of all accounts.
             Index(
                 "type", OneFilterKey("id"), name="private_event_of_type", condition=Q(account_id__gt=PUBLIC)
             ),
@@ -116,12 +116,11 @@ class Event(EventFields):
 class Feed(Record):
     """The single row with the bounds of the feed. Sequencing and pruning lock it."""
 
-    last_id = models.BigIntegerField(default=0, help_text="Of the newest event.")
-    numbered_at = models.BigIntegerField(default=0, help_text="When that one was numbered.")
-    cleared_id = models.BigIntegerField(default=0, help_text="Events up to this one are gone.")
-    cleared_at = models.BigIntegerField(default=0, help_text="When the last that is gone was numbered.")
-
-    swept_at = models.BigIntegerField(default=0, help_text="When warnings were last looked for.")
+    last_id = models.BigIntegerField(default=0, help_text="ID of the newest event.")
+    numbered_at = models.BigIntegerField(default=0, help_text="When the newest event was sequenced.")
+    cleared_id = models.BigIntegerField(default=0, help_text="Events up to this ID have been pruned.")
+    cleared_at = models.BigIntegerField(default=0, help_text="When the newest pruned event was sequenced.")
+    swept_at = models.BigIntegerField(default=0, help_text="When missed warnings were last checked for.")
 
     class Meta:
         constraints = [
@@ -131,7 +130,7 @@ class Feed(Record):
 
     @classmethod
     def lock(cls) -> Feed:
-        """Lock the row until the transaction ends. PostgreSQL ends an idle one after 5 seconds."""
+        """Lock and return the row. PostgreSQL aborts the transaction after 5 idle seconds."""
         if is_postgresql():
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '5s'")
@@ -139,12 +138,12 @@ class Feed(Record):
 
 
 class Warned(Record):
-    """A warning that was sent: of this type, about this key or account, in this window."""
+    """A warning that was sent about a key or an account, once per window."""
 
     type = models.CharField(max_length=30)
     subject_id = models.BigIntegerField()
-    threshold = models.SmallIntegerField(help_text="Per cent, or days before the end; 0 for a ban.")
-    of_window = models.BigIntegerField(help_text="The day, the key's end, or the beginning of the ban.")
+    threshold = models.SmallIntegerField(help_text="A percentage, or days before expiry; 0 for a ban.")
+    of_window = models.BigIntegerField(help_text="The day, the key's expiry, or the start of the ban.")
     at = models.DateTimeField(db_index=True)
 
     class Meta:

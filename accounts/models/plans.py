@@ -20,8 +20,8 @@ from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
 MAX_REQUESTS = 10**12  # Redis counts exactly up to 2**53.
-WITHIN = [MinValueValidator(1), MaxValueValidator(MAX_REQUESTS)]
-AGREED = "Enterprise only: the number agreed with this customer."
+LIMIT_RANGE = [MinValueValidator(1), MaxValueValidator(MAX_REQUESTS)]
+LIMIT_HELP = "Enterprise only: the limit agreed with this customer."
 
 
 class PlanCode(models.TextChoices):
@@ -31,20 +31,22 @@ class PlanCode(models.TextChoices):
     ENTERPRISE = "enterprise", "Enterprise"
 
 
-def both_or_neither(*, custom: Q) -> Q:
-    """Match rows that have both limits if `custom`, else neither."""
-    # The null tests are needed, since a CHECK that evaluates to NULL passes.
+def has_limits_only_if(condition: Q) -> Q:
+    """Match rows that have both limits if the condition holds, and none otherwise."""
+    # The checks for null are necessary, since a CHECK that evaluates to NULL passes.
     both = Q(per_minute__isnull=False, per_minute__gte=1, per_day__isnull=False, per_day__gte=1)
     neither = Q(per_minute__isnull=True, per_day__isnull=True)
-    return (custom & both) | (~custom & neither)
+    return (condition & both) | (~condition & neither)
 
 
 class Plan(Published):
-    """A named set of limits. Enterprise has none: its limits are set per account."""
+    """A named set of limits. Enterprise has none, since its limits are set per account."""
 
     code = models.CharField(primary_key=True, max_length=20, choices=PlanCode)
-    per_minute = models.BigIntegerField("requests per minute", null=True, blank=True, validators=WITHIN)
-    per_day = models.BigIntegerField("requests per day", null=True, blank=True, validators=WITHIN)
+    per_minute = models.BigIntegerField(
+        "requests per minute", null=True, blank=True, validators=LIMIT_RANGE
+    )
+    per_day = models.BigIntegerField("requests per day", null=True, blank=True, validators=LIMIT_RANGE)
 
     class Meta:
         ordering = [F("per_day").asc(nulls_last=True)]
@@ -52,7 +54,7 @@ class Plan(Published):
             CheckConstraint(name="plan_is_known", condition=Q(code__in=PlanCode.values)),
             CheckConstraint(
                 name="plan_has_numbers_unless_enterprise",
-                condition=both_or_neither(custom=~Q(code=PlanCode.ENTERPRISE)),
+                condition=has_limits_only_if(~Q(code=PlanCode.ENTERPRISE)),
             ),
         ]
 
@@ -76,24 +78,28 @@ class Account(UniquelyNamed, Published):
     )
     plan = models.ForeignKey(Plan, models.PROTECT)
     per_minute = models.BigIntegerField(
-        "requests per minute", null=True, blank=True, validators=WITHIN, help_text=AGREED
+        "requests per minute",
+        null=True,
+        blank=True,
+        validators=LIMIT_RANGE,
+        help_text=LIMIT_HELP,
     )
     per_day = models.BigIntegerField(
-        "requests per day", null=True, blank=True, validators=WITHIN, help_text=AGREED
+        "requests per day", null=True, blank=True, validators=LIMIT_RANGE, help_text=LIMIT_HELP
     )
     created_at = models.DateTimeField(auto_now_add=True)
     contact_email = models.EmailField(
         blank=True,
         default="",
         db_default="",
-        help_text="Whom to write to; the customer's keys never show it.",
+        help_text="Where to reach the customer. Not available through the API.",
     )
     notes = models.TextField(
         blank=True,
         default="",
         db_default="",
         max_length=5000,
-        help_text="For staff; the customer never sees them.",
+        help_text="Visible to staff only.",
     )
     suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
     suspended_reason = models.CharField(
@@ -111,23 +117,23 @@ class Account(UniquelyNamed, Published):
             ),
             CheckConstraint(
                 name="account_has_numbers_if_enterprise",
-                condition=both_or_neither(custom=Q(plan=PlanCode.ENTERPRISE)),
+                condition=has_limits_only_if(Q(plan=PlanCode.ENTERPRISE)),
             ),
         ]
 
     def clean(self) -> None:
-        custom = self.plan_id == PlanCode.ENTERPRISE
-        if custom and (self.per_minute is None or self.per_day is None):
-            raise ValidationError("An Enterprise account needs both numbers, per minute and per day.")
-        if not custom and (self.per_minute is not None or self.per_day is not None):
-            raise ValidationError("Only an Enterprise account has numbers of its own. Leave both empty.")
+        is_enterprise = self.plan_id == PlanCode.ENTERPRISE
+        if is_enterprise and (self.per_minute is None or self.per_day is None):
+            raise ValidationError("An Enterprise account needs both limits, per minute and per day.")
+        if not is_enterprise and (self.per_minute is not None or self.per_day is not None):
+            raise ValidationError("Only an Enterprise account has its own limits. Leave both empty.")
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
         """Skip the limits, for which `clean` has better messages."""
         super().validate_constraints({*(exclude or ()), "per_minute", "per_day"})
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Also add an event if the plan or its limits change."""
+        """Save, and add an event if the plan or its limits change."""
         with transaction.atomic(savepoint=False):
             limits = Account.objects.values_list("plan_id", "per_minute", "per_day")
             before = limits.select_for_update().filter(pk=self.pk).first()
@@ -146,19 +152,22 @@ class Account(UniquelyNamed, Published):
         """
         self.plan_id, self.per_minute, self.per_day = plan, per_minute, per_day
         self.full_clean()
-        # Other fields would overwrite concurrent changes, such as a suspension.
+        # Saving other fields would overwrite concurrent changes, such as a suspension.
         self.save(update_fields=None if self._state.adding else ["plan", "per_minute", "per_day"])
 
     def change_plan(
         self, plan: PlanCode, per_minute: int | None, per_day: int | None, *, reason: str, by: Actor
     ) -> None:
-        """Like `assign`, with an audit entry. Also raises ValidationError if nothing changes."""
+        """Change the plan like `assign`, with an audit entry.
+
+        Also raises ValidationError if nothing changes.
+        """
         with transaction.atomic():
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
             before = row_values(account)
             account.assign(plan, per_minute, per_day)
             if row_values(account) == before:
-                raise ValidationError(f"{self} has this plan, with these numbers, already.")
+                raise ValidationError(f"{self} already has this plan and these limits.")
             audit.record(
                 by, account, Action.CHANGED, before=before, after=row_values(account), reason=reason
             )
@@ -167,14 +176,17 @@ class Account(UniquelyNamed, Published):
     def suspend(self, *, reason: str, by: Actor) -> None:
         """Reject all keys from the next request on, until the suspension is lifted (D45).
 
-        Raises ValidationError without a reason, or if the account is suspended already.
+        Raises ValidationError without a reason, or if the account is already suspended.
         """
         if not reason.strip():
             raise ValidationError("Say why the account is suspended.")
         self._suspend_or_lift(timezone.now(), Action.SUSPENDED, reason, by)
 
     def lift_suspension(self, *, reason: str, by: Actor) -> None:
-        """Raise ValidationError without a reason, or if the account is not suspended."""
+        """Lift the suspension.
+
+        Raises ValidationError without a reason, or if the account is not suspended.
+        """
         if not reason.strip():
             raise ValidationError("Say why the suspension is lifted.")
         self._suspend_or_lift(None, Action.SUSPENSION_LIFTED, reason, by)
@@ -183,7 +195,7 @@ class Account(UniquelyNamed, Published):
         with transaction.atomic():
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
             if (account.suspended_at is None) == (at is None):
-                raise ValidationError(f"{self} is {'suspended already' if at else 'not suspended'}.")
+                raise ValidationError(f"{self} is {'already suspended' if at else 'not suspended'}.")
             before = row_values(account)
             account.suspended_at, account.suspended_reason = at, reason.strip()[:255] if at else ""
             account.save(update_fields=["suspended_at", "suspended_reason"])
@@ -191,7 +203,10 @@ class Account(UniquelyNamed, Published):
         self.refresh_from_db()
 
     def get_requests_on(self, day: date) -> int:
-        """Return the requests of today or of the last day with any; with Redis, seconds late."""
+        """Return the number of requests on the latest day with any, or 0 for other days.
+
+        With Redis, the number is a few seconds old.
+        """
         quota: QuotaCounter | None = getattr(self, "quota", None)
         return quota.day_used if quota and EPOCH + timedelta(days=quota.day) == day else 0
 

@@ -1,6 +1,6 @@
 """Quota counters, rate-limit state, publications, usage and the rejection log.
 
-accounts/usage writes usage and rejections behind, and prunes them.
+accounts/usage writes and prunes usage and rejections, off the request path.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from petstore.observability.request_ids import VALID_REQUEST_ID
 
-MAX_EXPLAINED = 50
+MAX_LISTED = 50
 
 
 class Record(models.Model):
@@ -27,7 +27,7 @@ class Record(models.Model):
 class Published(Record):
     """A model whose changes are published to the key cache: see Publication.
 
-    Saving opens a transaction, so that the change and its Publication, raised by a signal, are atomic.
+    `save` opens a transaction, so that the change and its Publication, which a signal writes, are atomic.
     """
 
     class Meta:
@@ -39,10 +39,10 @@ class Published(Record):
 
 
 class QuotaCounter(Record):
-    """The use of an account's windows. Written by accounts/quota only.
+    """The usage of an account's current windows. Only accounts/quota and accounts/usage write it.
 
-    Times are microseconds and days are numbered since the epoch, so that the same SQL works on every
-    database.
+    Times are microseconds and days are whole days since the epoch, so that the same SQL works on both
+    databases.
     """
 
     account = models.OneToOneField(
@@ -53,10 +53,12 @@ class QuotaCounter(Record):
     day = models.BigIntegerField()
     day_used = models.BigIntegerField()
     day_here = models.BigIntegerField(
-        default=0, db_default=0, help_text="Of day_used, what the database itself admitted; Redis the rest."
+        default=0,
+        db_default=0,
+        help_text="The part of day_used that Redis did not count.",
     )
     seen_at = models.BigIntegerField()
-    admitted = models.BooleanField(help_text="Whether the request that wrote the row was admitted.")
+    admitted = models.BooleanField(help_text="Whether the latest request was admitted.")
 
     class Meta:
         constraints = [
@@ -68,12 +70,14 @@ class KeyStanding(Published):
     """The rate-limit state of a key: strikes and ban (D26), in microseconds since the epoch."""
 
     key = models.OneToOneField("accounts.ApiKey", models.CASCADE, primary_key=True, related_name="standing")
-    # The next three are only for workers of the previous version, during an upgrade.
-    told_until = models.BigIntegerField(default=0, help_text="When the last Retry-After runs out.")
+    # Only workers of the previous version use the next three fields, during an upgrade.
+    told_until = models.BigIntegerField(default=0, help_text="End of the latest Retry-After.")
     strikes = models.BigIntegerField(default=0)
-    strikes_end = models.BigIntegerField(default=0, help_text="When the strikes are forgotten.")
+    strikes_end = models.BigIntegerField(default=0, help_text="When the strikes expire.")
     refusing_until = models.BigIntegerField(
-        default=0, db_default=0, help_text="End of the window that refused last; the next four count in it."
+        default=0,
+        db_default=0,
+        help_text="End of the latest window with a rejection. The next four refer to it.",
     )
     first_refusal_at = models.BigIntegerField(default=0, db_default=0)
     last_strike_at = models.BigIntegerField(default=0, db_default=0)
@@ -81,11 +85,13 @@ class KeyStanding(Published):
     window_strikes = models.BigIntegerField(default=0, db_default=0)
     banned_at = models.BigIntegerField(default=0)
     banned_until = models.BigIntegerField(default=0, db_index=True)
-    ban_level = models.BigIntegerField(default=0, help_text="How many steps the next ban starts from.")
+    ban_level = models.BigIntegerField(default=0, help_text="Determines the length of the next ban.")
     lifts = models.BigIntegerField(
-        default=0, db_default=0, help_text="Bans lifted by staff: what Redis knows from before is void."
+        default=0, db_default=0, help_text="Bans lifted by staff; each invalidates the state in Redis."
     )
-    looks = models.BigIntegerField(default=0, db_default=0, help_text="At its account, in a minute (D39).")
+    looks = models.BigIntegerField(
+        default=0, db_default=0, help_text="Requests for /account in a minute (D39)."
+    )
     looks_end = models.BigIntegerField(default=0, db_default=0, help_text="When that minute ends.")
 
     class Meta:
@@ -98,10 +104,10 @@ class KeyStanding(Published):
 
 
 class Publication(Record):
-    """The current and the published version of a key record. Written by accounts/quota/publication.py only.
+    """The current and the published version of a key record. Only accounts/quota/publication.py writes it.
 
-    Every change of a record raises the version in its transaction. Versions therefore order all reads
-    independently of clocks, and a change that was not published remains visible as such.
+    Each change of a record increments its version in the same transaction. Versions order all reads
+    regardless of clocks, and show which changes are not published yet.
     """
 
     key = models.OneToOneField(
@@ -109,10 +115,10 @@ class Publication(Record):
         models.CASCADE,
         primary_key=True,
         related_name="publication",
-        db_constraint=False,  # Neither blocks deleting a key nor locks its row.
+        db_constraint=False,  # A constraint would lock the key's row and block its deletion.
     )
     version = models.BigIntegerField()
-    told = models.BigIntegerField(help_text="The version that Redis was told last.")
+    told = models.BigIntegerField(help_text="The version published to Redis.")
 
     class Meta:
         indexes = [Index(fields=["key"], name="publication_untold", condition=Q(told__lt=F("version")))]
@@ -123,8 +129,8 @@ class DailyUsage(Record):
 
     key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="usage")
     day = models.DateField()
-    requests = models.BigIntegerField(default=0, help_text="Those that were admitted.")
-    refusals = models.BigIntegerField(default=0, help_text="Those that were answered with 429.")
+    requests = models.BigIntegerField(default=0, help_text="Admitted requests.")
+    refusals = models.BigIntegerField(default=0, help_text="Requests rejected with 429.")
 
     class Meta:
         verbose_name_plural = "daily usage"
@@ -140,7 +146,7 @@ class IdempotencyRecord(Record):
 
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
-    fingerprint = models.CharField(max_length=64, help_text="Of method, path and body.")
+    fingerprint = models.CharField(max_length=64, help_text="The digest of method, path and body.")
     status = models.PositiveSmallIntegerField(null=True)
     location = models.CharField(max_length=1024, blank=True)
     body = models.BinaryField(default=bytes)
@@ -164,25 +170,25 @@ class RefusalRule(models.TextChoices):
 
 
 class RefusalQuerySet(QuerySet["Refusal"]):
-    def of(self, rows: Q) -> RefusalQuerySet:
-        """Select the newest of these rows, at most MAX_EXPLAINED, with their relations."""
-        return self.filter(rows).order_by("-id").select_related("account", "key")[:MAX_EXPLAINED]
+    def newest(self, condition: Q) -> RefusalQuerySet:
+        """Select the newest matching rejections, at most MAX_LISTED."""
+        return self.filter(condition).order_by("-id").select_related("account", "key")[:MAX_LISTED]
 
     def for_request(self, request_id: str) -> RefusalQuerySet:
-        """Select the rejections with this X-Request-Id, the newest first; clients may reuse an id.
+        """Select the rejections with this X-Request-Id, the newest first. Clients may reuse an ID.
 
-        An invalid id finds nothing.
+        Returns an empty queryset for an invalid ID.
         """
         if not VALID_REQUEST_ID.fullmatch(request_id.strip()):
             return self.none()
-        found = self.filter(request_id=request_id.strip()).order_by("-id")
-        return found.select_related("account__plan", "key")[:MAX_EXPLAINED]
+        refusals = self.filter(request_id=request_id.strip()).order_by("-id")
+        return refusals.select_related("account__plan", "key")[:MAX_LISTED]
 
 
 class Refusal(Record):
-    """A rejected request (401, 403 or 429) of a client with a key's secret.
+    """A rejected request (401, 403 or 429) of a client that holds a key's secret.
 
-    If the quota rejected it (D24), it has both windows as they were then.
+    If the quota rejected the request (D24), both windows are recorded as they were at that time.
     """
 
     Rule = RefusalRule
@@ -194,8 +200,8 @@ class Refusal(Record):
     rule = models.CharField(max_length=20, choices=RefusalRule)
     method = models.CharField(max_length=8)
     route = models.CharField(max_length=100)
-    address = models.GenericIPAddressField(null=True, help_text="The client's.")
-    scope = models.CharField(max_length=20, default="", db_default="", help_text="What the key lacked.")
+    address = models.GenericIPAddressField(null=True, help_text="The client's address.")
+    scope = models.CharField(max_length=20, default="", db_default="", help_text="The missing scope.")
     minute_limit = models.BigIntegerField(null=True, help_text="Requests.")
     minute_used = models.BigIntegerField(null=True, help_text="Requests.")
     minute_ends_at = models.DateTimeField(null=True)
@@ -228,9 +234,9 @@ class DeprecatedUse(Record):
     account = models.ForeignKey(
         "accounts.Account", models.CASCADE, related_name="deprecated_uses", db_index=False
     )
-    operation = models.CharField(max_length=50, help_text="Its name in the OpenAPI document.")
+    operation = models.CharField(max_length=50, help_text="The operation ID in the OpenAPI document.")
     day = models.DateField(db_index=True)
-    requests = models.BigIntegerField(help_text="Those that were admitted.")
+    requests = models.BigIntegerField(help_text="Admitted requests.")
     last_call_at = models.DateTimeField()
 
     class Meta:
@@ -242,12 +248,12 @@ class DeprecatedUse(Record):
 
 
 class MinuteLoad(Record):
-    """Requests of an account per UTC minute, until they are rolled up: see minute_counts.py."""
+    """Requests of an account per UTC minute, until minute_counts.py rolls them up."""
 
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
-    minute = models.BigIntegerField(help_text="Whole minutes since the epoch.")
-    requests = models.BigIntegerField(help_text="Admitted, or refused for the quota.")
-    written_at = models.BigIntegerField(help_text="The last write; microseconds since the epoch.")
+    minute = models.BigIntegerField(help_text="Minutes since the epoch.")
+    requests = models.BigIntegerField(help_text="Requests that were admitted, or rejected by the quota.")
+    written_at = models.BigIntegerField(help_text="The latest write, in microseconds since the epoch.")
 
     class Meta:
         constraints = [
@@ -263,7 +269,8 @@ class AccountDayLoad(Record):
     )
     day = models.DateField(db_index=True)
     minutes = models.JSONField(
-        default=dict, help_text='{"requests in one minute": number of such minutes}; none with 0.'
+        default=dict,
+        help_text='{"requests in a minute": number of such minutes}, without idle minutes.',
     )
 
     class Meta:

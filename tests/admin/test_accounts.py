@@ -377,9 +377,9 @@ def test_enterprise_takes_custom_limits(staff: Client, account: Account) -> None
     ("sent", "sentence"),
     [
         ({"choice": "pro"}, "This field is required."),
-        ({"choice": "enterprise", "reason": "x"}, "needs both numbers"),
+        ({"choice": "enterprise", "reason": "x"}, "needs both limits"),
         ({"choice": "pro", "reason": "x", "per_day": "7"}, "Leave both empty."),
-        ({"choice": "business", "reason": "x"}, "has this plan, with these numbers, already"),
+        ({"choice": "business", "reason": "x"}, "already has this plan and these limits"),
         ({"choice": "gold", "reason": "x"}, ""),
         ({"choice": "enterprise", "reason": "x", "per_minute": "0", "per_day": "9" * 30}, "less than or"),
     ],
@@ -416,7 +416,7 @@ def test_keys_of_a_suspended_account_are_rejected_until_it_is_lifted(
     page = staff.post(page_url(account, "suspend"), {"reason": "Unpaid"}, follow=True)
     assert "Acme Pets is suspended." in page.text
     assert api.get("/pets").json()["code"] == "account_suspended"
-    assert "is suspended already." in staff.post(page_url(account, "suspend"), {"reason": "x"}).text
+    assert "is already suspended." in staff.post(page_url(account, "suspend"), {"reason": "x"}).text
     page = staff.post(page_url(account, "lift_suspension"), {"reason": "Paid"}, follow=True)
     assert "The suspension of Acme Pets is lifted." in page.text
     assert api.get("/pets").status_code == 200

@@ -420,7 +420,7 @@ def test_rotation_shows_the_new_text_and_sets_the_expiry_of_the_old_key_once(
     assert key.expires_at - before > timedelta(hours=23, minutes=59)
     assert api.get("/pets").status_code == 200
     assert Api(text).get("/pets").status_code == 200
-    assert "was rotated already" in staff.post(page_url(key, "rotate")).text
+    assert "has already been rotated" in staff.post(page_url(key, "rotate")).text
     assert ApiKey.objects.count() == 2
 
 

@@ -222,9 +222,9 @@ def test_enterprise_plan_has_no_limits_of_its_own(staff: Client) -> None:
 @pytest.mark.parametrize(
     ("plan", "numbers", "sentence"),
     [
-        ("enterprise", {}, "An Enterprise account needs both numbers"),
-        ("enterprise", {"per_minute": 5}, "An Enterprise account needs both numbers"),
-        ("free", {"per_minute": 5, "per_day": 6}, "Only an Enterprise account has numbers of its own"),
+        ("enterprise", {}, "An Enterprise account needs both limits"),
+        ("enterprise", {"per_minute": 5}, "An Enterprise account needs both limits"),
+        ("free", {"per_minute": 5, "per_day": 6}, "Only an Enterprise account has its own limits"),
     ],
 )
 def test_only_enterprise_accounts_have_limits_of_their_own(

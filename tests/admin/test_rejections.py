@@ -225,7 +225,7 @@ def test_latest_rejections_of_a_key_or_account_use_an_index(key: ApiKey) -> None
         (Q(key__in=[key.pk]), "refusal_by_key"),
         (Q(account__in=[1]), "refusal_by_account"),
     ):
-        assert index in Refusal.objects.of(rows).explain()
+        assert index in Refusal.objects.newest(rows).explain()
 
 
 def test_rejections_are_read_only(staff: Client, key: ApiKey) -> None:

@@ -171,7 +171,7 @@ def test_key_that_is_no_longer_active_is_not_rotated(issue: Issue, state: str) -
 def test_rotated_key_is_not_rotated_again(issue: Issue) -> None:
     old, _ = issue()
     new, _ = old.rotate(by=OPERATOR)
-    with pytest.raises(ValidationError, match=f"rotated already, to {new.public_id}"):
+    with pytest.raises(ValidationError, match=f"already been rotated to {new.public_id}"):
         old.rotate(by=OPERATOR)
     assert ApiKey.objects.count() == 2
 
@@ -193,7 +193,7 @@ def test_one_of_many_concurrent_rotations_succeeds() -> None:
         said = list(threads.map(rotate, range(8)))
     new = ApiKey.objects.exclude(pk=old.pk).get()
     assert sorted(said) == sorted([new.public_id] + 7 * [
-        f"Key {old.public_id} was rotated already, to {new.public_id}."
+        f"Key {old.public_id} has already been rotated to {new.public_id}."
     ])  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def test_key_is_revoked_once_and_for_a_reason(issue: Issue) -> None:
         with pytest.raises(ValidationError, match="Say why"):
             key.revoke(reason=reason, by=OPERATOR)
     key.revoke(reason="Lost", by=OPERATOR)
-    with pytest.raises(ValidationError, match="is revoked already"):
+    with pytest.raises(ValidationError, match="is already revoked"):
         key.revoke(reason="Found", by=OPERATOR)
     assert history(key) == [("issued", "tests", ""), ("revoked", "tests", "Lost")]
     key.refresh_from_db()

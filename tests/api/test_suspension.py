@@ -195,7 +195,7 @@ def test_suspension_and_lifting_need_a_reason(suspended: Account, verb: str) -> 
 
 
 def test_suspension_and_lifting_fail_the_second_time(suspended: Account) -> None:
-    with pytest.raises(ValidationError, match="Acme Pets is suspended already"):
+    with pytest.raises(ValidationError, match="Acme Pets is already suspended"):
         suspended.suspend(reason="Again", by=OPERATOR)
     suspended.lift_suspension(reason="Paid", by=OPERATOR)
     with pytest.raises(ValidationError, match="Acme Pets is not suspended"):

@@ -137,13 +137,13 @@ ENTERPRISE = ("--plan", "enterprise")
         (("--allow-from", "10.0.0.1/8"), "10.0.0.1/8 has host bits set."),
         (("--allow-from", ""), "--allow-from names no network. Omit it to allow all."),
         (("--allow-from", " , "), "--allow-from names no network. Omit it to allow all."),
-        (ENTERPRISE, "An Enterprise account needs both numbers, per minute and per day."),
-        ((*ENTERPRISE, "--per-minute", "1"), "An Enterprise account needs both numbers"),
+        (ENTERPRISE, "An Enterprise account needs both limits, per minute and per day."),
+        ((*ENTERPRISE, "--per-minute", "1"), "An Enterprise account needs both limits"),
         ((*ENTERPRISE, "--per-minute", "0", "--per-day", "1"), "per_minute: Ensure this value is greater"),
         ((*ENTERPRISE, "--per-minute", "1", "--per-day", "9" * 20), "per_day: Ensure this value is less"),
         (
             ("--plan", "pro", "--per-minute", "1", "--per-day", "1"),
-            "Only an Enterprise account has numbers",
+            "Only an Enterprise account has its own limits",
         ),
     ],
 )
@@ -214,7 +214,7 @@ def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
         message = error_of("rotate_key", key.public_id, "--overlap-hours", hours)
         assert message == "--overlap-hours must be from 0 to 8760."
     run("rotate_key", key.public_id)
-    assert "was rotated already, to " in error_of("rotate_key", key.public_id)
+    assert "has already been rotated to " in error_of("rotate_key", key.public_id)
 
 
 # --- suspend_account -----------------------------------------------------------------------------

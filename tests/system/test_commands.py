@@ -118,7 +118,7 @@ def test_exit_status_and_streams_follow_conventions(service: Service) -> None:
     )
     done = run_manage(service.environment, *revoke)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"CommandError: Key {key_id} is revoked already.\n"
+    assert done.stderr == f"CommandError: Key {key_id} is already revoked.\n"
     status, out, err = service.commands.run("revoke_key", key_id)
     assert (status, out) == (2, "")
     assert "the following arguments are required: --reason" in err
