@@ -14,7 +14,7 @@ from accounts.quota import publication
 from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, escape_nonprintable
 
-# Relations that `describe` needs.
+# The relations that serialize_key reads.
 KEY_RELATIONS = ("account__plan", "account__quota", "standing")
 
 
@@ -28,7 +28,7 @@ def get_operator() -> Actor:
 
 
 def get_key(public_id: str) -> ApiKey:
-    """Raise CommandError if there is no such key."""
+    """Return the key with its account. Raises CommandError if it does not exist."""
     try:
         return ApiKey.objects.select_related(*KEY_RELATIONS).get(public_id=public_id)
     except ApiKey.DoesNotExist:
@@ -38,7 +38,7 @@ def get_key(public_id: str) -> ApiKey:
 
 
 def serialize_key(key: ApiKey) -> dict[str, Any]:
-    """Represent a key for --json, without secrets. Usage and limit are those of its account."""
+    """Serialize a key for --json, without secrets. Usage and limit are those of its account."""
     now = timezone.now()
     banned_until = key.get_ban_end(now)
     return {
@@ -61,18 +61,18 @@ def serialize_key(key: ApiKey) -> dict[str, Any]:
 
 
 def join_messages(error: ValidationError) -> str:
-    """Join the messages, with the names of the fields."""
+    """Join the messages of all fields, prefixed with their names."""
     if not hasattr(error, "error_dict"):
         return " ".join(error.messages)
     return " ".join(
-        problem if field == NON_FIELD_ERRORS else f"{field}: {problem}"
-        for field, problems in error.message_dict.items()
-        for problem in problems
+        message if field == NON_FIELD_ERRORS else f"{field}: {message}"
+        for field, messages in error.message_dict.items()
+        for message in messages
     )
 
 
 class KeyCommand(JsonCommand):
-    """Subclasses implement `run`. It may raise ValidationError."""
+    """A command about keys. Subclasses implement `run`, which may raise ValidationError."""
 
     publishes = True  # Whether it changes cached key records in Redis.
 
@@ -81,8 +81,8 @@ class KeyCommand(JsonCommand):
             redis_owner.check()
         try:
             self.run(options)
-            if "id" in options and (text := publication.get_warning(public_id=options["id"])):
-                self.stderr.write(text)
+            if "id" in options and (warning := publication.get_warning(public_id=options["id"])):
+                self.stderr.write(warning)
         except ValidationError as error:
             raise CommandError(join_messages(error)) from None
 
@@ -91,10 +91,10 @@ class KeyCommand(JsonCommand):
 
 
 class KeyActionCommand(KeyCommand):
-    """Calls a method of one key with a reason."""
+    """A command that calls a method of one key with a reason."""
 
     action: Callable[..., None]  # A method of ApiKey.
-    done: str
+    outcome: str  # Completes the sentence "Key ... is".
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -104,5 +104,5 @@ class KeyActionCommand(KeyCommand):
     def run(self, options: dict[str, Any]) -> None:
         key = get_key(options["id"])
         type(self).action(key, reason=options["reason"], by=get_operator())
-        text = f"Done. Key {key.public_id} of {escape_nonprintable(key.account.name)} is {self.done}."
+        text = f"Done. Key {key.public_id} of {escape_nonprintable(key.account.name)} is {self.outcome}."
         self.write_result(options, serialize_key(key), text)

@@ -434,7 +434,7 @@ def test_sequencing_continues_where_it_stopped(account: Account) -> None:
 def test_events_are_pruned_after_30_days_and_the_feed_records_the_last_one(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clear_events, "BATCH", 2)
+    monkeypatch.setattr(clear_events, "BATCH_SIZE", 2)
     draft(8)
     sequence_all()
     path = next_path(api.get("/events?limit=1"))

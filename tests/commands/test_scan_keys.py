@@ -18,7 +18,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.keys import key_format
-from accounts.management.commands.scan_keys import CHUNK, GITLEAKS, LONGEST, MAX_NAMED, find
+from accounts.management.commands.scan_keys import (
+    CHUNK_SIZE,
+    GITLEAKS,
+    MAX_KEY_BYTES,
+    MAX_LISTED,
+    find_in_stream,
+)
 from accounts.models import ApiKey
 from tests.conftest import OPERATOR
 
@@ -37,8 +43,8 @@ def zlib_of_git(data: bytes) -> bytes:
 Issue = Callable[..., tuple[ApiKey, str]]
 
 
-def found(data: bytes) -> list[tuple[str, int]]:
-    return [(finding.key.text, finding.line) for finding in find(io.BytesIO(data), "x")]
+def find_keys(data: bytes) -> list[tuple[str, int]]:
+    return [(finding.key.text, finding.line) for finding in find_in_stream(io.BytesIO(data), "x")]
 
 
 @pytest.fixture(scope="module")
@@ -51,20 +57,22 @@ def text() -> str:
 )
 def test_key_is_found_in_any_surroundings(text: str, around: str) -> None:
     data = around.format(text).encode("latin-1")
-    assert found(data) == [(text, 1 + around.partition("{}")[0].count("\n"))]
+    assert find_keys(data) == [(text, 1 + around.partition("{}")[0].count("\n"))]
 
 
-def test_text_that_only_resembles_a_key_is_not_found(text: str) -> None:
+def test_text_that_only_resembles_a_key_is_not_find_keys(text: str) -> None:
     other = "1" if text[-1] != "1" else "2"
     lookalikes = [text[:-1] + other, text[:-1], f"x{text}", f"{text}x", text.upper()]
-    assert found("\n".join([*lookalikes, text.replace("live", "prod")]).encode()) == []
+    assert find_keys("\n".join([*lookalikes, text.replace("live", "prod")]).encode()) == []
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("offset", [0, 1, 2, 62, 63, 123, 124, 125, LONGEST - 1, LONGEST, LONGEST + 1])
-def test_key_across_two_pieces_of_a_stream_is_found_once(text: str, offset: int, encoding: str) -> None:
-    data = b"\n" * (CHUNK - offset) + text.encode(encoding) + b"\n" * CHUNK
-    assert found(data) == [(text, CHUNK - offset + 1)]
+@pytest.mark.parametrize(
+    "offset", [0, 1, 2, 62, 63, 123, 124, 125, MAX_KEY_BYTES - 1, MAX_KEY_BYTES, MAX_KEY_BYTES + 1]
+)
+def test_key_across_two_chunks_of_a_stream_is_found_once(text: str, offset: int, encoding: str) -> None:
+    data = b"\n" * (CHUNK_SIZE - offset) + text.encode(encoding) + b"\n" * CHUNK_SIZE
+    assert find_keys(data) == [(text, CHUNK_SIZE - offset + 1)]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
@@ -74,7 +82,7 @@ def test_key_across_two_pieces_of_a_stream_is_found_once(text: str, offset: int,
 def test_key_is_found_in_every_encoding_of_windows(text: str, encoding: str, around: str) -> None:
     data = around.format(text, text).encode(encoding)
     lines = around.split("\n")
-    assert found(data) == [(text, number) for number, line in enumerate(lines, 1) if "{}" in line]
+    assert find_keys(data) == [(text, number) for number, line in enumerate(lines, 1) if "{}" in line]
 
 
 def run(*arguments: str) -> list[dict[str, Any]]:
@@ -111,11 +119,11 @@ def test_unsearchable_file_is_named_and_others_are_searched(
     (tmp_path / "a\x1b[2J").write_bytes(pack(text.encode()))
     (tmp_path / "b").write_text(text)
     out = io.StringIO()
-    with pytest.raises(CommandError, match=r"a\\u001b\[2J \(compressed: unpack it first\)") as refused:
+    with pytest.raises(CommandError, match=r"a\\u001b\[2J \(compressed: unpack it first\)") as raised:
         call_command(
             "scan_keys", str(tmp_path), "/nowhere/at/all", "--revoke", "--reason", "Leak", stdout=out
         )
-    assert "/nowhere/at/all (No such file or directory)" in str(refused.value)
+    assert "/nowhere/at/all (No such file or directory)" in str(raised.value)
     assert f"{tmp_path}/b:1: {key.public_id} revoked now\n" in out.getvalue()
 
 
@@ -126,7 +134,7 @@ def test_compressed_input_is_not_reported_as_clean(db: None, monkeypatch: pytest
 
 
 def test_many_unsearchable_files_are_counted(db: None, tmp_path: Path) -> None:
-    for number in range(MAX_NAMED + 5):
+    for number in range(MAX_LISTED + 5):
         (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(CommandError, match="and 5 more"):
         call_command("scan_keys", str(tmp_path))
@@ -150,10 +158,10 @@ def test_command_reads_standard_input(issue: Issue, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "Name a file or a directory"),
+        ([], "Pass a file, a directory"),
         (["/nowhere/at/all"], "can't be read"),
         (["x" * 300], "File name too long"),
-        (["-", "--revoke"], "--revoke needs a --reason"),
+        (["-", "--revoke"], "--revoke requires --reason"),
     ],
 )
 def test_invalid_use_is_rejected_with_a_message(db: None, arguments: list[str], sentence: str) -> None:

@@ -13,7 +13,7 @@ from accounts.models import Event, Feed
 from accounts.quota.limits import to_microseconds
 from petstore.management.base import JsonCommand
 
-BATCH = 5_000  # Events per transaction, which blocks the sequencing of new ones.
+BATCH_SIZE = 5_000  # Bounds the transaction, which blocks the sequencing of new events.
 
 
 class Command(JsonCommand):
@@ -27,23 +27,23 @@ class Command(JsonCommand):
         deleted = 0
         with self.progress_bar("Deleting", None, options) as bar:
             while count := clear_batch():
-                sequence_all()  # Other sequencers rarely get the lock during pruning.
+                sequence_all()  # Other processes rarely get the lock during pruning.
                 deleted += count
                 bar.update(count)
         self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
 
 
 def clear_batch() -> int:
-    """Delete the oldest expired events, and return how many.
+    """Delete the oldest expired events; return their count.
 
-    The feed records the position up to which events are gone, so that late readers get an error.
+    The feed records the position of the last one, so that clients that have missed events get an error.
     """
-    kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
+    cutoff = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
     with transaction.atomic():
         feed = Feed.lock()
-        oldest = Event.objects.filter(pk__gt=feed.cleared_id, pk__lte=feed.cleared_id + BATCH)
-        old = oldest.filter(numbered_at__lt=to_microseconds(kept_since))
-        last = old.aggregate(id=Max("id"), at=Max("numbered_at"))
+        oldest = Event.objects.filter(pk__gt=feed.cleared_id, pk__lte=feed.cleared_id + BATCH_SIZE)
+        expired = oldest.filter(numbered_at__lt=to_microseconds(cutoff))
+        last = expired.aggregate(id=Max("id"), at=Max("numbered_at"))
         if last["id"] is None:
             return 0
         deleted, _ = oldest.filter(pk__lte=last["id"]).delete()

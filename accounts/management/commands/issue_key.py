@@ -22,7 +22,7 @@ def comma_separated(text: str) -> list[str]:
 
 
 class Command(KeyCommand):
-    help = "Issue an API key. Creates the account if there is none of that name."
+    help = "Issue an API key. Creates the account if it does not exist."
     examples = """
         manage.py issue_key --account "Acme Pets"
         manage.py issue_key --account "Acme Pets" --plan pro --name "Till 3" --scopes pets:read,orders:read
@@ -35,21 +35,23 @@ class Command(KeyCommand):
         parser.add_argument(
             "--account", required=True, metavar="NAME", help="The account that owns the key."
         )
-        parser.add_argument("--plan", choices=PlanCode.values, help="Move the account to this plan.")
+        parser.add_argument("--plan", choices=PlanCode.values, help="The account's new plan.")
         parser.add_argument("--name", default="", metavar="TEXT", help="What the key is for.")
         parser.add_argument(
             "--scopes", type=comma_separated, default=SCOPES, metavar="A,B",
             help=f"What the key may do. Default: {', '.join(SCOPES)}.",
         )  # fmt: skip
         parser.add_argument(
-            "--expires-in-days", type=int, metavar="N", help="When it expires. Default: never."
+            "--expires-in-days", type=int, metavar="N", help="When the key expires. Default: never."
         )
         parser.add_argument(
             "--allow-from", type=comma_separated, metavar="CIDR,CIDR",
-            help="Networks that it may be used from. Default: all.",
+            help="Networks from which the key may be used. Default: all.",
         )  # fmt: skip
-        parser.add_argument("--per-minute", type=int, metavar="N", help="Enterprise only.")
-        parser.add_argument("--per-day", type=int, metavar="N", help="Enterprise only.")
+        parser.add_argument(
+            "--per-minute", type=int, metavar="N", help="Minute limit, for Enterprise only."
+        )
+        parser.add_argument("--per-day", type=int, metavar="N", help="Daily limit, for Enterprise only.")
 
     def run(self, options: dict[str, Any]) -> None:
         key, key_text = self.issue(options)
@@ -82,21 +84,21 @@ class Command(KeyCommand):
         name = options["account"].strip()
         if not 1 <= len(name) <= NAME_LENGTH:
             raise CommandError(f"--account must be a name of 1 to {NAME_LENGTH} characters.")
-        # Concurrent commands wait for each other and get the same account. The lock also keeps a plan that
-        # staff change concurrently. NO KEY, so that usage can still be written.
+        # The lock prevents overwriting a plan that staff or another command change concurrently. Usage can
+        # still be written, since NO KEY does not block references to the account.
         accounts = Account.objects.select_for_update(no_key=True)
-        numbers = (options["per_minute"], options["per_day"])
+        per_minute, per_day = options["per_minute"], options["per_day"]
         account = find_by_name(accounts, name)
         if account is None:
             plan_id = options["plan"] or PlanCode.FREE
-            new = {"name": name, "plan_id": plan_id, "per_minute": numbers[0], "per_day": numbers[1]}
-            # Uniqueness is left to get_or_create: a concurrent command may create the account.
-            Account(**new).full_clean(validate_unique=False)
-            account, is_new = accounts.get_or_create(name__nfc=name, defaults=new)
+            fields = {"name": name, "plan_id": plan_id, "per_minute": per_minute, "per_day": per_day}
+            # A concurrent command may create the account first, so get_or_create checks the uniqueness.
+            Account(**fields).full_clean(validate_unique=False)
+            account, is_new = accounts.get_or_create(name__nfc=name, defaults=fields)
             if is_new:
                 return account
         plan = options["plan"] or account.plan_id
-        if numbers == (None, None) and plan == account.plan_id:
-            numbers = (account.per_minute, account.per_day)
-        account.assign(PlanCode(plan), *numbers)
+        if plan == account.plan_id and per_minute is None and per_day is None:
+            per_minute, per_day = account.per_minute, account.per_day
+        account.assign(PlanCode(plan), per_minute, per_day)
         return account

@@ -34,23 +34,20 @@ class Command(KeyCommand):
                 raise CommandError(f"No account has the name {name!r}. Omit --account to list all keys.")
             keys = keys.filter(account=account)
         rows = [serialize_key(key) for key in keys]
-        self.write_result(
-            options, rows, table(rows) if rows else "There are no keys. Issue one with issue_key."
-        )
+        text = format_table(rows) if rows else "There are no keys. Issue one with issue_key."
+        self.write_result(options, rows, text)
 
 
-def summarize(row: dict[str, Any]) -> dict[str, Any]:
-    banned = row["state"] == "active" and row["banned_until"]
-    today = f"{row['used_today']} of {row['limit_per_day']}"
-    return row | {"state": "banned" if banned else row["state"], "today": today}
+def format_row(row: dict[str, Any]) -> list[str]:
+    is_banned = row["state"] == "active" and row["banned_until"]
+    state = "banned" if is_banned else row["state"]
+    values = row | {"state": state, "today": f"{row['used_today']} of {row['limit_per_day']}"}
+    return [escape_nonprintable(str(values[column] or "-")) for column in COLUMNS]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = [[column.upper() for column in COLUMNS]]
-    lines += [
-        [escape_nonprintable(str(row[column] or "-")) for column in COLUMNS] for row in map(summarize, rows)
-    ]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(COLUMNS))]
+def format_table(rows: list[dict[str, Any]]) -> str:
+    lines = [[column.upper() for column in COLUMNS], *map(format_row, rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines

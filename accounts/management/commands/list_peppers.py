@@ -1,4 +1,4 @@
-"""List peppers and the number of keys that depend on each."""
+"""List the peppers and the number of keys that depend on each."""
 
 import sys
 from typing import Any
@@ -14,47 +14,49 @@ from accounts.models import ApiKey, get_signing_pepper_number, is_active
 class Command(KeyCommand):
     publishes = False
     help = (
-        "Count the usable keys that depend on each pepper. A key moves to the signing pepper when it is "
-        "used. A pepper without keys may be removed from API_KEY_PEPPERS."
+        "Count the active keys that depend on each pepper. A key switches to the signing pepper when it is "
+        "used. A pepper that no key depends on may be removed from API_KEY_PEPPERS."
     )
     examples = """
         manage.py list_peppers
         manage.py list_peppers --json
         """
-    statuses = {1: "Keys depend on a pepper that API_KEY_PEPPERS lacks, so they are refused."}
+    statuses = {1: "Keys are rejected because their pepper is missing from API_KEY_PEPPERS."}
 
     def run(self, options: dict[str, Any]) -> None:
-        rows = peppers()
-        self.write_result(options, rows, "\n".join(map(sentence, rows)))
-        if any(row["keys"] and not row["known"] for row in rows):
+        peppers = count_keys_by_pepper()
+        self.write_result(options, peppers, "\n".join(map(describe_pepper, peppers)))
+        if any(pepper["keys"] and not pepper["known"] for pepper in peppers):
             sys.exit(1)
 
 
-def peppers() -> list[dict[str, Any]]:
-    usable = ApiKey.objects.filter(is_active(timezone.now())).order_by("pepper_number")
-    in_use = usable.values_list("pepper_number").annotate(Count("pk"), Max("last_used_at"))
-    found = {number: (keys, last) for number, keys, last in in_use}
-    return [
-        {
-            "number": number,
-            "known": number in settings.API_KEY_PEPPERS,
-            "signs": number == get_signing_pepper_number(),
-            "keys": keys,
-            "last_used_at": last.isoformat() if last else None,
-        }
-        for number in sorted(found.keys() | settings.API_KEY_PEPPERS.keys())
-        for keys, last in [found.get(number, (0, None))]
-    ]
+def count_keys_by_pepper() -> list[dict[str, Any]]:
+    active_keys = ApiKey.objects.filter(is_active(timezone.now())).order_by("pepper_number")
+    rows = active_keys.values_list("pepper_number").annotate(Count("pk"), Max("last_used_at"))
+    usage = {number: (count, last_used_at) for number, count, last_used_at in rows}
+    peppers = []
+    for number in sorted(usage.keys() | settings.API_KEY_PEPPERS.keys()):
+        count, last_used_at = usage.get(number, (0, None))
+        peppers.append(
+            {
+                "number": number,
+                "known": number in settings.API_KEY_PEPPERS,
+                "signs": number == get_signing_pepper_number(),
+                "keys": count,
+                "last_used_at": last_used_at.isoformat() if last_used_at else None,
+            }
+        )
+    return peppers
 
 
-def sentence(row: dict[str, Any]) -> str:
-    keys = f"{row['keys']} {'key' if row['keys'] == 1 else 'keys'}"
-    used = f", last used {row['last_used_at']}" if row["last_used_at"] else ""
-    start = f"Pepper {row['number']}: {keys}{used}."
-    if row["signs"]:
-        return f"{start} It signs new keys."
-    if not row["known"]:
-        return f"{start} API_KEY_PEPPERS lacks it, so these keys are refused: add it again."
-    if row["keys"]:
-        return f"{start} Keep it until these keys have been used, rotated or revoked."
-    return f"{start} It may be removed from API_KEY_PEPPERS, unless it is the next to sign."
+def describe_pepper(pepper: dict[str, Any]) -> str:
+    keys = f"{pepper['keys']} {'key' if pepper['keys'] == 1 else 'keys'}"
+    last_use = f", last used {pepper['last_used_at']}" if pepper["last_used_at"] else ""
+    usage = f"Pepper {pepper['number']}: {keys}{last_use}."
+    if pepper["signs"]:
+        return f"{usage} It signs new keys."
+    if not pepper["known"]:
+        return f"{usage} It is missing from API_KEY_PEPPERS, so these keys are rejected. Add it again."
+    if pepper["keys"]:
+        return f"{usage} Keep it until these keys have been used, rotated or revoked."
+    return f"{usage} It may be removed from API_KEY_PEPPERS, unless it is the next to sign."

@@ -9,4 +9,4 @@ class Command(KeyActionCommand):
     examples = """
         manage.py revoke_key 0Zl4dF9kQ2mXa7 --reason "Found in a public repository"
         """
-    action, done = ApiKey.revoke, "revoked"
+    action, outcome = ApiKey.revoke, "revoked"

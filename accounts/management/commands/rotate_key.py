@@ -13,7 +13,9 @@ MAX_HOURS = 24 * 365
 
 
 class Command(KeyCommand):
-    help = "Issue a replacement for a key. The old key keeps working for an overlap, for clients to switch."
+    help = (
+        "Issue a replacement for a key. The old key keeps working for a while, so that clients can switch."
+    )
     examples = """
         manage.py rotate_key 0Zl4dF9kQ2mXa7
         manage.py rotate_key 0Zl4dF9kQ2mXa7 --overlap-hours 2 --json
@@ -28,17 +30,18 @@ class Command(KeyCommand):
             type=int,
             default=hours,
             metavar="N",
-            help=f"How long the old key still works. Default {hours}.",
+            help=f"How long the old key keeps working. Default: {hours}.",
         )
 
     def run(self, options: dict[str, Any]) -> None:
         if not 0 <= options["overlap_hours"] <= MAX_HOURS:
             raise CommandError(f"--overlap-hours must be from 0 to {MAX_HOURS}.")
         old = get_key(options["id"])
-        new, text = old.rotate(by=get_operator(), overlap=timedelta(hours=options["overlap_hours"]))
+        new, key_text = old.rotate(by=get_operator(), overlap=timedelta(hours=options["overlap_hours"]))
         self.write_result(
             options,
-            {"key": text, **serialize_key(new), "replaces": serialize_key(old)},
-            f"{text}\n\nKey {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}. "
+            {"key": key_text, **serialize_key(new), "replaces": serialize_key(old)},
+            f"{key_text}\n\n"
+            f"Key {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}. "
             "Copy it now: it can't be shown again.",
         )

@@ -13,7 +13,7 @@ from petstore.management.base import escape_nonprintable
 
 
 class Command(KeyCommand):
-    help = "Refuse all keys of an account with 403 until the suspension is lifted."
+    help = "Reject all keys of an account with 403 until the suspension is lifted."
     examples = """
         manage.py suspend_account "Acme Pets" --reason "Unpaid since June"
         manage.py suspend_account "Acme Pets" --lift --reason "They have paid"
@@ -33,8 +33,8 @@ class Command(KeyCommand):
             raise CommandError(f"No account has the name {options['account']!r}.")
         action = account.lift_suspension if options["lift"] else account.suspend
         action(reason=options["reason"], by=get_operator())
-        if text := publication.get_warning(account=account.pk):
-            self.stderr.write(text)
+        if warning := publication.get_warning(account=account.pk):
+            self.stderr.write(warning)
         name = escape_nonprintable(account.name)
         since = account.suspended_at.isoformat() if account.suspended_at else None
         self.write_result(

@@ -9,4 +9,4 @@ class Command(KeyActionCommand):
     examples = """
         manage.py unban_key 0Zl4dF9kQ2mXa7 --reason "They fixed their retries"
         """
-    action, done = ApiKey.unban, "no longer banned"
+    action, outcome = ApiKey.unban, "no longer banned"
