@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from contextlib import suppress
 from pathlib import Path
-from textwrap import dedent, fill
+from textwrap import dedent, fill, indent
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter, OutputWrapper
@@ -18,13 +18,13 @@ from django.db import OperationalError
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-INTERRUPTED = 130  # As shells report SIGINT: 128 plus the signal's number.
+INTERRUPTED = 130  # What shells report for SIGINT: 128 plus the signal number.
 STATUSES = {0: "Done.", 1: "Failed; see standard error.", 2: "Invalid options."}
 WIDTH = 80
 
 
 class HelpFormatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
-    """Django's order of options, without rewrapping the examples."""
+    """Django's formatter, except that it does not rewrap the examples."""
 
 
 def escape_nonprintable(text: str, keep: str = "") -> str:
@@ -33,9 +33,9 @@ def escape_nonprintable(text: str, keep: str = "") -> str:
 
 
 class VisibleOutput(OutputWrapper):
-    """Output in which data can't control the terminal. Line breaks are preserved."""
+    """Output whose data cannot control the terminal. Line breaks are preserved."""
 
-    def write(  # type: ignore[override]  # As Django's own.
+    def write(  # type: ignore[override]  # Like Django's own.
         self, msg: str = "", style_func: Any = None, ending: str | None = None
     ) -> None:
         try:
@@ -50,50 +50,45 @@ class DocumentedCommand(BaseCommand):
     """A command whose help lists examples, one per line, and exit statuses."""
 
     examples = ""
-    statuses: dict[int, str] = {}  # Overrides of and additions to STATUSES.
+    statuses: dict[int, str] = {}  # Overrides and extends STATUSES.
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Wrap the outputs, which Django sets several times."""
+        """Wrap the outputs, since Django sets them several times."""
         super().__setattr__(name, VisibleOutput(value._out) if name in {"stdout", "stderr"} else value)
 
     def check(self, *args: Any, **options: Any) -> None:
-        """Run without colours, which would be escaped."""
+        """Run the checks without colours, which VisibleOutput would escape."""
         style, self.style = self.style, no_style()
         super().check(*args, **options)
         self.style = style
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
-        statuses = sorted((STATUSES | self.statuses).items())
-        epilog = "\n".join(
-            [
-                "examples:",
-                *(f"  {line}" for line in dedent(self.examples).strip().splitlines()),
-                "",
-                "exit status:",
-                *(
-                    fill(f"{status}  {text}", WIDTH, initial_indent="  ", subsequent_indent="     ")
-                    for status, text in statuses
-                ),
-            ]
-        )
-        kwargs |= {"formatter_class": HelpFormatter, "epilog": epilog}
+        kwargs |= {"formatter_class": HelpFormatter, "epilog": self.format_epilog()}
         parser = super().create_parser(prog_name, subcommand, **kwargs)
         parser.description = fill(parser.description or "", WIDTH)
         error = parser.error
         parser.error = lambda message: error(escape_nonprintable(message))  # type: ignore[method-assign]
         return parser
 
+    def format_epilog(self) -> str:
+        examples = indent(dedent(self.examples).strip(), "  ")
+        statuses = "\n".join(
+            fill(f"{status}  {text}", WIDTH, initial_indent="  ", subsequent_indent="     ")
+            for status, text in sorted((STATUSES | self.statuses).items())
+        )
+        return f"examples:\n{examples}\n\nexit status:\n{statuses}"
+
 
 class JsonCommand(DocumentedCommand):
-    """A command with output for people, or for programs with --json."""
+    """A command that prints text, or JSON with --json."""
 
-    interrupted_note = ""  # A sentence on the state after an interruption.
+    interrupted_note = ""  # A sentence about the state after an interruption.
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Turn interruptions and database failures into a CommandError with `interrupted_note`."""
+        """Raise CommandError with `interrupted_note` for interruptions and database failures."""
         try:
             return super().execute(*args, **options)
         except KeyboardInterrupt:
@@ -109,11 +104,14 @@ class JsonCommand(DocumentedCommand):
         self.stdout.write(json.dumps(data) if options["json"] else text, style)
 
     def write_note(self, text: str) -> None:
-        """Write to standard error, but not in the style of an error."""
+        """Write to standard error without the style of an error."""
         self.stderr.write(text, lambda text: text)
 
     def progress_bar(self, activity: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
-        """Progress bar on standard error, if that is a terminal. `total` is None if unknown."""
+        """Return a progress bar on standard error, hidden unless that is a terminal.
+
+        `total` is None if it is unknown.
+        """
         from tqdm import tqdm  # Slow to import.
 
         return tqdm(desc=activity, total=total, leave=False, disable=True if options["json"] else None)
@@ -121,5 +119,8 @@ class JsonCommand(DocumentedCommand):
 
 def discard_output() -> None:
     """Redirect standard output to /dev/null, so that the flush at exit does not fail again."""
-    with Path(os.devnull).open("wb") as devnull, suppress(OSError):  # No fileno in tests.
+    with (
+        Path(os.devnull).open("wb") as devnull,
+        suppress(OSError),
+    ):  # Captured output has no file descriptor.
         os.dup2(devnull.fileno(), sys.stdout.fileno())

@@ -25,7 +25,7 @@ from accounts.usage.batch import Batch
 from inventory.models import Category, Order, OrderStatus, Pet, PetEvent, PetStatus, TransitionError
 from petstore.api.link_header import page_url
 from petstore.backoffice.password_links import create_link
-from petstore.management.commands.quickstart import staff_login
+from petstore.management.commands.quickstart import create_staff_login
 from tests.conftest import COMMITTED
 from tests.support.staff import signed_in, superuser
 
@@ -123,7 +123,7 @@ def test_keys_issued_concurrently_for_a_new_account_share_one_account(plan: list
 
 def test_concurrent_first_starts_create_one_staff_login() -> None:
     for _ in range(5):
-        passwords = [one for one in concurrently(*[staff_login] * 4) if one is not None]
+        passwords = [one for one in concurrently(*[create_staff_login] * 4) if one is not None]
         user = User.objects.get()
         assert [user.check_password(one) for one in passwords] == [True]
         user.delete()

@@ -17,7 +17,7 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, EventDraft
 from inventory.models import Category, Pet
 from petstore.backoffice.models import AuditEntry
-from petstore.management.commands.serve import free_address
+from petstore.management.commands.serve import resolve_free_address
 from tests.conftest import OPERATOR, Api
 from tests.support.servers import free_port
 
@@ -378,7 +378,7 @@ def test_host_name_with_two_addresses_uses_the_first(
     ]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *host, **options: addresses)
     with pytest.raises(CommandError, match="Can't listen on localhost"):
-        free_address("localhost", taken_port)
+        resolve_free_address("localhost", taken_port)
 
 
 @pytest.mark.parametrize("port", ["65536", "70000", "0", "-1"])
@@ -398,6 +398,4 @@ def test_serve_validates_workers_threads_and_metrics_settings(tmp_path: Path, se
     settings.METRICS_PORT = int(port)
     assert "METRICS_PORT is the same port." in error_of("serve", "--port", port)
     settings.METRICS_DIR = str(tmp_path / "missing")
-    assert "METRICS_DIR must be a folder to write to, not '" in error_of(
-        "serve", "--port", str(free_port())
-    )
+    assert "METRICS_DIR must be a writable folder, not '" in error_of("serve", "--port", str(free_port()))

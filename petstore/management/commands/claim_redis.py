@@ -17,7 +17,8 @@ class Command(JsonCommand):
         """
 
     def handle(self, *args: Any, **options: Any) -> None:
-        database, before = redis_owner.claim()
-        previous_owner = f" It belonged to {before}." if before != database else ""
-        text = f"Done. Redis is empty and belongs to {database}.{previous_owner}"
-        self.write_result(options, {"database": database, "before": before}, text)
+        database, previous = redis_owner.claim()
+        text = f"Done. Redis is empty and belongs to {database}."
+        if previous != database:
+            text += f" It belonged to {previous}."
+        self.write_result(options, {"database": database, "before": previous}, text)

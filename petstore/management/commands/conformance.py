@@ -46,32 +46,39 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        add = parser.add_argument
-        add("url", metavar="URL", help="The API's address, ending in /v1.")
+        parser.add_argument("url", metavar="URL", help="The API's address, ending in /v1.")
         add_key_option(parser, "An API key with all scopes.")
-        text = "Also create a pet, order it, cancel the order, and follow the feed. The pet remains."
-        add("--write", action="store_true", help=text)
-        text = "Send at most N requests with the key. Default 100."
-        add("--budget", type=int, default=100, metavar="N", help=text)
-        text = "Stop when only N requests of the quota remain. Default 2."
-        add("--keep", type=int, default=2, metavar="N", help=text)
+        parser.add_argument(
+            "--write", action="store_true",
+            help="Also create a pet, order it, cancel the order, and follow the feed. The pet remains.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--budget", type=int, default=100, metavar="N",
+            help="Send at most N requests with the key. Default: 100.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--keep", type=int, default=2, metavar="N",
+            help="Stop when only N requests of the quota remain. Default: 2.",
+        )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["budget"] < 1 or options["keep"] < 0:
-            raise incomplete("--budget must be 1 or more, --keep 0 or more.")
+            raise incomplete_error("--budget must be 1 or more, --keep 0 or more.")
         session = Session(*url_and_key(options), options["budget"], options["keep"])
         results: list[dict[str, Any]] = []
         try:
             if session.send("GET", "/categories?limit=1").status == 401:
-                text = f"{session.url} rejects the key (401). Is it complete, and of this deployment?"
-                raise incomplete(text)
+                raise incomplete_error(
+                    f"{session.url} rejects the key (401). Check that the key is complete and belongs to "
+                    "this deployment."
+                )
             checks = [check for check in CHECKS if options["write"] or not check.writes]
             with self.progress_bar("Checking", len(checks), options) as bar:
                 for check in checks:
                     results.append(check.run(session))
                     bar.update()
         except UnreachableError as error:
-            raise incomplete(str(error)) from None
+            raise incomplete_error(str(error)) from None
         finally:
             for item in session.left_behind:
                 self.write_note(f"Left behind: {item}.")
@@ -79,26 +86,27 @@ class Command(JsonCommand):
 
     def report(self, session: Session, results: list[dict[str, Any]], options: dict[str, Any]) -> None:
         """Print the results, and exit with 1 if a check failed, or 2 if one could not run."""
-        found = Counter(result["outcome"] for result in results)
-        counts = {outcome.value: found[outcome] for outcome in Outcome}
+        outcomes = Counter(result["outcome"] for result in results)
+        counts = {outcome.value: outcomes[outcome] for outcome in Outcome}
         data = {"url": session.url, "requests": len(session.keyed), "counts": counts}
         data |= {"left_behind": session.left_behind, "checks": results}
-        numbers = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-        summary = f"{session.url}: {numbers}. {len(session.keyed)} requests with the key."
-        self.write_result(options, data, "\n".join([*map(line, results), "", summary]), self.coloured)
+        totals = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+        summary = f"{session.url}: {totals}. {len(session.keyed)} requests with the key."
+        text = "\n".join([*map(format_result, results), "", summary])
+        self.write_result(options, data, text, self.colour_outcomes)
         if counts[Outcome.FAILED]:
             sys.exit(1)
         if counts[Outcome.NOT_RUN]:
             sys.exit(INCOMPLETE)
 
-    def coloured(self, text: str) -> str:
+    def colour_outcomes(self, text: str) -> str:
         for outcome, style in STYLES.items():
             word = f"{outcome.value:8}"
             text = re.sub(f"^{word}", getattr(self.style, style)(word), text, flags=re.MULTILINE)
         return text
 
 
-def line(result: dict[str, Any]) -> str:
+def format_result(result: dict[str, Any]) -> str:
     lines = [f"{result['outcome']:8} {result['title']} ({result['rule']})"]
     if result["detail"]:
         lines.append(result["detail"])
@@ -107,5 +115,5 @@ def line(result: dict[str, Any]) -> str:
     return "\n         ".join(lines)
 
 
-def incomplete(reason: str) -> CommandError:
+def incomplete_error(reason: str) -> CommandError:
     return CommandError(reason, returncode=INCOMPLETE)

@@ -27,9 +27,9 @@ from petstore.environment import is_page_url
 from petstore.management.base import JsonCommand, escape_nonprintable
 
 LIMIT = 100
-FROM_NOW = "9999-12-31T23:59:59Z"  # A time in the future is the end of the feed.
+FROM_NOW = "9999-12-31T23:59:59Z"  # A time in the future selects the end of the feed.
 MAX_BACKOFF_SECONDS = 30  # Unless Retry-After is longer.
-AGENT = {"User-Agent": "petstore-listen"}
+HEADERS = {"User-Agent": "petstore-listen"}
 
 
 class Command(JsonCommand):
@@ -51,18 +51,27 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        add = parser.add_argument
-        text = "The API's address, ending in /v1. Default: BASE_URL."
-        add("url", metavar="URL", nargs="?", default=settings.BASE_URL, help=text)
+        parser.add_argument(
+            "url", metavar="URL", nargs="?", default=settings.BASE_URL,
+            help="The API's address, ending in /v1. Default: BASE_URL.",
+        )  # fmt: skip
         add_key_option(parser, "An API key with the scope events:read.")
-        text = "Start where an earlier run ended, or at a time such as 2026-11-23T09:30:00Z. Default: now."
-        add("--since", metavar="CURSOR", default=FROM_NOW, help=text)
-        text = "If events since then are already pruned, continue from now instead of stopping."
-        add("--skip-missed", action="store_true", help=text)
-        text = "Post each event as JSON to this address, and retry until the response is 2xx."
-        add("--forward", metavar="URL", help=text)
-        text = "Poll interval while there are no events. Default 2."
-        add("--every", type=float, default=2, metavar="SECONDS", help=text)
+        parser.add_argument(
+            "--since", metavar="CURSOR", default=FROM_NOW,
+            help="Continue an earlier run, or start at a time such as 2026-11-23T09:30:00Z. Default: now.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--skip-missed", action="store_true",
+            help="If events since then have already been pruned, continue from now instead of stopping.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--forward", metavar="URL",
+            help="Post each event as JSON to this address, and retry until the response is 2xx.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--every", type=float, default=2, metavar="SECONDS",
+            help="Poll interval while there are no events. Default: 2.",
+        )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         forward = options["forward"]
@@ -73,20 +82,21 @@ class Command(JsonCommand):
         if not options["every"] >= 0.1:
             raise CommandError("--every must be 0.1 or more.", returncode=INVALID_OPTIONS)
         self.url, key = url_and_key(options)
-        self.headers = AGENT | {"Authorization": f"Bearer {key}"}
+        self.headers = HEADERS | {"Authorization": f"Bearer {key}"}
         self.since, self.connected = options["since"], False
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # Shut down as on Ctrl-C.
+        # Treat SIGTERM like Ctrl-C.
+        previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             for event in self.follow(options):
-                self.write_result(options, event, one_line(event))
+                self.write_result(options, event, format_event(event))
                 if forward:
                     self.forward(forward, event)
         except KeyboardInterrupt:
-            self.write_note("")  # Below the terminal's ^C.
+            self.write_note("")  # End the line on which the terminal shows ^C.
         except (ViolationError, LookupError, TypeError, ValueError) as error:
             raise CommandError(f"{self.url} has no valid feed of events: {error}") from None
         finally:
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, previous_handler)
             if self.since != FROM_NOW:
                 self.write_note(f"To continue from here: --since {self.since}")
 
@@ -95,19 +105,19 @@ class Command(JsonCommand):
         while True:
             response = self.fetch(options)
             events = response.json()
-            following = NEXT.search(response.header("Link"))
-            response.expect(isinstance(events, list) and following, "this is not a page of a feed.")
+            next_link = NEXT.search(response.header("Link"))
+            response.expect(isinstance(events, list) and next_link, "this is not a page of a feed.")
             yield from events
-            assert following is not None
-            (self.since,) = parse_qs(urlsplit(following[1]).query)["cursor"]
+            assert next_link is not None
+            (self.since,) = parse_qs(urlsplit(next_link[1]).query)["cursor"]
             if len(events) < LIMIT:
                 self.wait(options["every"])
 
     def fetch(self, options: dict[str, Any]) -> Response:
         """Fetch a page, with retries. Raises CommandError for permanent errors."""
         for attempt in count():
-            name = "since" if ":" in self.since else "cursor"
-            path = f"/events?{urlencode({'limit': LIMIT, name: self.since})}"
+            parameter = "since" if ":" in self.since else "cursor"
+            path = f"/events?{urlencode({'limit': LIMIT, parameter: self.since})}"
             try:
                 response = exchange(self.url, "GET", path, self.headers)
             except UnreachableError as error:
@@ -118,7 +128,7 @@ class Command(JsonCommand):
             if response.status == 200:
                 self.connected = True
                 return response
-            problem = f"{self.url} responded with {response.status}: {message_of(response)}"
+            problem = f"{self.url} responded with {response.status}: {get_error_message(response)}"
             if response.status == 410 and self.since != FROM_NOW:
                 self.since = FROM_NOW
                 if not options["skip_missed"]:
@@ -128,14 +138,14 @@ class Command(JsonCommand):
                 self.back_off(problem, attempt, response.headers["Retry-After"])
             else:
                 raise CommandError(problem)
-        raise AssertionError
+        raise AssertionError("unreachable")
 
     def forward(self, url: str, event: dict[str, Any]) -> None:
         """Post an event, and retry until it is accepted."""
         body = orjson.dumps(event)
         for attempt in count():
             try:
-                response = exchange(url, "POST", "", AGENT | {"Content-Type": "application/json"}, body)
+                response = exchange(url, "POST", "", HEADERS | {"Content-Type": "application/json"}, body)
             except UnreachableError as error:
                 self.back_off(f"Event {event['id']} was not forwarded: {error}", attempt)
                 continue
@@ -146,19 +156,21 @@ class Command(JsonCommand):
 
     def back_off(self, problem: str, attempt: int, retry_after: str | None = None) -> None:
         """Report the problem, and wait for Retry-After or with exponential backoff."""
-        valid = retry_after is not None and re.fullmatch(r"[0-9]{1,5}", retry_after)
-        seconds = max(1, int(retry_after or 0)) if valid else min(2**attempt, MAX_BACKOFF_SECONDS)
+        if re.fullmatch(r"[0-9]{1,5}", retry_after or ""):
+            seconds = max(1, int(retry_after or 0))
+        else:
+            seconds = min(2**attempt, MAX_BACKOFF_SECONDS)
         self.write_note(f"{problem} Retrying in {seconds} s.")
         self.wait(seconds)
 
 
-def one_line(event: dict[str, Any]) -> str:
+def format_event(event: dict[str, Any]) -> str:
     data = orjson.dumps(event["data"]).decode()
     return escape_nonprintable(f"{event['id']} {event['createdAt']} {event['type']} {data}")
 
 
-def message_of(response: Response) -> str:
-    """Extract an Error's message, if the response has one."""
+def get_error_message(response: Response) -> str:
+    """Return the message of the Error in the response, if there is one."""
     try:
         return str(response.json()["message"])
     except (ViolationError, LookupError, TypeError):

@@ -1,4 +1,4 @@
-"""Set up a first start."""
+"""Set up a new installation."""
 
 import json
 import secrets
@@ -21,10 +21,10 @@ STAFF = "admin"
 TEXT = """
 API         {api}   (documentation: {docs})
 Back office {admin}   user {user}"""
-HOME_PAGE = "Home page"  # The account of the public demo key.
+HOME_PAGE_ACCOUNT = "Home page"  # Owns the public demo key.
 
 
-def run(*command: str) -> str:
+def run_command(*command: str) -> str:
     out = StringIO()
     call_command(*command, stdout=out)
     return out.getvalue()
@@ -40,71 +40,76 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        text = "Also write a key with the scope pets:read to FILE as DEMO_KEY, for the home page."
-        parser.add_argument("--demo-key-to", metavar="FILE", help=text)
+        parser.add_argument(
+            "--demo-key-to", metavar="FILE",
+            help="Also write a key with the scope pets:read to FILE as DEMO_KEY, for the home page.",
+        )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["demo_key_to"]:
-            set_demo_key(options["demo_key_to"], settings.DEMO_KEY)  # Fail before a password is created.
-        run("migrate", "--verbosity", "0")
-        run("seed_demo", "--pets", "300", "--if-empty")
-        password, key = staff_login(), first_key()
+            # Fail before creating a password, which is shown only once.
+            write_demo_key(options["demo_key_to"], settings.DEMO_KEY)
+        run_command("migrate", "--verbosity", "0")
+        run_command("seed_demo", "--pets", "300", "--if-empty")
+        password, key = create_staff_login(), create_first_key()
         if options["demo_key_to"]:
-            write_demo_key(options["demo_key_to"])
+            ensure_demo_key(options["demo_key_to"])
         pages = {"api": settings.BASE_URL, "docs": page_url("docs"), "admin": page_url("admin/")}
         data = pages | {"user": STAFF, "password": password, "key": key}
-        self.write_result(options, data, TEXT.format(**data) + about_login(password) + about_key(key))
+        self.write_result(options, data, TEXT.format(**data) + describe_login(password) + describe_key(key))
 
 
-def staff_login() -> str | None:
-    """Create the staff login and return its password, or None if there is one."""
+def create_staff_login() -> str | None:
+    """Create the staff login and return its password, or None if there is a login."""
     users = get_user_model().objects
     if users.filter(Q(is_staff=True) | Q(username=STAFF)).exists():
         return None
     password = secrets.token_urlsafe(12)
     try:
         users.create_superuser(STAFF, password=password)
-    except IntegrityError:  # A concurrent run was first, and shows its password.
+    except IntegrityError:  # A concurrent run created the login and shows its password.
         return None
     return password
 
 
-def first_key() -> str | None:
-    """Create the first key and return it, or None if there is one."""
-    if json.loads(run("list_keys", "--json")):
+def create_first_key() -> str | None:
+    """Create the first key and return its text, or None if there is a key."""
+    if json.loads(run_command("list_keys", "--json")):
         return None
-    return issue("--account", ACCOUNT, "--plan", "business", "--name", "First key")
+    return issue_key("--account", ACCOUNT, "--plan", "business", "--name", "First key")
 
 
-def issue(*options: str) -> str:
-    return str(json.loads(run("issue_key", *options, "--json"))["key"])
+def issue_key(*options: str) -> str:
+    return str(json.loads(run_command("issue_key", *options, "--json"))["key"])
 
 
-def write_demo_key(file: str) -> None:
-    """Create the home page's key, unless it has a working one."""
-    keys = json.loads(run("list_keys", "--json"))
+def ensure_demo_key(file: str) -> None:
+    """Create the key of the home page and write it to the file, unless DEMO_KEY is active."""
+    keys = json.loads(run_command("list_keys", "--json"))
     if not any(f"_{key['id']}_" in settings.DEMO_KEY and key["state"] == "active" for key in keys):
-        key = issue("--account", HOME_PAGE, "--name", "Public demo key", "--scopes", "pets:read")
-        set_demo_key(file, key)
+        key = issue_key(
+            "--account", HOME_PAGE_ACCOUNT, "--name", "Public demo key", "--scopes", "pets:read"
+        )
+        write_demo_key(file, key)
 
 
-def set_demo_key(file: str, key: str) -> None:
+def write_demo_key(file: str, key: str) -> None:
     try:
         dotenv.set_key(file, "DEMO_KEY", key, quote_mode="never")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"Can't write DEMO_KEY to {file}: {error}. Choose another file.") from None
 
 
-def about_login(password: str | None) -> str:
+def describe_login(password: str | None) -> str:
     if password is None:
         return ", password unchanged (to reset it: manage.py changepassword)\n"
     return f"   password {password}\n"
 
 
-def about_key(key: str | None) -> str:
+def describe_key(key: str | None) -> str:
     if key is None:
         command = f".venv/bin/python manage.py issue_key --account {ACCOUNT} --plan business"
-        return f"Keys are shown only once. For another: {command}\n"
+        return f"Keys are shown only once. To issue another, run {command}\n"
     return (
         f"API key     {key}   (shown only now)\n\nTry it:\n\n"
         f"  curl -H 'Authorization: Bearer {key}' '{settings.BASE_URL}/pets?limit=3'\n"

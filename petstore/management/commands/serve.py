@@ -14,26 +14,26 @@ from petstore.cache import redis_owner
 from petstore.management.base import DocumentedCommand, escape_nonprintable
 
 
-def free_address(host: str, port: int) -> str:
-    """Resolve a host, preferring IPv4. Raises CommandError unless the address is free.
+def resolve_free_address(host: str, port: int) -> str:
+    """Resolve a host, preferring IPv4. Raises CommandError if the address is invalid or in use.
 
     Workers share a port with SO_REUSEPORT, so a second service could otherwise start on the same port and
-    take some of the requests.
+    receive some of the requests.
     """
     reason = "a port is a number from 1 to 65535"
     if 1 <= port <= 65_535:
         try:
             family, kind, _, _, address = min(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
             with socket.socket(family, kind) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # As the server does.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # Like the server.
                 probe.bind(address[:2])
             return str(address[0])
         except (socket.gaierror, UnicodeError):
             reason = "this machine has no such address"
         except OSError as error:
             reason = error.strerror or str(error)
-    text = f"Can't listen on {escape_nonprintable(host) or 'an empty host'} port {port}: {reason}."
-    raise CommandError(f"{text} Choose another with --host, --port or PORT.")
+    message = f"Can't listen on {escape_nonprintable(host) or 'an empty host'} port {port}: {reason}."
+    raise CommandError(f"{message} Choose another with --host, --port or PORT.")
 
 
 class Command(DocumentedCommand):
@@ -57,15 +57,15 @@ class Command(DocumentedCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["workers"] < 1 or options["threads"] < 1:
             raise CommandError("--workers and --threads must be 1 or more.")
-        options["host"] = free_address(options["host"], options["port"])
+        options["host"] = resolve_free_address(options["host"], options["port"])
         if options["port"] == settings.METRICS_PORT:
             raise CommandError("METRICS_PORT is the same port. Choose another with --port or PORT.")
         if settings.METRICS_PORT:
-            free_address(options["host"], settings.METRICS_PORT)
+            resolve_free_address(options["host"], settings.METRICS_PORT)
         if settings.METRICS_DIR and not os.access(settings.METRICS_DIR, os.W_OK | os.X_OK):
-            raise CommandError(f"METRICS_DIR must be a folder to write to, not {settings.METRICS_DIR!r}.")
+            raise CommandError(f"METRICS_DIR must be a writable folder, not {settings.METRICS_DIR!r}.")
         redis_owner.check()
-        # Keep signals pending until the supervisor handles them; during exec they would be lost.
+        # Keep signals pending until the supervisor handles them, since they would be lost during exec.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         exec_supervisor(options)
 

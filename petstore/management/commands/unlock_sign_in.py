@@ -19,7 +19,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("name", help="The user name.")
+        parser.add_argument("name", help="The username.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=normalize_username(options["name"])).first()
