@@ -31,7 +31,7 @@ def ago(days: int) -> date:
     return TODAY - timedelta(days=days)
 
 
-def use(key: ApiKey, days_ago: int, requests: int, refusals: int = 0) -> None:
+def add_usage(key: ApiKey, days_ago: int, requests: int, refusals: int = 0) -> None:
     DailyUsage.objects.create(key=key, day=ago(days_ago), requests=requests, refusals=refusals)
 
 
@@ -54,10 +54,10 @@ def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
     key: ApiKey, issue: Any, free: Account
 ) -> None:
     second, small = issue()[0], issue(free)[0]
-    use(key, 0, 10, 1)
-    use(second, 0, 5)
-    use(small, 2, 7, 7)
-    use(small, 3, 99)  # Too old.
+    add_usage(key, 0, 10, 1)
+    add_usage(second, 0, 5)
+    add_usage(small, 2, 7, 7)
+    add_usage(small, 3, 99)  # Too old.
     idle = [(ago(2), 0, 0), (ago(1), 0, 0), (ago(0), 0, 0)]
     assert reports.get_daily_usage_by_plan(days=3, today=TODAY) == {
         PlanCode.FREE: [(ago(2), 7, 7), *idle[1:]],
@@ -68,9 +68,9 @@ def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
 
 
 def test_usage_of_an_account_includes_exactly_its_own_keys(key: ApiKey, issue: Any, free: Account) -> None:
-    use(key, 1, 10, 1)
-    use(issue()[0], 1, 5)
-    use(issue(free)[0], 1, 1_000)
+    add_usage(key, 1, 10, 1)
+    add_usage(issue()[0], 1, 5)
+    add_usage(issue(free)[0], 1, 1_000)
     assert reports.get_daily_usage(days=2, today=TODAY, key__account=key.account_id) == [
         (ago(1), 15, 1),
         (ago(0), 0, 0),
@@ -83,10 +83,10 @@ def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
     idle = Account.objects.create(name="Idle", plan_id=PlanCode.PRO)
     today = (TODAY - EPOCH).days
     spent = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
-    for who, day, used in (
+    for owner, day, used in (
         (account, today, 1_000), (free, today, 900), (custom, today, 45_000), (idle, today - 1, 9),
     ):  # fmt: skip
-        QuotaCounter.objects.create(account=who, day=day, day_used=used, **spent)
+        QuotaCounter.objects.create(account=owner, day=day, day_used=used, **spent)
     assert [(used.account, used.day_used) for used in reports.find_top_accounts(today=TODAY)] == [
         (custom, 45_000),  # Of 50,000.
         (free, 900),  # Of 1,000: the same share, ordered by name.
@@ -98,9 +98,9 @@ def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
 def test_callers_of_a_deprecated_operation_have_count_and_last_call(
     account: Account, free: Account
 ) -> None:
-    def call(who: Account, days_ago: int, requests: int, operation: str = "getPet") -> None:
+    def call(caller: Account, days_ago: int, requests: int, operation: str = "getPet") -> None:
         last = NOW - timedelta(days_ago)
-        who.deprecated_uses.create(
+        caller.deprecated_uses.create(
             operation=operation, day=ago(days_ago), requests=requests, last_call_at=last
         )
 
@@ -142,9 +142,9 @@ def test_expiring_keys_are_counted_and_replaced_ones_marked(issue: Any) -> None:
     issue()  # Never expires.
     revoked.revoke(reason="Leaked.", by=OPERATOR)
     ApiKey.objects.filter(pk=late.pk).update(rotated_from=soon)
-    found = reports.find_expiring_keys(now=NOW)
-    assert (found.in_7_days, found.in_30_days, found.to_replace_in_7_days) == (2, 3, 1)
-    assert [(row.pk, getattr(row, "replaced", None)) for row in found.keys] == [
+    expiring = reports.find_expiring_keys(now=NOW)
+    assert (expiring.in_7_days, expiring.in_30_days, expiring.to_replace_in_7_days) == (2, 3, 1)
+    assert [(row.pk, getattr(row, "replaced", None)) for row in expiring.keys] == [
         (week.pk, False),
         (month.pk, False),
         (soon.pk, True),
@@ -155,17 +155,17 @@ def test_expiring_keys_are_counted_and_replaced_ones_marked(issue: Any) -> None:
 # --- What if
 
 
-def load(account: Account, days_ago: int, minutes: dict[int, int]) -> None:
+def add_load(account: Account, days_ago: int, minutes: dict[int, int]) -> None:
     stored = {str(sent): times for sent, times in minutes.items()}
     AccountDayLoad.objects.create(account=account, day=ago(days_ago), minutes=stored)
 
 
 def test_what_if_counts_rejections_under_other_limits(account: Account, free: Account) -> None:
     assert simulate_limits(account.plan, Limits(1, 1), today=TODAY) == (30, 0, 0, 0, 0, 0, 0)
-    load(account, 0, {10: 3, 100: 2, 1: 50})  # 280 requests: 30 + 200 + 50.
-    load(account, 1, {20: 1})
-    load(account, 30, {1_000: 1})  # Too old.
-    load(free, 0, {1_000: 9})  # Not of this plan.
+    add_load(account, 0, {10: 3, 100: 2, 1: 50})  # 280 requests: 30 + 200 + 50.
+    add_load(account, 1, {20: 1})
+    add_load(account, 30, {1_000: 1})  # Too old.
+    add_load(free, 0, {1_000: 9})  # Not of this plan.
     assert simulate_limits(account.plan, Limits(60, 150), today=TODAY) == Simulation(
         days=30,
         accounts=1,
@@ -179,8 +179,8 @@ def test_what_if_counts_rejections_under_other_limits(account: Account, free: Ac
 
 
 def test_what_if_with_current_limits_matches_actual_rejections(free: Account, custom: Account) -> None:
-    load(free, 0, {100: 1, 61: 2})
-    load(custom, 0, {5_001: 1, 5_000: 3})
+    add_load(free, 0, {100: 1, 61: 2})
+    add_load(custom, 0, {5_001: 1, 5_000: 3})
     assert simulate_limits(free.plan, Limits(60, 1_000), today=TODAY).rejected == 42
     assert simulate_limits(free.plan, Limits(100, 1_000), today=TODAY)[3:] == (0, 0, 42, 0)
     assert simulate_limits(custom, Limits(9_000, 90_000), today=TODAY).rejected_now == 1
@@ -191,11 +191,11 @@ def test_what_if_with_current_limits_matches_actual_rejections(free: Account, cu
 
 def test_each_statistic_takes_one_or_two_queries(key: ApiKey, issue: Any) -> None:
     for number in range(5):
-        use(issue()[0], number, 1)
-        load(key.account, number, {1: 1})
+        add_usage(issue()[0], number, 1)
+        add_load(key.account, number, {1: 1})
         day = ago(number)
         key.account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=NOW)
-    asked: list[tuple[Callable[[], object], int]] = [
+    calls: list[tuple[Callable[[], object], int]] = [
         (lambda: reports.get_daily_usage_by_plan(today=TODAY), 1),
         (lambda: reports.find_top_accounts(today=TODAY), 1),
         (lambda: reports.find_banned_keys(now=NOW), 1),
@@ -204,4 +204,4 @@ def test_each_statistic_takes_one_or_two_queries(key: ApiKey, issue: Any) -> Non
         (lambda: reports.get_daily_usage(today=TODAY, key__account=1), 1),
         (lambda: simulate_limits(Plan(code=PlanCode.FREE), Limits(1, 1), today=TODAY), 2),
     ]
-    assert [queries_of(ask) for ask, _ in asked] == [queries for _, queries in asked]
+    assert [queries_of(call) for call, _ in calls] == [queries for _, queries in calls]

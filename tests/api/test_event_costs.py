@@ -1,4 +1,4 @@
-"""A page of the feed costs the same wherever it lies, however few of the events the caller sees (D40)."""
+"""Every page of the feed costs the same, regardless of its position and of the caller's share (D40)."""
 
 from datetime import timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from tests.conftest import COMMITTED
 from tests.support.costs import check_blocks, check_page, check_steps
 from tests.support.staff import signed_in, superuser
 
-# PostgreSQL learns how rows are spread, and forgets dead ones, from what is committed.
+# VACUUM ANALYZE considers committed rows only.
 pytestmark = COMMITTED if connection.vendor == "postgresql" else pytest.mark.django_db
 
 OWN, OTHER = 7, 8  # Accounts.
@@ -33,8 +33,8 @@ SELECT %s + i, %s, %s, %s + i, %s + i, '{}' FROM numbers
 
 @pytest.fixture
 def ends(db: None) -> list[int]:
-    """A feed of many events with few of one's own amid them; the ids at which each part ends."""
-    found = [0]
+    """Create a feed with few events of the account among many; return the last ID of each section."""
+    ends = [0]
     for count, owner, kind in (
         (MANY, OTHER, EventType.ORDER_PLACED),
         (FEW, OWN, EventType.ORDER_PLACED),
@@ -42,16 +42,16 @@ def ends(db: None) -> list[int]:
         (FEW, OWN, EventType.KEY_ISSUED),
         (MANY, OTHER, EventType.ORDER_PLACED),
     ):
-        last = found[-1]
+        last = ends[-1]
         with connection.cursor() as cursor:
             cursor.execute(FILL, [count, last, owner, kind.value, AT + last, AT + last])
-        found.append(last + count)
-    Feed.objects.update(last_id=found[-1], numbered_at=AT + found[-1])
-    learn()
-    return found
+        ends.append(last + count)
+    Feed.objects.update(last_id=ends[-1], numbered_at=AT + ends[-1])
+    update_statistics()
+    return ends
 
 
-def learn() -> None:
+def update_statistics() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("VACUUM (ANALYZE) accounts_event, accounts_feed")
@@ -60,18 +60,18 @@ def learn() -> None:
 @pytest.mark.parametrize("kind", ["", "order", "order.placed", "pet", "pets", "key"])
 def test_page_costs_the_same_everywhere(ends: list[int], kind: str) -> None:
     types = TYPES[kind] if kind else ()
-    read = compile_page_query(tuple(not one.is_public for one in types))
-    names = {f"type_{number}": one.value for number, one in enumerate(types)}
+    read = compile_page_query(tuple(not kind.is_public for kind in types))
+    names = {f"type_{index}": kind.value for index, kind in enumerate(types)}
     for after, limit in product((*ends, ends[-1] - 10), (1, 20)):
         check(read, {"account": OWN, "after": after, "limit": limit, **names})
 
 
-def test_time_is_found_without_reading_the_feed(ends: list[int]) -> None:
+def test_since_is_found_without_reading_the_feed(ends: list[int]) -> None:
     for at in (*ends, ends[-1] // 2):
         check(SINCE_QUERY, {"since": AT + at})
 
 
-STAFF_ASK: list[dict[str, Any]] = [
+STAFF_QUERIES: list[dict[str, Any]] = [
     {},
     {"type": "pet.created"},
     {"type": "order.placed"},
@@ -83,30 +83,30 @@ STAFF_ASK: list[dict[str, Any]] = [
 ]
 
 
-def test_staff_s_list_costs_the_same_everywhere(ends: list[int]) -> None:
+def test_back_office_list_costs_the_same_everywhere(ends: list[int]) -> None:
     account = Account.objects.create(pk=OWN, name="Own Pets", plan_id=PlanCode.PRO)
     key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
     now, half = timezone.now(), ends[-1] // 2
     for ids, age in (({"pk__lte": half}, timedelta(days=10)), ({"pk__gt": half}, timedelta(hours=1))):
         at = to_microseconds(now - age)
         Event.objects.filter(**ids).update(created_at=at, numbered_at=at)
-    learn()
+    update_statistics()
     staff = signed_in(superuser())
-    places: tuple[dict[str, Any], ...] = (
+    positions: tuple[dict[str, Any], ...] = (
         {},
         {"after": ends[1]},
         {"before": ends[1]},
         {"days": "7", "before": ends[-2]},
         {"days": "older", "after": ends[1]},
     )
-    for asked, place in product([*STAFF_ASK, {"q": key.public_id}], places):
-        page = partial(staff.get, "/admin/accounts/event/", asked | place)
+    for query, position in product([*STAFF_QUERIES, {"q": key.public_id}], positions):
+        page = partial(staff.get, "/admin/accounts/event/", query | position)
         check_page(page, "accounts_event")
     check_page(partial(staff.get, f"/admin/accounts/account/{OWN}/change/"), "accounts_event")
 
 
 def check(read: RawRead, values: dict[str, int | str]) -> None:
-    """Check what a read touches: as a prepared statement, and as one that is planned anew."""
+    """Check the rows that a query reads, with a generic and with a custom plan."""
     if connection.vendor == "postgresql":
         check_blocks(read.statement.sql.decode(), [values[name] for name in read.names])
     else:

@@ -1,4 +1,4 @@
-"""The feed of events: what is in it, for whom, and how a reader follows it (D40 to D42)."""
+"""The event feed: its content, its visibility, and how clients follow it (D40 to D42)."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -26,25 +26,25 @@ pytestmark = pytest.mark.django_db
 NEXT = re.compile(r'<(?P<url>[^>]+)>; rel="next"')
 
 
-def next_path(answer: Any) -> str:
-    """Return the path, under /v1, of where to ask next."""
-    found = NEXT.fullmatch(answer.headers["Link"])
-    assert found is not None
-    return found["url"].removeprefix(settings.BASE_URL)
+def next_path(response: Any) -> str:
+    """Return the path of the next page, relative to /v1."""
+    match = NEXT.fullmatch(response.headers["Link"])
+    assert match is not None
+    return match["url"].removeprefix(settings.BASE_URL)
 
 
 def follow(api: Api, path: str = "/events?limit=3") -> Iterator[dict[str, Any]]:
     """Yield every event up to an empty page."""
     sequence_all()
-    while events := (answer := api.get(path)).json():
-        assert answer.status_code == 200
+    while events := (response := api.get(path)).json():
+        assert response.status_code == 200
         yield from events
-        path = next_path(answer)
+        path = next_path(response)
 
 
-def told(api: Api, *kinds: EventType) -> list[tuple[str, Any]]:
-    """Return types and data of all events that there are, or of these kinds."""
-    return [(one["type"], one["data"]) for one in follow(api) if not kinds or one["type"] in kinds]
+def event_data(api: Api, *kinds: EventType) -> list[tuple[str, Any]]:
+    """Return the types and data of all events, or of these types."""
+    return [(event["type"], event["data"]) for event in follow(api) if not kinds or event["type"] in kinds]
 
 
 @pytest.fixture
@@ -57,15 +57,15 @@ def pet(category: Category) -> Pet:
     return Pet.objects.create(name="Biscuit", category=category)
 
 
-def draft(count: int, account_id: int = 0) -> None:
+def add_drafts(count: int, account_id: int = 0) -> None:
     kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
     for number in range(count):
         EventDraft.build(kind, {"number": number}, account_id).save()
 
 
 def test_creating_a_pet_is_an_event(api: Api, category: Category) -> None:
-    made = api.post("/pets", {"name": 'The "small" one \u00e9', "categoryId": category.pk}).json()
-    assert told(api, EventType.PET_CREATED) == [("pet.created", {"pet": made})]
+    created = api.post("/pets", {"name": 'The "small" one \u00e9', "categoryId": category.pk}).json()
+    assert event_data(api, EventType.PET_CREATED) == [("pet.created", {"pet": created})]
 
 
 def test_event_has_an_id_a_type_a_time_and_data(api: Api, pet: Pet) -> None:
@@ -77,7 +77,7 @@ def test_event_has_an_id_a_type_a_time_and_data(api: Api, pet: Pet) -> None:
 
 
 @pytest.mark.parametrize("fraction", [0, 1, 1_000, 500_000, 999_999])
-def test_every_database_makes_the_same_json(api: Api, fraction: int) -> None:
+def test_json_is_the_same_on_every_database(api: Api, fraction: int) -> None:
     sequence_all()
     data = {"pet": {"name": 'A "quoted" \u00e9\u4f60 \\ one', "categoryId": None, "price": 1.5}}
     last, at = Feed.objects.get(), 1_795_400_000 * SECOND + fraction
@@ -86,12 +86,12 @@ def test_every_database_makes_the_same_json(api: Api, fraction: int) -> None:
         fields = {"type": row.type, "account_id": 0, "data": row.data}
         Event.objects.create(id=last.last_id + number, created_at=at, numbered_at=at, **fields)
     Feed.objects.update(last_id=last.last_id + 2, numbered_at=at)
-    wanted = [
+    expected = [
         {"id": last.last_id + number, "type": "pet.created", "createdAt": to_datetime(at), "data": data}
         for number in (1, 2)
     ]
-    answer = api.get("/events?type=pet.created&limit=2")
-    assert answer.content == orjson.dumps(wanted, option=orjson.OPT_UTC_Z)
+    response = api.get("/events?type=pet.created&limit=2")
+    assert response.content == orjson.dumps(expected, option=orjson.OPT_UTC_Z)
 
 
 def test_every_status_of_an_order_and_its_pet_is_an_event(api: Api, pet: Pet) -> None:
@@ -101,14 +101,14 @@ def test_every_status_of_an_order_and_its_pet_is_an_event(api: Api, pet: Pet) ->
     row.ship(by="staff")
     shipped = api.get(f"/store/orders/{order['id']}").json()
     row.deliver(by="staff")
-    found = told(api)
-    steps = [data["order"] for kind, data in found if kind.startswith("order.")]
-    assert [kind for kind, _ in found if kind.startswith("order.")] == [
+    events = event_data(api)
+    steps = [data["order"] for kind, data in events if kind.startswith("order.")]
+    assert [kind for kind, _ in events if kind.startswith("order.")] == [
         "order.placed", "order.approved", "order.shipped", "order.delivered",
     ]  # fmt: skip
     assert (steps[0], steps[2]) == (order, shipped)
     assert steps[-1] == api.get(f"/store/orders/{order['id']}").json()
-    moves = [data["pet"]["status"] for kind, data in found if kind == "pet.status_changed"]
+    moves = [data["pet"]["status"] for kind, data in events if kind == "pet.status_changed"]
     assert moves == ["pending", "sold"]
 
 
@@ -116,23 +116,23 @@ def test_order_that_is_cancelled_is_an_event(api: Api, pet: Pet) -> None:
     order = api.post("/store/orders", {"petId": pet.pk}).json()
     for _ in range(2):
         assert api("DELETE", f"/store/orders/{order['id']}").status_code == 204
-    cancelled = told(api, EventType.ORDER_CANCELLED)
+    cancelled = event_data(api, EventType.ORDER_CANCELLED)
     assert cancelled == [("order.cancelled", {"order": order | {"status": "cancelled"}})]
-    assert told(api)[-1] == ("pet.status_changed", {"pet": pet.as_json()})
+    assert event_data(api)[-1] == ("pet.status_changed", {"pet": pet.as_json()})
 
 
 def test_rejected_order_leaves_no_event(api: Api, pet: Pet) -> None:
     pet.change_status(PetStatus.PENDING, by="staff")
-    before = told(api)
+    before = event_data(api)
     assert api.post("/store/orders", {"petId": pet.pk}).status_code == 409
-    assert told(api) == before
+    assert event_data(api) == before
 
 
-def test_pet_that_staff_edit_is_an_event_only_if_others_see_a_change(api: Api, pet: Pet) -> None:
+def test_edited_pet_is_an_event_only_if_a_public_member_changed(api: Api, pet: Pet) -> None:
     pet.name = "Marble"
     pet.save()
     pet.save()
-    assert told(api, EventType.PET_UPDATED) == [("pet.updated", {"pet": pet.as_json()})]
+    assert event_data(api, EventType.PET_UPDATED) == [("pet.updated", {"pet": pet.as_json()})]
 
 
 @pytest.mark.parametrize(("count", "kinds"), [(1_000, ["pet.created"] * 1_000), (1_001, ["pets.imported"])])
@@ -141,50 +141,50 @@ def test_import_of_more_than_1000_pets_is_one_event(
 ) -> None:
     row = {"name": "Pet", "category_id": category.pk, "status": "available"}
     add_pets([[row] * 600, [row] * (count - 600)])
-    found = [one for one in follow(api, "/events?limit=100") if one["type"].startswith("pet")]
-    assert [one["type"] for one in found] == kinds
+    events = [event for event in follow(api, "/events?limit=100") if event["type"].startswith("pet")]
+    assert [event["type"] for event in events] == kinds
     if count > 1_000:
         ids = Pet.objects.order_by("pk").values_list("pk", flat=True)
-        assert found[0]["data"] == {"count": count, "firstId": ids[0], "lastId": ids[count - 1]}
+        assert events[0]["data"] == {"count": count, "firstId": ids[0], "lastId": ids[count - 1]}
 
 
 def test_import_that_fails_leaves_no_event(api: Api, category: Category) -> None:
     row = {"name": "Pet", "category_id": category.pk, "status": "available"}
     with pytest.raises(IntegrityError):
         add_pets([[row], [row | {"status": "unknown"}]])
-    assert told(api, EventType.PET_CREATED) == []
+    assert event_data(api, EventType.PET_CREATED) == []
 
 
 def test_events_of_a_key_contain_no_secret(api: Api, key: Any, account: Account) -> None:
     second, text = ApiKey.objects.issue(account, name="Second", by=OPERATOR)
     third, _ = second.rotate(by=OPERATOR)
     third.revoke(reason="Lost.", by=Actor("tests"))
-    found = list(follow(api, "/events?type=key"))
-    assert [(one["type"], one["data"]["key"]["id"]) for one in found] == [
+    events = list(follow(api, "/events?type=key"))
+    assert [(event["type"], event["data"]["key"]["id"]) for event in events] == [
         ("key.issued", key.public_id),
         ("key.issued", second.public_id),
         ("key.issued", third.public_id),
         ("key.rotated", second.public_id),
         ("key.revoked", third.public_id),
     ]
-    assert all(list(one["data"]["key"]) == ["id", "name", "expiresAt"] for one in found)
-    assert text not in str(found)
+    assert all(list(event["data"]["key"]) == ["id", "name", "expiresAt"] for event in events)
+    assert text not in str(events)
 
 
-def test_change_of_plan_is_an_event_and_saving_the_same_is_none(api: Api, account: Account) -> None:
+def test_only_a_changed_plan_is_an_event(api: Api, account: Account) -> None:
     account.assign(PlanCode.PRO)
     account.name = "Acme"
     account.save()
-    ((_, data),) = told(api, EventType.PLAN_CHANGED)
+    ((_, data),) = event_data(api, EventType.PLAN_CHANGED)
     assert data["account"]["plan"] == "pro"
     assert data["account"]["id"] == account.public_id
 
 
 def test_change_that_is_rolled_back_leaves_no_event(api: Api, category: Category) -> None:
     with transaction.atomic():
-        Pet.objects.create(name="Nobody", category=category)
+        Pet.objects.create(name="Ghost", category=category)
         transaction.set_rollback(True)
-    assert told(api, EventType.PET_CREATED) == []
+    assert event_data(api, EventType.PET_CREATED) == []
 
 
 def test_account_sees_public_events_and_its_own_in_one_order(
@@ -192,36 +192,38 @@ def test_account_sees_public_events_and_its_own_in_one_order(
 ) -> None:
     stranger = Api(issue(other)[1])
     for _ in range(4):
-        draft(1)
-        draft(2, account.pk)
-        draft(2, other.pk)
+        add_drafts(1)
+        add_drafts(2, account.pk)
+        add_drafts(2, other.pk)
     mine, theirs = list(follow(api)), list(follow(stranger))
-    assert len([one for one in mine if one["type"] == "order.placed"]) == 8
+    assert len([event for event in mine if event["type"] == "order.placed"]) == 8
     for events in (mine, theirs):
-        ids = [one["id"] for one in events]
+        ids = [event["id"] for event in events]
         assert ids == sorted(set(ids))
-    shared = [one for one in mine if one in theirs]
-    assert {one["type"] for one in shared} == {"pet.created"}
+    shared = [event for event in mine if event in theirs]
+    assert {event["type"] for event in shared} == {"pet.created"}
     assert len(shared) == 4
 
 
 def test_type_selects_one_type_or_all_with_a_prefix(api: Api, account: Account) -> None:
-    draft(3)
-    draft(2, account.pk)
+    add_drafts(3)
+    add_drafts(2, account.pk)
     EventDraft.build(EventType.PETS_IMPORTED, {}).save()
     counts = {"pet.created": 3, "pet": 4, "pets": 1, "order": 2, "order.placed": 2, "quota": 0}
-    for wanted, count in counts.items():
-        found = list(follow(api, f"/events?limit=2&type={wanted}"))
-        assert len(found) == count, wanted
-        assert all(one["type"].startswith(wanted) for one in found)
+    for kind, count in counts.items():
+        events = list(follow(api, f"/events?limit=2&type={kind}"))
+        assert len(events) == count, kind
+        assert all(event["type"].startswith(kind) for event in events)
 
 
-def test_since_begins_with_the_first_event_of_that_time(api: Api) -> None:
-    draft(5)
+def test_since_starts_at_the_first_event_of_that_time(api: Api) -> None:
+    add_drafts(5)
     sequence_all()
-    at = [one["createdAt"] for one in follow(api, "/events?type=pet")]
+    at = [event["createdAt"] for event in follow(api, "/events?type=pet")]
     for number, when in enumerate(at):
-        assert [one["createdAt"] for one in follow(api, f"/events?type=pet&since={when}")] == at[number:]
+        assert [event["createdAt"] for event in follow(api, f"/events?type=pet&since={when}")] == at[
+            number:
+        ]
     late = to_datetime(Event.objects.latest("id").created_at + 1)
     assert list(follow(api, f"/events?since={late:%Y-%m-%dT%H:%M:%S.%fZ}")) == []
 
@@ -231,8 +233,8 @@ def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
     began = datetime.now(UTC)
     ahead = round((began + timedelta(days=365)).timestamp() * SECOND)
     EventDraft(account_id=0, type=EventType.PET_CREATED, data="{}", created_at=ahead).save()
-    draft(1)
-    assert [one["type"] for one in follow(api, f"/events?since={began:%Y-%m-%dT%H:%M:%S.%fZ}")] == [
+    add_drafts(1)
+    assert [event["type"] for event in follow(api, f"/events?since={began:%Y-%m-%dT%H:%M:%S.%fZ}")] == [
         "pet.created",
         "pet.created",
     ]
@@ -241,9 +243,9 @@ def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
     assert to_datetime(event.numbered_at) - began < timedelta(minutes=1)
 
 
-def number_an_hour_ahead() -> int:
-    """Number an event by a clock that is ahead; return when, in microseconds since the epoch."""
-    draft(1)
+def sequence_an_hour_ahead() -> int:
+    """Sequence an event with a clock that is ahead; return that time, in microseconds since the epoch."""
+    add_drafts(1)
     sequence_all()
     ahead = round((datetime.now(UTC) + timedelta(hours=1)).timestamp() * SECOND)
     Event.objects.update(numbered_at=ahead)
@@ -252,58 +254,58 @@ def number_an_hour_ahead() -> int:
 
 
 def test_feed_stays_ordered_after_the_clock_was_set_back(api: Api) -> None:
-    ahead = number_an_hour_ahead()
+    ahead = sequence_an_hour_ahead()
     path = next_path(api.get("/events"))
-    draft(2)
+    add_drafts(2)
     assert len(list(follow(api, path))) == 2
-    *_, before, first, second = (one.numbered_at for one in Event.objects.order_by("pk"))
+    *_, before, first, second = (event.numbered_at for event in Event.objects.order_by("pk"))
     assert (before, first, second) == (ahead, ahead + 1, ahead + 1)
     now = datetime.now(UTC) - timedelta(minutes=1)
     assert len(list(follow(api, f"/events?type=pet&since={now:%Y-%m-%dT%H:%M:%SZ}"))) == 3
 
 
-@pytest.mark.parametrize("error", [InterfaceError("lost"), ValueError("odd")])
+@pytest.mark.parametrize("error", [InterfaceError("closed"), ValueError("unexpected")])
 def test_sequencing_continues_after_any_failure(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    looks: list[int] = []
+    polls: list[int] = []
 
-    def look() -> int:
-        looks.append(len(looks))
-        if len(looks) == 1:
+    def poll() -> int:
+        polls.append(len(polls))
+        if len(polls) == 1:
             raise error
         raise SystemExit
 
-    monkeypatch.setattr(sequencing, "sequence_all", look)
+    monkeypatch.setattr(sequencing, "sequence_all", poll)
     with pytest.raises(SystemExit):
         sequencing.run_sequencing()
-    assert looks == [0, 1]
+    assert polls == [0, 1]
 
 
 def test_empty_page_has_a_next_link_and_stays_304(api: Api, account: Account) -> None:
     sequence_all()
-    answer = api.get("/events?type=order")
-    assert answer.json() == []
-    path = next_path(answer)
-    again = api.get(path, **{"If-None-Match": answer.headers["ETag"]})
+    response = api.get("/events?type=order")
+    assert response.json() == []
+    path = next_path(response)
+    again = api.get(path, **{"If-None-Match": response.headers["ETag"]})
     assert again.status_code == 304
     assert next_path(again) == path
-    draft(1)
+    add_drafts(1)
     sequence_all()
-    moved = api.get(path, **{"If-None-Match": answer.headers["ETag"]})
+    moved = api.get(path, **{"If-None-Match": response.headers["ETag"]})
     assert (moved.status_code, moved.content) == (304, b"")
     assert next_path(moved) != path
-    draft(1, account.pk)
+    add_drafts(1, account.pk)
     assert len(list(follow(api, next_path(moved)))) == 1
 
 
 def test_link_repeats_limit_and_type_but_not_since(api: Api) -> None:
-    answer = api.get("/events?limit=7&type=order&since=2999-01-01T00:00:00Z")
-    assert next_path(answer).startswith("/events?type=order&limit=7&cursor=")
+    response = api.get("/events?limit=7&type=order&since=2999-01-01T00:00:00Z")
+    assert next_path(response).startswith("/events?type=order&limit=7&cursor=")
 
 
 def test_cursor_of_a_filtered_feed_survives_pruning(api: Api, account: Account, other: Account) -> None:
-    draft(1, account.pk)
+    add_drafts(1, account.pk)
     (event,) = follow(api, "/events?type=order")
-    draft(5, other.pk)
+    add_drafts(5, other.pk)
     sequence_all()
     path = next_path(api.get("/events?type=order"))
     Feed.objects.update(cleared_id=Event.objects.latest("id").pk - 1)
@@ -312,49 +314,49 @@ def test_cursor_of_a_filtered_feed_survives_pruning(api: Api, account: Account, 
 
 
 def test_pet_that_was_deleted_has_a_last_event(api: Api, pet: Pet) -> None:
-    twin = Pet.objects.get(pk=pet.pk)
-    Pet.objects.filter(pk=pet.pk).update(name="Rex")  # Meanwhile.
-    shown = pet.as_json() | {"name": "Rex"}
+    duplicate = Pet.objects.get(pk=pet.pk)
+    Pet.objects.filter(pk=pet.pk).update(name="Rex")  # Concurrently.
+    expected = pet.as_json() | {"name": "Rex"}
     pet.delete()
-    twin.delete()
-    assert told(api, EventType.PET_DELETED) == [("pet.deleted", {"pet": shown})]
+    duplicate.delete()
+    assert event_data(api, EventType.PET_DELETED) == [("pet.deleted", {"pet": expected})]
 
 
 def test_cursor_of_a_restored_feed_is_410_even_if_its_id_was_assigned_again(api: Api) -> None:
-    draft(3)
+    add_drafts(3)
     sequence_all()
     backup = Feed.objects.get()
-    kept = next_path(api.get("/events"))
-    draft(3)
+    valid = next_path(api.get("/events"))
+    add_drafts(3)
     sequence_all()
-    lost = [next_path(api.get(path)) for path in ("/events", f"/events?limit={backup.last_id + 1}")]
+    reassigned = [next_path(api.get(path)) for path in ("/events", f"/events?limit={backup.last_id + 1}")]
     Event.objects.filter(pk__gt=backup.last_id).delete()
     backup.save()
-    assert {api.get(path).json()["code"] for path in lost} == {"cursor_expired"}
-    draft(9)
+    assert {api.get(path).json()["code"] for path in reassigned} == {"cursor_expired"}
+    add_drafts(9)
     sequence_all()
-    assert [api.get(path).json()["code"] for path in lost] == ["cursor_expired"] * 2
-    assert len(list(follow(api, kept))) == 9
+    assert [api.get(path).json()["code"] for path in reassigned] == ["cursor_expired"] * 2
+    assert len(list(follow(api, valid))) == 9
 
 
 def test_id_assigned_again_is_detected_after_the_clock_was_set_back(api: Api) -> None:
-    number_an_hour_ahead()
+    sequence_an_hour_ahead()
     backup = Feed.objects.get()
-    draft(1)
+    add_drafts(1)
     sequence_all()
-    lost = next_path(api.get("/events"))
+    reassigned = next_path(api.get("/events"))
     Event.objects.filter(pk__gt=backup.last_id).delete()
-    backup.numbered_at += 1  # Its last events were numbered by a clock that was still ahead.
+    backup.numbered_at += 1  # Its latest events were sequenced by a clock that was still ahead.
     backup.save()
-    draft(1)
+    add_drafts(1)
     sequence_all()
-    assert api.get(lost).json()["code"] == "cursor_expired"
+    assert api.get(reassigned).json()["code"] == "cursor_expired"
 
 
 @pytest.mark.parametrize("kind", [None, "order", "pet.created"])
-def test_there_is_one_statement_however_many_limits_are_asked_for(api: Api, kind: str | None) -> None:
+def test_all_limits_share_one_statement(api: Api, kind: str | None) -> None:
     compile_page_query.cache_clear()
-    draft(101)
+    add_drafts(101)
     sequence_all()
     for limit in (1, 7, 20, 21, 99, 100):
         page = api.get(f"/events?limit={limit}" + (f"&type={kind}" if kind else ""))
@@ -363,28 +365,28 @@ def test_there_is_one_statement_however_many_limits_are_asked_for(api: Api, kind
 
 
 def test_cursor_continues_after_everything_before_it_was_pruned(api: Api) -> None:
-    draft(3)
+    add_drafts(3)
     sequence_all()
     path = next_path(api.get("/events"))
     Event.objects.all().update(numbered_at=1)
     Feed.objects.update(numbered_at=1)
     ended = next_path(api.get("/events"))
     call_command("clear_events")
-    draft(2)
+    add_drafts(2)
     assert len(list(follow(api, ended))) == 2
     assert api.get(path).json()["code"] == "cursor_expired"
 
 
 def test_since_before_the_oldest_stored_event_is_410(api: Api) -> None:
     old = datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)
-    answer = api.get(f"/events?since={old:%Y-%m-%dT%H:%M:%SZ}")
-    assert (answer.status_code, answer.json()["code"]) == (410, "cursor_expired")
-    draft(2)
+    response = api.get(f"/events?since={old:%Y-%m-%dT%H:%M:%SZ}")
+    assert (response.status_code, response.json()["code"]) == (410, "cursor_expired")
+    add_drafts(2)
     sequence_all()
     at = Event.objects.latest("id").numbered_at
     Feed.objects.update(cleared_id=1, cleared_at=at)
-    answer = api.get(f"/events?since={to_datetime(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
-    assert answer.json()["code"] == "cursor_expired"
+    response = api.get(f"/events?since={to_datetime(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
+    assert response.json()["code"] == "cursor_expired"
 
 
 @pytest.mark.parametrize(
@@ -396,15 +398,15 @@ def test_since_before_the_oldest_stored_event_is_410(api: Api) -> None:
     ],
 )  # fmt: skip
 def test_invalid_parameter_is_400(api: Api, query: str) -> None:
-    answer = api.get(f"/events?{query}")
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter"), answer.content
+    response = api.get(f"/events?{query}")
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter"), response.content
 
 
 @pytest.mark.parametrize("time", ["2026-11-23T09:30:00", "2026-11-23t09:30:00.25"])
-def test_since_with_an_unencoded_plus_is_told_how_to_write_it(api: Api, time: str) -> None:
-    answer = api.get(f"/events?since={time}+01:00")
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
-    assert "%2B" in answer.json()["message"]
+def test_unencoded_plus_in_since_is_explained(api: Api, time: str) -> None:
+    response = api.get(f"/events?since={time}+01:00")
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
+    assert "%2B" in response.json()["message"]
     assert api.get(f"/events?since={time}%2B01:00".replace("2026", "2099")).status_code == 200
     assert "%2B" not in api.get("/events?since=2026-11-23+09:30:00Z").json()["message"]
 
@@ -415,15 +417,15 @@ def test_since_and_cursor_exclude_each_other(api: Api) -> None:
 
 
 def test_key_without_the_scope_reads_no_events(issue: Callable[..., tuple[ApiKey, str]]) -> None:
-    answer = Api(issue(key_scopes=["pets:read"])[1]).get("/events")
-    assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
+    response = Api(issue(key_scopes=["pets:read"])[1]).get("/events")
+    assert (response.status_code, response.json()["code"]) == (403, "insufficient_scope")
 
 
 def test_sequencing_continues_where_it_stopped(account: Account) -> None:
     sequence_all()
     first = Feed.objects.get().last_id
-    draft(3)
-    draft(2, account.pk)
+    add_drafts(3)
+    add_drafts(2, account.pk)
     assert sequence_all() == 5
     assert list(Event.objects.filter(pk__gt=first).order_by("pk").values_list("pk", flat=True)) == [
         first + number for number in range(1, 6)
@@ -435,15 +437,17 @@ def test_events_are_pruned_after_30_days_and_the_feed_records_the_last_one(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clear_events, "BATCH_SIZE", 2)
-    draft(8)
+    add_drafts(8)
     sequence_all()
     path = next_path(api.get("/events?limit=1"))
     old = (datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)).timestamp() * SECOND
     Event.objects.filter(pk__lte=5).update(numbered_at=round(old))
-    draft(3)
+    add_drafts(3)
     call_command("clear_events")
-    assert EventDraft.objects.count() == 0  # Others hardly ever find the feed free meanwhile.
-    assert [one["id"] for one in api.get("/events").json()] == [*range(6, Feed.objects.get().last_id + 1)]
+    assert EventDraft.objects.count() == 0  # Other processes rarely get the lock during pruning.
+    assert [event["id"] for event in api.get("/events").json()] == [
+        *range(6, Feed.objects.get().last_id + 1)
+    ]
     assert Feed.objects.get().cleared_id == 5
-    answer = api.get(path)
-    assert (answer.status_code, answer.json()["code"]) == (410, "cursor_expired")
+    response = api.get(path)
+    assert (response.status_code, response.json()["code"]) == (410, "cursor_expired")

@@ -1,4 +1,4 @@
-"""How many requests came in each minute, and who calls what is deprecated."""
+"""Requests per minute, and calls of deprecated operations."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -27,34 +27,34 @@ def decision(now: int, *, admitted: bool = True, banned: bool = False) -> RateLi
     return RateLimitDecision(admitted, windows, now, now + 1 if banned else 0)
 
 
-def caller_with(key: ApiKey) -> Caller:
+def build_caller(key: ApiKey) -> Caller:
     return Caller(key.account_id, key.pk, key.public_id, frozenset())
 
 
 def fail(*_: Any) -> None:
-    raise DatabaseError("away")
+    raise DatabaseError("unavailable")
 
 
-def put(minutes: dict[int, int], account: Account, written_at: int = NOON) -> None:
-    """Write loads: requests by the number of the minute after NOON."""
-    place = {(account.pk, NOON // MINUTE + minute): requests for minute, requests in minutes.items()}
-    Batch(minutes=Counter(place)).write(written_at)
+def write_loads(minutes: dict[int, int], account: Account, written_at: int = NOON) -> None:
+    """Write loads: {minutes after NOON: requests}."""
+    counts = {(account.pk, NOON // MINUTE + minute): requests for minute, requests in minutes.items()}
+    Batch(minutes=Counter(counts)).write(written_at)
 
 
 def test_finished_quarter_becomes_a_histogram_of_its_day(account: Account) -> None:
-    put({0: 3, 1: 3, 2: 10, 14: 1, 15: 8}, account)
+    write_loads({0: 3, 1: 3, 2: 10, 14: 1, 15: 8}, account)
     assert minute_counts.roll_up(LATER) == 4
     assert AccountDayLoad.objects.get(account=account, day=TODAY).minutes == {"3": 2, "10": 1, "1": 1}
     assert MinuteLoad.objects.get().requests == 8  # Its quarter is not over.
-    put({15: 2, 20: 3}, account)
+    write_loads({15: 2, 20: 3}, account)
     minute_counts.roll_up(LATER + 15 * MINUTE)
     assert AccountDayLoad.objects.get().minutes == {"3": 3, "10": 2, "1": 1}
     assert not MinuteLoad.objects.exists()
 
 
 def test_minute_is_rolled_up_two_minutes_after_its_last_write(account: Account) -> None:
-    put({0: 3}, account)
-    put({0: 4}, account, LATER)  # Another process could not write until now.
+    write_loads({0: 3}, account)
+    write_loads({0: 4}, account, LATER)  # Another process could not write until now.
     assert minute_counts.roll_up(LATER + 2 * MINUTE - 1) == 0
     assert minute_counts.roll_up(LATER + 2 * MINUTE) == 1
     assert AccountDayLoad.objects.get().minutes == {"7": 1}
@@ -62,11 +62,11 @@ def test_minute_is_rolled_up_two_minutes_after_its_last_write(account: Account) 
 
 def test_minutes_belong_to_their_own_day_and_account(account: Account) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
-    put({0: 1, -24 * 60: 2}, account)
-    put({0: 5}, other)
+    write_loads({0: 1, -24 * 60: 2}, account)
+    write_loads({0: 5}, other)
     minute_counts.roll_up(LATER)
-    found = AccountDayLoad.objects.order_by("account", "day").values_list("account", "day", "minutes")
-    assert list(found) == [
+    loads = AccountDayLoad.objects.order_by("account", "day").values_list("account", "day", "minutes")
+    assert list(loads) == [
         (account.pk, TODAY - timedelta(days=1), {"2": 1}),
         (account.pk, TODAY, {"1": 1}),
         (other.pk, TODAY, {"5": 1}),
@@ -76,10 +76,10 @@ def test_minutes_belong_to_their_own_day_and_account(account: Account) -> None:
 @COMMITTED
 def test_concurrent_roll_ups_count_each_minute_once() -> None:
     accounts = [Account.objects.create(name=f"A{number}", plan_id="free") for number in range(5)]
-    for one in accounts:
-        put(dict.fromkeys(range(-60, 0), 2), one)
+    for account in accounts:
+        write_loads(dict.fromkeys(range(-60, 0), 2), account)
     moved = run_concurrently(*[lambda: minute_counts.roll_up(LATER)] * 6)
-    minute_counts.roll_up(LATER)  # What was locked while others looked.
+    minute_counts.roll_up(LATER)  # Rows that were locked at the time.
     assert sum(moved) <= 300
     assert [load.minutes for load in AccountDayLoad.objects.all()] == [{"2": 60}] * 5
     assert not MinuteLoad.objects.exists()
@@ -88,12 +88,12 @@ def test_concurrent_roll_ups_count_each_minute_once() -> None:
 def test_minute_counts_include_rejections_except_during_a_ban(
     key: ApiKey, own_recorder: UsageRecorder
 ) -> None:
-    for what in (
+    for rate_limit_decision in (
         decision(NOON),
         decision(NOON, admitted=False),
         decision(NOON, admitted=False, banned=True),
     ):
-        own_recorder.count(caller_with(key), what)
+        own_recorder.count(build_caller(key), rate_limit_decision)
     own_recorder.write()
     assert MinuteLoad.objects.get().requests == 2
 
@@ -101,7 +101,7 @@ def test_minute_counts_include_rejections_except_during_a_ban(
 def test_minute_counts_and_deprecated_calls_survive_a_failed_write(
     key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caller = caller_with(key)
+    caller = build_caller(key)
 
     def use(now: int) -> None:
         own_recorder.count(caller, decision(now))
@@ -111,7 +111,7 @@ def test_minute_counts_and_deprecated_calls_survive_a_failed_write(
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_DEPRECATED_CALLS", SimpleNamespace(execute=fail))  # The last step.
         own_recorder.write()
-    assert not MinuteLoad.objects.exists()  # One transaction: nothing was written, nothing counts twice.
+    assert not MinuteLoad.objects.exists()  # In one transaction, so nothing is counted twice.
     use(NOON + SECOND)
     own_recorder.write()
     assert MinuteLoad.objects.get().requests == 2
@@ -127,13 +127,13 @@ def test_unwritten_minute_counts_are_bounded(
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_DEPRECATED_CALLS", SimpleNamespace(execute=fail))
         for minute in range(6):
-            own_recorder.count(caller_with(key), decision(NOON + minute * MINUTE))
+            own_recorder.count(build_caller(key), decision(NOON + minute * MINUTE))
             own_recorder.write()
     own_recorder.write()
     first = NOON // MINUTE
-    kept = MinuteLoad.objects.order_by("minute").values_list("minute", flat=True)
-    assert [minute - first for minute in kept] == [3, 4, 5]
-    assert key.usage.get().requests == 6  # The usage itself is never cut.
+    minutes = MinuteLoad.objects.order_by("minute").values_list("minute", flat=True)
+    assert [minute - first for minute in minutes] == [3, 4, 5]
+    assert key.usage.get().requests == 6  # Usage itself is not bounded.
 
 
 def test_days_are_kept_for_a_quarter_of_a_year_and_deprecated_calls_for_400_days(account: Account) -> None:
@@ -174,7 +174,7 @@ def test_deprecated_calls_of_processes_add_up_and_keep_the_latest_time(account: 
 def test_clean_up_survives_a_database_error(
     account: Account, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put({0: 3}, account)
+    write_loads({0: 3}, account)
     AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=93))
     write_behind.clean_up(LATER)
     assert AccountDayLoad.objects.get().day == TODAY

@@ -1,4 +1,4 @@
-"""Events that warn: each once for its window, whoever sees the reason, and how often (D41)."""
+"""Warning events: each is sent once per window by all processes together (D41)."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,11 +36,11 @@ from tests.support.quota import Desk
 pytestmark = pytest.mark.django_db
 
 
-def told(kind: EventType) -> list[Any]:
+def event_data(kind: EventType) -> list[Any]:
     return [orjson.loads(row.data) for row in EventDraft.objects.filter(type=kind).order_by("pk")]
 
 
-def warn_again() -> None:
+def force_check() -> None:
     Feed.objects.update(swept_at=0)
     assert send_missed_warnings()
 
@@ -50,110 +50,110 @@ def test_account_is_warned_once_at_80_and_100_per_cent_of_its_day(api: Api, acco
     for _ in range(12):
         api.get("/pets?limit=1")
         write_behind.recorder.write()
-    warn_again()
+    force_check()
     common = {"window": "day", "limit": 10}
-    assert told(EventType.QUOTA_REACHED) == [
+    assert event_data(EventType.QUOTA_REACHED) == [
         common | {"used": 8, "threshold": 80},
         common | {"used": 10, "threshold": 100},
     ]
 
 
-def test_missed_warnings_of_a_dead_process_are_sent(account: Account) -> None:
+def test_missed_warnings_are_sent_after_a_crash(account: Account) -> None:
     account.assign(PlanCode.ENTERPRISE, 100, 10)
     today = round(timezone.now().timestamp()) * 1_000_000 // DAY
     unused = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
     QuotaCounter.objects.create(account=account, day=today, day_used=9, **unused)
     for _ in range(2):
-        warn_again()
-    assert told(EventType.QUOTA_REACHED) == [{"window": "day", "limit": 10, "used": 9, "threshold": 80}]
+        force_check()
+    assert event_data(EventType.QUOTA_REACHED) == [
+        {"window": "day", "limit": 10, "used": 9, "threshold": 80}
+    ]
 
 
-def test_expiring_key_is_warned_of_7_days_and_1_day_before(
+def test_expiry_warnings_are_sent_7_days_and_1_day_before(
     issue: Callable[..., tuple[ApiKey, str]],
 ) -> None:
     now = timezone.now()
     issue(name="Later", expires_at=now + timedelta(days=8))
     issue(name="Soon", expires_at=now + timedelta(days=6))
     for _ in range(2):
-        warn_again()
-    assert [data["key"]["name"] for data in told(EventType.KEY_EXPIRING)] == ["Soon"]
+        force_check()
+    assert [data["key"]["name"] for data in event_data(EventType.KEY_EXPIRING)] == ["Soon"]
     for _ in range(2):
         Feed.objects.update(swept_at=0)
         send_missed_warnings(now + timedelta(days=5, hours=1))
-    names = [data["key"]["name"] for data in told(EventType.KEY_EXPIRING)]
+    names = [data["key"]["name"] for data in event_data(EventType.KEY_EXPIRING)]
     assert sorted(names) == ["Later", "Soon", "Soon"]
 
 
-def test_revoked_key_is_not_warned_of(issue: Callable[..., tuple[ApiKey, str]]) -> None:
+def test_revoked_key_gets_no_expiry_warning(issue: Callable[..., tuple[ApiKey, str]]) -> None:
     key, _ = issue(expires_at=timezone.now() + timedelta(hours=3))
     key.revoke(reason="Lost.", by=OPERATOR)
-    warn_again()
-    assert told(EventType.KEY_EXPIRING) == []
+    force_check()
+    assert event_data(EventType.KEY_EXPIRING) == []
 
 
-class Died(BaseException):
-    """The process ended."""
+class ProcessCrashedError(BaseException):
+    pass
 
 
 @pytest.fixture
-def dying(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
-    """A store whose process dies as soon as a request is counted, or has set off a ban."""
+def crashing_store(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
+    """A store whose process crashes after counting a request or imposing a ban."""
 
-    def die(*_: Any, **__: Any) -> None:
-        raise Died
+    def crash(*_: Any, **__: Any) -> None:
+        raise ProcessCrashedError
 
-    monkeypatch.setattr("accounts.quota.redis_store.parse_admission", die)
-    monkeypatch.setattr("accounts.quota.database_store.Ban", die)
-    monkeypatch.setattr(write_behind.recorder, "count", die)
+    monkeypatch.setattr("accounts.quota.redis_store.parse_admission", crash)
+    monkeypatch.setattr("accounts.quota.database_store.Ban", crash)
+    monkeypatch.setattr(write_behind.recorder, "count", crash)
     return store
 
 
 def send(desk: Desk, requests: int) -> None:
     for _ in range(requests):
-        with suppress(Died):
+        with suppress(ProcessCrashedError):
             desk.send()
 
 
-def test_threshold_warning_survives_the_death_of_the_process(
-    dying: QuotaStore,
-) -> None:
-    desk = Desk(dying, per_minute=100, per_day=10)
+def test_threshold_warning_survives_a_crash(crashing_store: QuotaStore) -> None:
+    desk = Desk(crashing_store, per_minute=100, per_day=10)
     send(desk, 10)
     desk.wait(86_400)
-    send(desk, 1)  # Nothing is left that shows the use of the day before.
-    warn_again()
+    send(desk, 1)  # The counters no longer show the usage of the day before.
+    force_check()
     common = {"window": "day", "limit": 10}
-    assert told(EventType.QUOTA_REACHED) == [
+    assert event_data(EventType.QUOTA_REACHED) == [
         common | {"used": 8, "threshold": 80},
         common | {"used": 10, "threshold": 100},
     ]
 
 
-def test_ban_event_survives_the_death_of_the_process(dying: QuotaStore) -> None:
-    desk = Desk(dying, per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
+def test_ban_event_survives_a_crash(crashing_store: QuotaStore) -> None:
+    desk = Desk(crashing_store, per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
     for _ in range(24):
         send(desk, 2)
         desk.wait(1)
     Feed.objects.update(swept_at=0)
     assert send_missed_warnings(timezone.now() + timedelta(hours=1))
-    assert [data["key"]["id"] for data in told(EventType.KEY_BANNED)] == [desk.keys[0].public_id]
+    assert [data["key"]["id"] for data in event_data(EventType.KEY_BANNED)] == [desk.keys[0].public_id]
 
 
-def test_thresholds_are_warned_of_after_the_limit_was_lowered(store: QuotaStore) -> None:
+def test_thresholds_reached_by_lowering_the_limit_are_warned_of(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=100, per_day=100)
     desk.admitted(20)
     desk.account.assign(PlanCode.ENTERPRISE, 100, 10)
     desk.send()
     write_behind.recorder.write()
-    assert [data["threshold"] for data in told(EventType.QUOTA_REACHED)] == [80, 100]
+    assert [data["threshold"] for data in event_data(EventType.QUOTA_REACHED)] == [80, 100]
 
 
 def test_largest_limit_is_counted_exactly(store: QuotaStore) -> None:
-    most = MAX_REQUESTS
-    desk = Desk(store, per_minute=most, per_day=most)
+    maximum = MAX_REQUESTS
+    desk = Desk(store, per_minute=maximum, per_day=maximum)
     assert desk.send().admitted
-    with pytest.raises(ValidationError, match=str(most)):
-        desk.account.assign(PlanCode.ENTERPRISE, most, most + 1)
+    with pytest.raises(ValidationError, match=str(maximum)):
+        desk.account.assign(PlanCode.ENTERPRISE, maximum, maximum + 1)
 
 
 def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
@@ -161,11 +161,11 @@ def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
         name="Huge", plan_id=PlanCode.ENTERPRISE, per_minute=2**63 - 1, per_day=2**63 - 1
     )
     day = to_microseconds(timezone.now()) // DAY
-    for one, used in ((huge, 1_000), (account, account.limits.per_day)):
+    for owner, used in ((huge, 1_000), (account, account.limits.per_day)):
         QuotaCounter.objects.create(
-            account=one, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
+            account=owner, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
         )
-    warn_again()
+    force_check()
     assert {row.account_id for row in EventDraft.objects.filter(type=EventType.QUOTA_REACHED)} == {
         account.pk
     }
@@ -175,7 +175,7 @@ def test_check_by_a_clock_that_was_ahead_does_not_block_later_checks() -> None:
     now = timezone.now()
     Feed.objects.update(swept_at=to_microseconds(now + timedelta(days=365)))
     assert send_missed_warnings(now)
-    assert not send_missed_warnings(now)  # One process in a minute sweeps.
+    assert not send_missed_warnings(now)  # One check per minute.
     assert send_missed_warnings(now + timedelta(minutes=1))
 
 
@@ -184,20 +184,22 @@ def test_request_counts_although_its_warning_cannot_be_written(
 ) -> None:
     desk = Desk(store, per_minute=100, per_day=10)
     desk.admitted(7)
-    with monkeypatch.context() as away:
-        away.setattr(write_behind, "send_quota_warnings", Mock(side_effect=OperationalError("Away.")))
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            write_behind, "send_quota_warnings", Mock(side_effect=OperationalError("unavailable"))
+        )
         assert desk.send().admitted
-    assert told(EventType.QUOTA_REACHED) == []
+    assert event_data(EventType.QUOTA_REACHED) == []
     write_behind.recorder.write()
-    assert [data["used"] for data in told(EventType.QUOTA_REACHED)] == [8]
+    assert [data["used"] for data in event_data(EventType.QUOTA_REACHED)] == [8]
 
 
 def test_ban_has_one_event(key: ApiKey) -> None:
-    began = round(timezone.now().timestamp()) * 1_000_000
+    started_at = round(timezone.now().timestamp()) * 1_000_000
     for _ in range(2):
-        write_behind.recorder.record_ban(Ban(key.pk, began, began + 5 * MINUTE, 1, 10))
-    warn_again()
-    assert [data["key"]["id"] for data in told(EventType.KEY_BANNED)] == [key.public_id]
+        write_behind.recorder.record_ban(Ban(key.pk, started_at, started_at + 5 * MINUTE, 1, 10))
+    force_check()
+    assert [data["key"]["id"] for data in event_data(EventType.KEY_BANNED)] == [key.public_id]
 
 
 @COMMITTED
@@ -205,27 +207,27 @@ def test_16_concurrent_requests_at_a_threshold_write_one_event() -> None:
     reached = {(7, 20_000, threshold): (10, 10) for threshold in (80, 100)}
 
     run_concurrently(*[lambda: send_quota_warnings(reached)] * 16)
-    assert [data["threshold"] for data in told(EventType.QUOTA_REACHED)] == [80, 100]
+    assert [data["threshold"] for data in event_data(EventType.QUOTA_REACHED)] == [80, 100]
 
 
 def test_ban_lifted_before_it_was_written_has_an_event(key: ApiKey) -> None:
-    began = round(timezone.now().timestamp() * 1_000_000)
-    ban = Ban(key.pk, began, began + 5 * MINUTE, 1, 10)
-    KeyStanding.objects.create(key=key, banned_at=began, banned_until=ban.ends_at, ban_level=1)
+    started_at = round(timezone.now().timestamp() * 1_000_000)
+    ban = Ban(key.pk, started_at, started_at + 5 * MINUTE, 1, 10)
+    KeyStanding.objects.create(key=key, banned_at=started_at, banned_until=ban.ends_at, ban_level=1)
     key.unban(reason="A mistake.", by=OPERATOR)
     write_bans([ban])
-    warn_again()
+    force_check()
     kinds = EventDraft.objects.filter(type__startswith="key.").order_by("pk").values_list("type", flat=True)
     assert list(kinds)[-2:] == [EventType.KEY_BANNED, EventType.KEY_UNBANNED]
-    assert len(told(EventType.KEY_BANNED)) == 1
+    assert len(event_data(EventType.KEY_BANNED)) == 1
 
 
 def test_ban_is_stored_with_the_next_write_if_no_thread_is_free(
     key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    began = round(timezone.now().timestamp() * 1_000_000)
-    with monkeypatch.context() as busy:
-        busy.setattr(write_behind, "in_thread", Mock(side_effect=OperationalError("Busy.")))
-        write_behind.recorder.record_ban(Ban(key.pk, began, began + 5 * MINUTE, 1, 10))
+    started_at = round(timezone.now().timestamp() * 1_000_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(write_behind, "in_thread", Mock(side_effect=OperationalError("busy")))
+        write_behind.recorder.record_ban(Ban(key.pk, started_at, started_at + 5 * MINUTE, 1, 10))
     write_behind.recorder.write()
     assert KeyStanding.objects.get().key == key

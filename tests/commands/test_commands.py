@@ -36,7 +36,7 @@ def run_json(*command: str) -> Any:
     return json.loads(run(*command, "--json"))
 
 
-def error_of(*command: str) -> str:
+def get_error(*command: str) -> str:
     with pytest.raises(CommandError) as raised:
         run(*command)
     return str(raised.value)
@@ -46,10 +46,10 @@ def error_of(*command: str) -> str:
 
 
 def test_issued_key_works_and_is_printed_with_id_and_account() -> None:
-    text, _, rest = run("issue_key", "--account", "Acme Pets", "--plan", "pro").partition("\n")
+    key_text, _, message = run("issue_key", "--account", "Acme Pets", "--plan", "pro").partition("\n")
     key = ApiKey.objects.get()
-    assert rest == f"\nKey {key.public_id} of Acme Pets (Pro). Copy it now: it can't be shown again.\n"
-    assert Api(text).get("/pets").status_code == 200
+    assert message == f"\nKey {key.public_id} of Acme Pets (Pro). Copy it now: it can't be shown again.\n"
+    assert Api(key_text).get("/pets").status_code == 200
     assert AuditEntry.objects.get().actor_name.endswith(" (command)")
 
 
@@ -62,44 +62,44 @@ def test_new_account_starts_on_its_plan() -> None:
 
 
 def test_concurrently_created_account_gets_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    check = Account.full_clean
+    full_clean = Account.full_clean
 
-    def made_meanwhile(account: Account, *args: Any, **kwargs: Any) -> None:
-        Account.objects.get_or_create(name="Twin Pets", defaults={"plan_id": "free"})
-        check(account, *args, **kwargs)
+    def create_concurrently(account: Account, *args: Any, **kwargs: Any) -> None:
+        Account.objects.get_or_create(name="Concurrent Pets", defaults={"plan_id": "free"})
+        full_clean(account, *args, **kwargs)
 
-    monkeypatch.setattr(Account, "full_clean", made_meanwhile)
-    key = run_json("issue_key", "--account", "Twin Pets", "--plan", "pro")
-    assert ApiKey.objects.get(public_id=key["id"]).account == Account.objects.get(name="Twin Pets")
+    monkeypatch.setattr(Account, "full_clean", create_concurrently)
+    key = run_json("issue_key", "--account", "Concurrent Pets", "--plan", "pro")
+    assert ApiKey.objects.get(public_id=key["id"]).account == Account.objects.get(name="Concurrent Pets")
 
 
 def test_issue_key_prints_one_json_object() -> None:
-    made = run_json("issue_key", "--account", "Acme Pets", "--plan", "pro", "--name", "Till 3")
+    result = run_json("issue_key", "--account", "Acme Pets", "--plan", "pro", "--name", "Till 3")
     key = ApiKey.objects.get()
-    known = {
+    expected = {
         "id": key.public_id, "account": "Acme Pets", "plan": "pro", "name": "Till 3", "state": "active",
         "scopes": ["pets:read", "pets:write", "orders:read", "orders:write", "events:read"],
         "allowed_networks": [], "created_at": key.created_at.isoformat(), "expires_at": None,
         "revoked_at": None, "last_used_at": None,
     }  # fmt: skip
-    assert known.items() <= made.items()  # Later versions may add members.
-    assert Api(made["key"]).get("/pets").status_code == 200
+    assert expected.items() <= result.items()  # Later versions may add members.
+    assert Api(result["key"]).get("/pets").status_code == 200
 
 
 def test_options_restrict_the_key() -> None:
     before = timezone.now()
-    made = run_json(
+    result = run_json(
         "issue_key", "--account", "Acme Pets", "--scopes", "pets:read, orders:read",
         "--expires-in-days", "30", "--allow-from", "192.0.2.0/24, 2001:db8::/32",
     )  # fmt: skip
-    assert made["scopes"] == ["pets:read", "orders:read"]
-    assert made["allowed_networks"] == ["192.0.2.0/24", "2001:db8::/32"]
-    end = datetime.fromisoformat(made["expires_at"])
+    assert result["scopes"] == ["pets:read", "orders:read"]
+    assert result["allowed_networks"] == ["192.0.2.0/24", "2001:db8::/32"]
+    end = datetime.fromisoformat(result["expires_at"])
     assert before <= end - timedelta(days=30) <= timezone.now()
 
 
 def test_existing_account_keeps_its_plan_by_default(account: Account) -> None:
-    assert "--account" in error_of("issue_key", "--plan", "free")
+    assert "--account" in get_error("issue_key", "--plan", "free")
     assert run_json("issue_key", "--account", "New")["plan"] == "free"
     assert run_json("issue_key", "--account", f" {account.name} ")["plan"] == "business"
     assert run_json("issue_key", "--account", account.name, "--plan", "free")["plan"] == "free"
@@ -148,7 +148,7 @@ ENTERPRISE = ("--plan", "enterprise")
     ],
 )
 def test_invalid_option_is_named_and_has_no_effect(options: tuple[str, ...], message: str) -> None:
-    assert message in error_of("issue_key", "--account", "Acme Pets", *options)
+    assert message in get_error("issue_key", "--account", "Acme Pets", *options)
     assert not Account.objects.exists()
     assert not ApiKey.objects.exists()
 
@@ -179,7 +179,7 @@ def test_keys_are_filtered_by_account(issue: Issue) -> None:
     assert [row["id"] for row in run_json("list_keys")] == [other["id"], key.public_id]
     assert [row["id"] for row in run_json("list_keys", "--account", " Acme Pets ")] == [key.public_id]
     for name in ("Nobody", ""):
-        assert f"No account has the name {name!r}." in error_of("list_keys", "--account", name)
+        assert f"No account has the name {name!r}." in get_error("list_keys", "--account", name)
 
 
 # --- rotate_key ----------------------------------------------------------------------------------
@@ -200,21 +200,21 @@ def test_rotated_key_gets_a_replacement_and_expires_in_24_hours(issue: Issue) ->
 
 def test_rotate_key_prints_both_keys_as_json(issue: Issue) -> None:
     old, old_text = issue()
-    made = run_json("rotate_key", old.public_id, "--overlap-hours", "0")
-    assert made["state"] == "active"
-    assert made["replaces"]["id"] == old.public_id
-    assert made["replaces"]["state"] == "expired"
-    assert Api(made["key"]).get("/pets").status_code == 200
+    result = run_json("rotate_key", old.public_id, "--overlap-hours", "0")
+    assert result["state"] == "active"
+    assert result["replaces"]["id"] == old.public_id
+    assert result["replaces"]["state"] == "expired"
+    assert Api(result["key"]).get("/pets").status_code == 200
     assert Api(old_text).get("/pets").json()["code"] == "expired_api_key"
 
 
 def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
     key, _ = issue()
     for hours in ("-1", "8761"):
-        message = error_of("rotate_key", key.public_id, "--overlap-hours", hours)
+        message = get_error("rotate_key", key.public_id, "--overlap-hours", hours)
         assert message == "--overlap-hours must be from 0 to 8760."
     run("rotate_key", key.public_id)
-    assert "has already been rotated to " in error_of("rotate_key", key.public_id)
+    assert "has already been rotated to " in get_error("rotate_key", key.public_id)
 
 
 # --- suspend_account -----------------------------------------------------------------------------
@@ -222,11 +222,11 @@ def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
 
 def test_suspended_account_is_rejected_until_lifted(issue: Issue) -> None:
     _, text = issue()
-    assert "No account has the name 'Nobody'." in error_of("suspend_account", "Nobody", "--reason", "x")
-    assert "not suspended" in error_of("suspend_account", "Acme Pets", "--lift", "--reason", "x")
-    assert "Say why" in error_of("suspend_account", "Acme Pets", "--reason", " ")
-    said = run("suspend_account", "Acme Pets", "--reason", "Unpaid")
-    assert said == "Done. Acme Pets is suspended.\n"
+    assert "No account has the name 'Nobody'." in get_error("suspend_account", "Nobody", "--reason", "x")
+    assert "not suspended" in get_error("suspend_account", "Acme Pets", "--lift", "--reason", "x")
+    assert "Say why" in get_error("suspend_account", "Acme Pets", "--reason", " ")
+    result = run("suspend_account", "Acme Pets", "--reason", "Unpaid")
+    assert result == "Done. Acme Pets is suspended.\n"
     assert Api(text).get("/pets").json()["code"] == "account_suspended"
     done = run_json("suspend_account", "Acme Pets", "--lift", "--reason", "Paid")
     assert done == {"account": "Acme Pets", "suspended_at": None}
@@ -239,10 +239,10 @@ def test_suspended_account_is_rejected_until_lifted(issue: Issue) -> None:
 def test_revoked_key_is_rejected(issue: Issue) -> None:
     key, text = issue()
     for options, message in (((), "--reason"), (("--reason", " "), "Say why the key is revoked.")):
-        assert message in error_of("revoke_key", key.public_id, *options)
+        assert message in get_error("revoke_key", key.public_id, *options)
     assert Api(text).get("/pets").status_code == 200
-    said = run("revoke_key", key.public_id, "--reason", "Laptop stolen")
-    assert said == f"Done. Key {key.public_id} of Acme Pets is revoked.\n"
+    result = run("revoke_key", key.public_id, "--reason", "Laptop stolen")
+    assert result == f"Done. Key {key.public_id} of Acme Pets is revoked.\n"
     assert Api(text).get("/pets").status_code == 401
     key.refresh_from_db()
     assert key.revoked_reason == "Laptop stolen"
@@ -250,13 +250,13 @@ def test_revoked_key_is_rejected(issue: Issue) -> None:
 
 def test_revoke_key_prints_one_json_object_and_rejects_an_unknown_id(issue: Issue) -> None:
     key, _ = issue()
-    said = run_json("revoke_key", key.public_id, "--reason", "Lost")
+    result = run_json("revoke_key", key.public_id, "--reason", "Lost")
     key.refresh_from_db()
     assert key.revoked_at is not None
-    assert (said["id"], said["state"]) == (key.public_id, "revoked")
-    assert said["revoked_at"] == key.revoked_at.isoformat()
+    assert (result["id"], result["state"]) == (key.public_id, "revoked")
+    assert result["revoked_at"] == key.revoked_at.isoformat()
     for command in (("rotate_key", "nothing"), ("revoke_key", "nothing", "--reason", "Lost")):
-        assert error_of(*command) == "No key has the ID nothing. List keys with list_keys."
+        assert get_error(*command) == "No key has the ID nothing. List keys with list_keys."
 
 
 # --- seed_demo -----------------------------------------------------------------------------------
@@ -280,9 +280,9 @@ def test_seed_demo_skips_a_shop_with_pets() -> None:
 
 
 def test_seed_demo_requires_a_category_and_a_valid_count() -> None:
-    assert error_of("seed_demo", "--pets", "-1") == "--pets must be 0 or more."
+    assert get_error("seed_demo", "--pets", "-1") == "--pets must be 0 or more."
     Category.objects.all().delete()
-    assert "There are no categories." in error_of("seed_demo")
+    assert "There are no categories." in get_error("seed_demo")
 
 
 # --- quickstart ----------------------------------------------------------------------------------
@@ -316,13 +316,13 @@ def test_existing_staff_login_is_unchanged(person: dict[str, Any]) -> None:
 def demo_key(tmp_path: Path, settings: Any) -> Callable[[], str]:
     """Runs quickstart with the key written by the run before, and returns the new DEMO_KEY."""
     file = tmp_path / ".env"
-    file.write_text("SECRET_KEY=kept")
+    file.write_text("SECRET_KEY=unchanged")
 
     def start() -> str:
         run("quickstart", "--demo-key-to", str(file))
-        kept, written = file.read_text().splitlines()
-        assert kept == "SECRET_KEY=kept"
-        settings.DEMO_KEY = key = written.removeprefix("DEMO_KEY=")
+        secret_key, demo_key = file.read_text().splitlines()
+        assert secret_key == "SECRET_KEY=unchanged"
+        settings.DEMO_KEY = key = demo_key.removeprefix("DEMO_KEY=")
         return key
 
     return start
@@ -339,16 +339,16 @@ def test_demo_key_is_read_only_and_replaced_when_inactive(
         assert api.get(path).status_code == 403
     assert ApiKey.objects.get(scopes="pets:read").account.plan_id == "free"
     assert demo_key() == first
-    run("revoke_key", first.split("_")[2], "--reason", "Seen by too many.")
+    run("revoke_key", first.split("_")[2], "--reason", "Seen too often.")
     assert Api(demo_key()).get("/pets").status_code == 200
 
 
-@pytest.mark.parametrize("content", ["SECRET_KEY=kept".encode("utf-16"), b"NAME=caf\xe9", None])
+@pytest.mark.parametrize("content", ["SECRET_KEY=unchanged".encode("utf-16"), b"NAME=caf\xe9", None])
 def test_unwritable_demo_key_file_is_reported_first(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "missing" / ".env" if content is None else tmp_path / ".env"
     if content is not None:
         file.write_bytes(content)
-    assert f"Can't write DEMO_KEY to {file}: " in error_of("quickstart", "--demo-key-to", str(file))
+    assert f"Can't write DEMO_KEY to {file}: " in get_error("quickstart", "--demo-key-to", str(file))
     assert content is None or file.read_bytes() == content
     assert not User.objects.exists()
     assert not ApiKey.objects.exists()
@@ -364,7 +364,7 @@ def taken_port() -> Iterator[int]:
 
 
 def test_port_in_use_is_rejected(taken_port: int) -> None:
-    message = error_of("serve", "--port", str(taken_port))
+    message = get_error("serve", "--port", str(taken_port))
     assert f"Can't listen on 127.0.0.1 port {taken_port}: " in message
     assert message.endswith("Choose another with --host, --port or PORT.")
 
@@ -383,19 +383,19 @@ def test_host_name_with_two_addresses_uses_the_first(
 
 @pytest.mark.parametrize("port", ["65536", "70000", "0", "-1"])
 def test_invalid_port_is_rejected(port: str) -> None:
-    assert "a port is a number from 1 to 65535. Choose another" in error_of("serve", "--port", port)
+    assert "a port is a number from 1 to 65535. Choose another" in get_error("serve", "--port", port)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "", "[::1]", "a..b", "x" * 80, "fe80::1%lo"])
 def test_foreign_host_is_rejected(host: str) -> None:
-    assert f"Can't listen on {host or 'an empty host'} port " in error_of("serve", "--host", host)
+    assert f"Can't listen on {host or 'an empty host'} port " in get_error("serve", "--host", host)
 
 
 def test_serve_validates_workers_threads_and_metrics_settings(tmp_path: Path, settings: Any) -> None:
     port = str(free_port())
     for options in (("--workers", "0"), ("--workers", "-1"), ("--threads", "0")):
-        assert "must be 1 or more" in error_of("serve", "--port", port, *options)
+        assert "must be 1 or more" in get_error("serve", "--port", port, *options)
     settings.METRICS_PORT = int(port)
-    assert "METRICS_PORT is the same port." in error_of("serve", "--port", port)
+    assert "METRICS_PORT is the same port." in get_error("serve", "--port", port)
     settings.METRICS_DIR = str(tmp_path / "missing")
-    assert "METRICS_DIR must be a writable folder, not '" in error_of("serve", "--port", str(free_port()))
+    assert "METRICS_DIR must be a writable folder, not '" in get_error("serve", "--port", str(free_port()))

@@ -69,10 +69,10 @@ class Run:
         self, base: str, method: str, path: str, headers: dict[str, str], body: bytes | None = None
     ) -> Response:
         self.requests.append(Request(method, base + path, headers, body and json.loads(body)))
-        found = next(self.responses, KeyboardInterrupt())
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        response = next(self.responses, KeyboardInterrupt())
+        if isinstance(response, BaseException):
+            raise response
+        return response
 
     def __call__(self, *responses: Response | Exception, options: tuple[str, ...] = ()) -> list[str]:
         """Run to the end; return the lines on standard output."""
@@ -81,9 +81,9 @@ class Run:
         return self.out.getvalue().splitlines()
 
     def failure(self, *responses: Response | Exception, options: tuple[str, ...] = ()) -> str:
-        with pytest.raises(CommandError) as refused:
+        with pytest.raises(CommandError) as raised:
             self(*responses, options=options)
-        return str(refused.value)
+        return str(raised.value)
 
 
 @pytest.fixture
@@ -122,8 +122,10 @@ def test_listen_starts_now_or_at_since_and_follows_the_cursor(
     run: Run, options: tuple[str, ...], first: dict[str, str]
 ) -> None:
     run(page("a"), page("b", 1), options=options)
-    asked = [first, {"cursor": "a"}, {"cursor": "b"}]
-    assert [request.query for request in run.requests] == [{"limit": str(LIMIT)} | one for one in asked]
+    queries = [first, {"cursor": "a"}, {"cursor": "b"}]
+    assert [request.query for request in run.requests] == [
+        {"limit": str(LIMIT)} | query for query in queries
+    ]
     assert {request.url.partition("?")[0] for request in run.requests} == {f"{URL}/events"}
     assert {request.headers["Authorization"] for request in run.requests} == {f"Bearer {KEY}"}
 
@@ -190,7 +192,7 @@ def test_listen_survives_a_restart_of_the_service(run: Run) -> None:
         (UnreachableError(f"{URL} does not respond to GET: refused."), "does not respond to GET: refused."),
         (error(401, "The API key is not valid."), f"{URL} responded with 401: The API key is not valid."),
         (error(403, "It lacks events:read."), f"{URL} responded with 403: It lacks events:read."),
-        (error(400, "`cursor` is not one."), f"{URL} responded with 400: `cursor` is not one."),
+        (error(400, "`cursor` is invalid."), f"{URL} responded with 400: `cursor` is invalid."),
         (respond(404, b"<html>", Content_Type="text/html"), f"{URL} responded with 404: no reason given."),
         (respond(200, b"<html>", Content_Type="text/html"), "has no valid feed of events: "),
         (respond(200, [event(1)]), "the header Link is missing."),

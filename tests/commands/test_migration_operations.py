@@ -28,14 +28,14 @@ CHECK = models.CheckConstraint(name="animal_has_a_name", condition=~models.Q(nam
 @pytest.fixture
 def state() -> Iterator[ProjectState]:
     """A table with two rows, one of them without a name."""
-    made = after(
+    new_state = after(
         ProjectState(),
         migrations.CreateModel(
             "Animal", [("id", models.BigAutoField(primary_key=True)), ("name", models.TextField())]
         ),
     )
     execute(f"INSERT INTO {TABLE} (name) VALUES ('Rex'), ('')")
-    yield made
+    yield new_state
     execute(f"DROP TABLE {TABLE}")
 
 
@@ -71,18 +71,18 @@ def indexes() -> dict[str, bool]:
 
 
 def test_index_is_created_and_removed_in_both_directions(state: ProjectState) -> None:
-    made = after(state, AddIndexConcurrently("animal", INDEX))
+    new_state = after(state, AddIndexConcurrently("animal", INDEX))
     assert indexes() == {INDEX.name: True}
     remove = RemoveIndexConcurrently("animal", INDEX.name)
-    after(made, remove)
+    after(new_state, remove)
     assert indexes() == {}
-    after(made, remove, backwards=True)
+    after(new_state, remove, backwards=True)
     assert indexes() == {INDEX.name: True}
     after(state, AddIndexConcurrently("animal", INDEX), backwards=True)
     assert indexes() == {}
 
 
-@NEEDS_POSTGRESQL  # On SQLite an index is made in a transaction: it is there or not.
+@NEEDS_POSTGRESQL  # SQLite creates an index in a transaction, so it is never left incomplete.
 def test_failed_index_is_created_by_the_next_attempt(state: ProjectState) -> None:
     add = AddIndexConcurrently("animal", INDEX)
     execute("SET lock_timeout = '50ms'")
@@ -93,7 +93,7 @@ def test_failed_index_is_created_by_the_next_attempt(state: ProjectState) -> Non
         ):
             after(state, add)
         assert indexes() == {INDEX.name: False}
-        for _ in range(2):  # Also if it was made, but its migration was not recorded.
+        for _ in range(2):  # Also after its migration was not recorded.
             after(state, add)
             assert indexes() == {INDEX.name: True}
     finally:

@@ -45,9 +45,9 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     for plan, days in reports.get_daily_usage_by_plan().items():
         assert all(day.requests > 0 or day.day == today for day in days), plan
     assert reports.find_banned_keys()[0] == 3
-    ending = reports.find_expiring_keys()
-    assert 0 < ending.in_7_days < ending.in_30_days
-    assert {getattr(key, "replaced", None) for key in ending.keys} == {True, False}
+    expiring = reports.find_expiring_keys()
+    assert 0 < expiring.in_7_days < expiring.in_30_days
+    assert {getattr(key, "replaced", None) for key in expiring.keys} == {True, False}
     assert {key.get_state(timezone.now()) for key in ApiKey.objects.all()} == {
         "active",
         "expired",
@@ -99,16 +99,16 @@ def test_history_is_deterministic() -> None:
     def snapshot() -> list[object]:
         with transaction.atomic():
             accounts = add_history(Random("a"), NOW, 30, 12)
-            found: list[object] = [account.name for account in accounts]
-            found += ApiKey.objects.order_by("pk").values_list(
+            rows: list[object] = [account.name for account in accounts]
+            rows += ApiKey.objects.order_by("pk").values_list(
                 "public_id", "name", "created_at", "revoked_at"
             )
-            found += DailyUsage.objects.order_by("pk").values_list("day", "requests", "refusals")
-            found += DeprecatedUse.objects.order_by("pk").values_list("day", "requests", "last_call_at")
-            found += Refusal.objects.order_by("pk").values_list("request_id", "at", "rule")
-            found += [load.minutes for load in AccountDayLoad.objects.order_by("pk")]
+            rows += DailyUsage.objects.order_by("pk").values_list("day", "requests", "refusals")
+            rows += DeprecatedUse.objects.order_by("pk").values_list("day", "requests", "last_call_at")
+            rows += Refusal.objects.order_by("pk").values_list("request_id", "at", "rule")
+            rows += [load.minutes for load in AccountDayLoad.objects.order_by("pk")]
             transaction.set_rollback(True)
-        return found
+        return rows
 
     assert snapshot() == snapshot()
 
@@ -120,7 +120,9 @@ def test_history_uses_few_statements_for_any_number_of_accounts() -> None:
 
 
 def test_history_is_not_added_beside_customers_without_force() -> None:
-    Account.objects.create(name="Demo", plan_id=PlanCode.BUSINESS)  # Of quickstart: that is no customer.
+    Account.objects.create(
+        name="Demo", plan_id=PlanCode.BUSINESS
+    )  # The account of quickstart is not a customer.
     assert "Added 2 accounts" in seed("--pets", "0", "--history-days", "1", "--accounts", "2")
     with pytest.raises(CommandError, match="Customers exist already"):
         seed("--year")

@@ -1,4 +1,4 @@
-"""What is committed is in the feed once, whatever happens to those who write and number it (D40)."""
+"""Each committed event is in the feed once, despite failures of writers and sequencers (D40)."""
 
 import json
 from collections.abc import Iterator
@@ -29,15 +29,15 @@ MANY = 40
 
 @pytest.fixture(autouse=True)
 def each_test(apart: None) -> None:
-    """Leave nothing to the next one."""
+    """Isolate the tests from each other."""
 
 
-def draft(number: int) -> None:
+def add_draft(number: int) -> None:
     EventDraft.build(EventType.PET_CREATED, {"number": number}).save()
 
 
-def in_feed() -> list[Any]:
-    """Return the data of the feed, whose ids have no gap."""
+def read_feed() -> list[Any]:
+    """Return the data of the feed, whose IDs must have no gaps."""
     rows = list(Event.objects.order_by("pk").values_list("pk", "data"))
     last = Feed.objects.get().last_id
     assert [pk for pk, _ in rows] == list(range(last - len(rows) + 1, last + 1))
@@ -47,7 +47,7 @@ def in_feed() -> list[Any]:
 def test_each_added_pet_has_one_event_despite_concurrent_failures(
     account: Account, category: Category
 ) -> None:
-    """One names a category that does not exist, which the commit finds; two share an Idempotency-Key."""
+    """One pet has an unknown category, which fails at COMMIT; two share an idempotency key."""
 
     def adding(name: str, category_id: int) -> Any:
         @atomic
@@ -58,10 +58,10 @@ def test_each_added_pet_has_one_event_despite_concurrent_failures(
         return add
 
     names = ["duplicate" if number in {3, 30} else f"pet {number}" for number in range(MANY)]
-    done = serve(*(adding(name, 999_999 if name == "pet 7" else category.pk) for name in names))
+    results = serve(*(adding(name, 999_999 if name == "pet 7" else category.pk) for name in names))
     sequence_all()
-    assert len([one for one in done if isinstance(one, Exception)]) == 2
-    assert sorted((one["pet"]["id"], one["pet"]["name"]) for one in in_feed()) == sorted(
+    assert len([result for result in results if isinstance(result, Exception)]) == 2
+    assert sorted((event["pet"]["id"], event["pet"]["name"]) for event in read_feed()) == sorted(
         Pet.objects.values_list("pk", "name")
     )
     assert Pet.objects.count() == MANY - 2
@@ -73,41 +73,40 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %
 """
 
 
-def numberer_that_waits() -> int:
-    """Return the process of PostgreSQL that is in the middle of numbering."""
+def wait_for_blocked_sequencer() -> int:
+    """Wait for a sequencer that is blocked by a lock; return its PostgreSQL process ID."""
+    process_ids: list[int] = []
 
-    found: list[int] = []
-
-    def look() -> None:
+    def poll() -> None:
         with connection.cursor() as cursor:
             cursor.execute(WAITING, ["%accounts_eventdraft%"])
-            found.extend(process for (process,) in cursor.fetchall())
+            process_ids.extend(process_id for (process_id,) in cursor.fetchall())
 
-    def is_found() -> bool:
-        in_other_thread(look)
-        return bool(found)
+    def is_blocked() -> bool:
+        in_other_thread(poll)
+        return bool(process_ids)
 
-    wait_until(is_found)
-    return found[0]
+    wait_until(is_blocked)
+    return process_ids[0]
 
 
 def test_killed_sequencer_leaves_no_partial_batch() -> None:
     for number in range(3):
-        draft(number)
+        add_draft(number)
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
-        EventDraft.objects.select_for_update().latest("pk")  # So numbering can't delete it yet.
-        numbering = pool.submit(in_other_thread, sequence_all)
-        process = numberer_that_waits()
-        assert in_other_thread(sequence_all) == 0  # Nobody waits for the one that does.
+        EventDraft.objects.select_for_update().latest("pk")  # Blocks the deletion by the sequencer.
+        sequencing = pool.submit(in_other_thread, sequence_all)
+        process = wait_for_blocked_sequencer()
+        assert in_other_thread(sequence_all) == 0  # Other sequencers do not wait.
         terminate_backend(process)
         with pytest.raises(Error):
-            numbering.result()
-    assert in_feed() == []
+            sequencing.result()
+    assert read_feed() == []
     assert sequence_all() == 3
-    assert [one["number"] for one in in_feed()] == [0, 1, 2]
+    assert [event["number"] for event in read_feed()] == [0, 1, 2]
 
 
-def moved_by(statement: str) -> int:
+def count_moved(statement: str) -> int:
     with connection.cursor() as cursor:
         cursor.execute(statement)
         return int(cursor.fetchone()[0])
@@ -124,67 +123,70 @@ def gate_closed() -> Iterator[None]:
 
 
 def test_sequencer_with_an_old_snapshot_continues_after_a_concurrent_one() -> None:
-    """It waits after it has seen the drafts, and before it locks the feed."""
+    """It is blocked after its snapshot is taken, before it locks the feed."""
     for number in range(3):
-        draft(number)
+        add_draft(number)
     first = "SELECT id FROM accounts_eventdraft"
-    late = MOVE_ENTRIES.replace(
+    delayed = MOVE_ENTRIES.replace(
         first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft"
     )
     with ThreadPoolExecutor(1) as pool:
         with gate_closed():
-            numbering = pool.submit(in_other_thread, lambda: moved_by(late))
-            numberer_that_waits()
+            sequencing = pool.submit(in_other_thread, lambda: count_moved(delayed))
+            wait_for_blocked_sequencer()
             two = MOVE_ENTRIES.replace(f"LIMIT {BATCH_SIZE}", "LIMIT 2")
-            assert in_other_thread(lambda: moved_by(two)) == 2
+            assert in_other_thread(lambda: count_moved(two)) == 2
             ahead = Feed.objects.get().numbered_at + 60_000_000
             Feed.objects.update(numbered_at=ahead, swept_at=5)
-            draft(3)
-        assert numbering.result() == 1
+            add_draft(3)
+        assert sequencing.result() == 1
     assert sequence_all() == 1
-    assert [one["number"] for one in in_feed()] == [0, 1, 2, 3]
+    assert [event["number"] for event in read_feed()] == [0, 1, 2, 3]
     feed = Feed.objects.get()
-    assert (feed.numbered_at, feed.swept_at) == (ahead + 2, 5)  # Two moves, each with a time of its own.
+    assert (feed.numbered_at, feed.swept_at) == (ahead + 2, 5)  # Each batch has its own timestamp.
 
 
 def test_concurrent_sequencers_assign_each_event_one_id() -> None:
-    each = times(300, 60)
-    writers, numberers = 3, 3
-    left = Semaphore(0)
+    events_per_writer = times(300, 60)
+    writers, sequencers = 3, 3
+    finished_writers = Semaphore(0)
 
     def write(first: int) -> None:
-        for number in range(first, first + each):
-            draft(number)
-        left.release()
+        for number in range(first, first + events_per_writer):
+            add_draft(number)
+        finished_writers.release()
 
-    def number_meanwhile() -> int:
-        numbered = 0
-        while not left.acquire(blocking=False):
-            numbered += sequence_all()
-        return numbered
+    def sequence_until_finished() -> int:
+        count = 0
+        while not finished_writers.acquire(blocking=False):
+            count += sequence_all()
+        return count
 
-    with ThreadPoolExecutor(writers + numberers) as pool:
-        numbering = [pool.submit(in_other_thread, number_meanwhile) for _ in range(numberers)]
-        writing = [pool.submit(in_other_thread, partial(write, one * each)) for one in range(writers)]
-        for one in writing:
-            one.result()
-        numbered = sum(one.result() for one in numbering)
-    assert numbered + sequence_all() == writers * each
-    assert sorted(one["number"] for one in in_feed()) == list(range(writers * each))
+    with ThreadPoolExecutor(writers + sequencers) as pool:
+        sequencing = [pool.submit(in_other_thread, sequence_until_finished) for _ in range(sequencers)]
+        writing = [
+            pool.submit(in_other_thread, partial(write, index * events_per_writer))
+            for index in range(writers)
+        ]
+        for future in writing:
+            future.result()
+        sequenced = sum(future.result() for future in sequencing)
+    assert sequenced + sequence_all() == writers * events_per_writer
+    assert sorted(event["number"] for event in read_feed()) == list(range(writers * events_per_writer))
 
 
 def test_open_transaction_delays_only_its_own_events() -> None:
     with transaction.atomic():
-        draft(1)
-        in_other_thread(lambda: draft(2))
+        add_draft(1)
+        in_other_thread(lambda: add_draft(2))
         in_other_thread(sequence_all)
-        assert [one["number"] for one in in_other_thread(in_feed)] == [2]
+        assert [event["number"] for event in in_other_thread(read_feed)] == [2]
     sequence_all()
-    assert [one["number"] for one in in_feed()] == [2, 1]
+    assert [event["number"] for event in read_feed()] == [2, 1]
 
 
 def test_hanging_sequencer_blocks_no_other() -> None:
-    draft(1)
+    add_draft(1)
     with transaction.atomic():
         Feed.lock()
         assert in_other_thread(sequence_all) == 0

@@ -1,4 +1,4 @@
-"""Refused requests, kept for staff to look up."""
+"""The rejection log, in which staff look up rejected requests."""
 
 from datetime import timedelta
 from ipaddress import IPv4Address
@@ -39,11 +39,11 @@ from tests.support.quota import ADDRESS, NOON, ban_by_now
 
 
 @pytest.fixture
-def small(account: Account) -> None:
+def low_limit(account: Account) -> None:
     account.assign(PlanCode.ENTERPRISE, 2, 100)
 
 
-def refused(
+def build_rejection(
     key: ApiKey, *, now: int = NOON, request_id: str = "r", banned_until: int = 0
 ) -> RejectedRequest:
     windows = build_windows(Limits(2, 100), Counters(now + MINUTE, 2, now // DAY, 2), now)
@@ -52,17 +52,17 @@ def refused(
     return RejectedRequest(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, decision)
 
 
-def not_kept() -> float:
+def dropped_count() -> float:
     (metric,) = REJECTIONS_DROPPED.collect()
     return next(sample.value for sample in metric.samples if sample.name.endswith("_total"))
 
 
 def test_rejection_is_found_by_its_request_id(
-    api: Api, key: ApiKey, small: None, own_recorder: UsageRecorder
+    api: Api, key: ApiKey, low_limit: None, own_recorder: UsageRecorder
 ) -> None:
     before = timezone.now()
     for number in range(4):
-        answer = api.get("/pets/7", X_Request_Id=f"mine-{number}")
+        response = api.get("/pets/7", X_Request_Id=f"mine-{number}")
     assert not Refusal.objects.exists()  # No request waits for a write.
     own_recorder.write()
     (refusal,) = Refusal.objects.for_request("mine-3")
@@ -75,22 +75,22 @@ def test_rejection_is_found_by_its_request_id(
     assert before <= refusal.at <= timezone.now()
     assert refusal.minute_ends_at is not None
     assert refusal.day_ends_at is not None
-    assert -(-refusal.minute_ends_at.timestamp() // 1) == int(answer.headers["X-RateLimit-Reset"])
+    assert -(-refusal.minute_ends_at.timestamp() // 1) == int(response.headers["X-RateLimit-Reset"])
     assert refusal.day_ends_at.timestamp() % 86_400 == 0
     assert refusal.day_ends_at > refusal.at
     assert refusal.ban_ends_at is None
-    assert Refusal.objects.count() == 2  # The two that were admitted are not there.
+    assert Refusal.objects.count() == 2  # The two admitted requests are not logged.
 
 
 def test_rejection_is_found_by_a_generated_request_id(
-    api: Api, small: None, own_recorder: UsageRecorder
+    api: Api, low_limit: None, own_recorder: UsageRecorder
 ) -> None:
     ids = [api.get("/pets").headers["X-Request-Id"] for _ in range(3)]
     own_recorder.write()
     assert [Refusal.objects.for_request(request_id).count() for request_id in ids] == [0, 0, 1]
 
 
-def test_day_that_is_used_up_is_named_as_the_rule(
+def test_exhausted_daily_quota_is_named_as_the_rule(
     api: Api, account: Account, own_recorder: UsageRecorder
 ) -> None:
     account.assign(PlanCode.ENTERPRISE, 50, 1)
@@ -102,7 +102,7 @@ def test_day_that_is_used_up_is_named_as_the_rule(
 
 
 def test_ban_is_named_as_the_rule_with_its_end(
-    api: Api, key: Any, small: None, own_recorder: UsageRecorder
+    api: Api, key: Any, low_limit: None, own_recorder: UsageRecorder
 ) -> None:
     ban_by_now(key.text)
     api.get("/nothing-here", X_Request_Id="n")
@@ -115,55 +115,55 @@ def test_ban_is_named_as_the_rule_with_its_end(
 
 
 def test_reused_id_finds_all_its_rejections_the_newest_first(
-    api: Api, small: None, own_recorder: UsageRecorder
+    api: Api, low_limit: None, own_recorder: UsageRecorder
 ) -> None:
     for path in ("/pets", "/pets", "/pets", "/categories"):
         api.get(path, X_Request_Id="again")
     own_recorder.write()
-    found = [refusal.route for refusal in Refusal.objects.for_request("  again\n")]
-    assert found == ["/v1/categories", "/v1/pets"]
+    routes = [refusal.route for refusal in Refusal.objects.for_request("  again\n")]
+    assert routes == ["/v1/categories", "/v1/pets"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\0", "\ud800", "a'b", "x" * 100_000, "../..", "<b>"])
-def test_text_that_is_no_request_id_finds_nothing(db: None, text: str) -> None:
+def test_invalid_request_id_finds_nothing(db: None, text: str) -> None:
     assert list(Refusal.objects.for_request(text)) == []
 
 
 def test_rejections_of_a_key_are_bounded_per_hour_and_the_others_counted(key: ApiKey) -> None:
-    recorder, before = UsageRecorder(), not_kept()
+    recorder, before = UsageRecorder(), dropped_count()
     for _ in range(MAX_PER_KEY_AND_HOUR + 20):
-        recorder.record_rejection(refused(key))
+        recorder.record_rejection(build_rejection(key))
     recorder.write()
     assert Refusal.objects.count() == MAX_PER_KEY_AND_HOUR
-    recorder.record_rejection(refused(key, now=NOON + HOUR))
+    recorder.record_rejection(build_rejection(key, now=NOON + HOUR))
     recorder.write()
     assert Refusal.objects.count() == MAX_PER_KEY_AND_HOUR + 1
-    assert not_kept() - before == 20
+    assert dropped_count() - before == 20
 
 
 def test_rejections_of_many_keys_are_bounded_per_write(key: ApiKey) -> None:
-    recorder, before = UsageRecorder(), not_kept()
-    one = refused(key)
+    recorder, before = UsageRecorder(), dropped_count()
+    rejected = build_rejection(key)
     for number in range(MAX_PER_WRITE + 7):
-        recorder.record_rejection(one._replace(public_id=f"{number}"))
+        recorder.record_rejection(rejected._replace(public_id=f"{number}"))
     assert len(recorder._batch.rejected_requests) == MAX_PER_WRITE
     recorder.write()
-    assert not_kept() - before == 7
+    assert dropped_count() - before == 7
 
 
 def test_failed_write_loses_no_rejections_within_the_bound(
     key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = UsageRecorder()
-    recorder.record_rejection(refused(key, request_id="early"))
+    recorder.record_rejection(build_rejection(key, request_id="early"))
 
     def fail(_: Any) -> None:
-        raise DatabaseError("away")
+        raise DatabaseError("unavailable")
 
     with monkeypatch.context() as patched:
         patched.setattr(rejection_log, "store", fail)
         recorder.write()
-        recorder.record_rejection(refused(key, request_id="late"))
+        recorder.record_rejection(build_rejection(key, request_id="late"))
         recorder.write()
     recorder.write()
     assert [refusal.request_id for refusal in Refusal.objects.order_by("id")] == ["early", "late"]
@@ -173,8 +173,8 @@ def test_failed_write_loses_no_rejections_within_the_bound(
 def test_rejections_of_a_deleted_key_block_no_others(key: ApiKey, issue: Any) -> None:
     other = issue()[0]
     recorder = UsageRecorder()
-    recorder.record_rejection(refused(key, request_id="gone"))
-    recorder.record_rejection(refused(other, request_id="stays"))
+    recorder.record_rejection(build_rejection(key, request_id="gone"))
+    recorder.record_rejection(build_rejection(other, request_id="stays"))
     ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
     recorder.write()
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["stays"]
@@ -183,7 +183,7 @@ def test_rejections_of_a_deleted_key_block_no_others(key: ApiKey, issue: Any) ->
 def test_rejections_are_pruned_by_age(key: ApiKey, settings: Any) -> None:
     recorder = UsageRecorder()
     for days in (0, 6, 8):
-        recorder.record_rejection(refused(key, now=NOON - days * DAY, request_id=f"days-{days}"))
+        recorder.record_rejection(build_rejection(key, now=NOON - days * DAY, request_id=f"days-{days}"))
     recorder.write()
     rejection_log.prune(NOON)
     assert {refusal.request_id for refusal in Refusal.objects.all()} == {"days-0", "days-6"}
@@ -196,7 +196,7 @@ def test_oldest_rejections_are_pruned_beyond_the_maximum(key: ApiKey, settings: 
     settings.REFUSALS_KEPT_MOST = 3
     recorder = UsageRecorder()
     for number in range(5):
-        recorder.record_rejection(refused(key, request_id=str(number)))
+        recorder.record_rejection(build_rejection(key, request_id=str(number)))
     recorder.write()
     rejection_log.prune(NOON)
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["4", "3", "2"]
@@ -204,15 +204,15 @@ def test_oldest_rejections_are_pruned_beyond_the_maximum(key: ApiKey, settings: 
 
 def test_unknown_method_is_stored_as_other(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    recorder.record_rejection(refused(key)._replace(method="X\0" * 99))
+    recorder.record_rejection(build_rejection(key)._replace(method="X\0" * 99))
     recorder.write()
     assert Refusal.objects.get().method == "(other)"
 
 
 def test_rejection_has_the_ban_end_only_while_banned(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    recorder.record_rejection(refused(key, banned_until=NOON - 1))
-    recorder.record_rejection(refused(key, banned_until=NOON + 1))
+    recorder.record_rejection(build_rejection(key, banned_until=NOON - 1))
+    recorder.record_rejection(build_rejection(key, banned_until=NOON + 1))
     recorder.write()
     assert [refusal.rule for refusal in Refusal.objects.order_by("id")] == [
         "rate_limit_exceeded",
@@ -224,7 +224,7 @@ def test_rejection_has_the_ban_end_only_while_banned(key: ApiKey) -> None:
 # --- 401 and 403 ----------------------------------------------------------------------------------
 
 
-def kept(request_id: str) -> Refusal:
+def get_logged(request_id: str) -> Refusal:
     return Refusal.objects.for_request(request_id).get()
 
 
@@ -242,7 +242,7 @@ def test_rejected_keys_are_stored_with_reason_and_address(
         Api(text).get("/pets/7", X_Request_Id=name)
     own_recorder.write()
     for name, (key, _) in keys.items():
-        refusal = kept(name)
+        refusal = get_logged(name)
         assert (refusal.rule, refusal.key, refusal.account) == (name, key, account)
         assert (refusal.method, refusal.route) == ("GET", "/v1/pets/{petId}")
         assert (refusal.address, refusal.minute_limit) == ("127.0.0.1", None)
@@ -252,7 +252,7 @@ def test_missing_scope_is_stored_by_its_name(issue: Any, own_recorder: UsageReco
     key, text = issue(key_scopes=["pets:read"])
     assert Api(text).post("/pets", {}, X_Request_Id="narrow").status_code == 403
     own_recorder.write()
-    refusal = kept("narrow")
+    refusal = get_logged("narrow")
     assert (refusal.rule, refusal.scope, refusal.key) == ("insufficient_scope", "pets:write", key)
 
 
@@ -269,44 +269,44 @@ def test_request_without_the_secret_is_not_logged(
     assert not Refusal.objects.exists()
 
 
-def of_revoked(number: int, address: str = "192.0.2.1") -> RejectedRequest:
+def build_denied(number: int, address: str = "192.0.2.1") -> RejectedRequest:
     return RejectedRequest("r", f"key{number}", "revoked", NOON, "GET", "v1/pets", IPv4Address(address))
 
 
-def held(recorder: UsageRecorder) -> int:
+def count_pending(recorder: UsageRecorder) -> int:
     return len(recorder._batch.rejected_requests)
 
 
 def test_rejected_keys_are_bounded_per_address() -> None:
     recorder = UsageRecorder()
     for number in range(MAX_DENIED_PER_ADDRESS + 5):
-        recorder.record_rejection(of_revoked(number))
-    assert held(recorder) == MAX_DENIED_PER_ADDRESS
-    recorder.record_rejection(of_revoked(1, "192.0.2.2"))
-    assert held(recorder) == MAX_DENIED_PER_ADDRESS + 1
+        recorder.record_rejection(build_denied(number))
+    assert count_pending(recorder) == MAX_DENIED_PER_ADDRESS
+    recorder.record_rejection(build_denied(1, "192.0.2.2"))
+    assert count_pending(recorder) == MAX_DENIED_PER_ADDRESS + 1
 
 
 def test_rejections_of_one_key_are_bounded_across_addresses() -> None:
     recorder = UsageRecorder()
     for number in range(MAX_DENIED_PER_KEY + 5):
-        recorder.record_rejection(of_revoked(1, f"192.0.2.{number}"))
-    assert held(recorder) == MAX_DENIED_PER_KEY
+        recorder.record_rejection(build_denied(1, f"192.0.2.{number}"))
+    assert count_pending(recorder) == MAX_DENIED_PER_KEY
 
 
 def test_rejected_keys_together_leave_space_for_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
     for number in range(2 * MAX_DENIED_PER_HOUR):
-        recorder.record_rejection(of_revoked(number, f"192.0.{number // 200}.{number % 200}"))
-    assert held(recorder) == MAX_DENIED_PER_HOUR <= MAX_DENIED_PER_WRITE < MAX_PER_WRITE
-    recorder.record_rejection(refused(key))
-    assert held(recorder) == MAX_DENIED_PER_HOUR + 1
+        recorder.record_rejection(build_denied(number, f"192.0.{number // 200}.{number % 200}"))
+    assert count_pending(recorder) == MAX_DENIED_PER_HOUR <= MAX_DENIED_PER_WRITE < MAX_PER_WRITE
+    recorder.record_rejection(build_rejection(key))
+    assert count_pending(recorder) == MAX_DENIED_PER_HOUR + 1
 
 
 def test_key_rejections_do_not_use_up_the_limit_of_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
     for number in range(MAX_DENIED_PER_KEY):
-        one = of_revoked(1, f"192.0.2.{number}")
-        recorder.record_rejection(one._replace(public_id=key.public_id))
+        rejected = build_denied(1, f"192.0.2.{number}")
+        recorder.record_rejection(rejected._replace(public_id=key.public_id))
     for _ in range(MAX_PER_KEY_AND_HOUR):
-        recorder.record_rejection(refused(key))
-    assert held(recorder) == MAX_DENIED_PER_KEY + MAX_PER_KEY_AND_HOUR
+        recorder.record_rejection(build_rejection(key))
+    assert count_pending(recorder) == MAX_DENIED_PER_KEY + MAX_PER_KEY_AND_HOUR
