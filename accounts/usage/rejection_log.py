@@ -17,7 +17,7 @@ from petstore.api.client_ip import Address, network_of
 from petstore.observability.instrumentation import METHODS, UNKNOWN_ROUTE, format_route
 
 MAX_PER_WRITE = 1_000
-# All limits per hour are also per process. This one keeps a single key from displacing the others.
+# Limits per hour apply to each process. This one prevents a single key from displacing the others.
 MAX_PER_KEY_AND_HOUR = 250
 # Separate, lower limits for denied requests (401 and 403), which no quota limits. A flood with a revoked
 # key must not displace the rejections of other clients, nor any 429.

@@ -1,9 +1,9 @@
-"""Race writers, and kill workers, while four followers read the feed; then compare.
+"""Write events and kill workers while four followers read the feed, then compare.
 
     DATABASE_URL=postgresql://... python -m tests.system.events --events 100000 --workers 4
     DATABASE_URL=sqlite:///x python -m tests.system.events --events 100000
 
-DATABASE_URL names a server, on which a database is made and dropped, or SQLite.
+DATABASE_URL names SQLite, or a server on which a database is created and dropped.
 """
 
 import argparse
@@ -18,12 +18,14 @@ from tests.system.events.race import Race
 
 
 def main() -> int:
-    """Race; return 1 if a follower saw anything but its events."""
+    """Run the race; return 1 if a follower did not receive exactly its events."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--events", type=int, default=100_000, help="At least so many; default 100000.")
-    parser.add_argument("--workers", type=int, default=1, help="Of the service; default 1.")
+    parser.add_argument(
+        "--events", type=int, default=100_000, help="Minimum number of events. Default: 100000."
+    )
+    parser.add_argument("--workers", type=int, default=1, help="Workers of the service. Default: 1.")
     options = parser.parse_args()
     os.environ |= {"DATABASE_URL": "sqlite:///race", **environment.FIXED, **os.environ}
     with (
@@ -32,7 +34,7 @@ def main() -> int:
     ):
         report = Race(service, options.events).run()
     print(report)
-    return int(not report.is_right)
+    return int(not report.is_correct)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Followers of the feed get every event of theirs once, in order, whatever commits late (D40).
+"""Followers of the feed receive each of their events once and in order, despite late commits (D40).
 
 `python -m tests.system.events` does the same with more events and workers.
 """
@@ -18,5 +18,5 @@ pytestmark = pytest.mark.each_database
 def test_followers_get_every_event_once_and_in_order(tmp_path: Path) -> None:
     with live_service(tmp_path, workers=2) as service:
         report = Race(service, EVENTS).run()
-    assert report.is_right, str(report)
+    assert report.is_correct, str(report)
     assert report.events >= EVENTS
