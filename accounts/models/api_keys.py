@@ -190,7 +190,7 @@ class ApiKey(Published):
                     f"Key {old.public_id} has already been rotated to {old.rotated_to.public_id}."
                 )
             lifetime = old.expires_at - old.created_at if old.expires_at else None
-            new, text = ApiKey.objects.issue(
+            new, key_text = ApiKey.objects.issue(
                 old.account,
                 name=old.name,
                 key_scopes=old.scopes.split(),
@@ -207,7 +207,7 @@ class ApiKey(Published):
             audit.record(by, old, Action.ROTATED, before=before, after=row_values(old), reason=reason)
             old.build_event(EventType.KEY_ROTATED).save()
         self.refresh_from_db()
-        return new, text
+        return new, key_text
 
     def unban(self, *, reason: str, by: Actor) -> None:
         """Lift the ban and lower its level. Raises ValidationError without a reason or a ban."""
@@ -224,7 +224,9 @@ class ApiKey(Published):
             state.strikes = state.told_until = state.refusing_until = 0
             state.save()
             audit.record(by, self, Action.UNBANNED, reason=reason)
-            self.add_ban_event(state.banned_at)  # It may not be written yet.
+            self.add_ban_event(
+                state.banned_at
+            )  # The process that banned the key may not have written it yet.
             self.build_event(EventType.KEY_UNBANNED).save()
 
     def add_ban_event(self, started_at: int) -> bool:

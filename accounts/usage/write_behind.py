@@ -44,6 +44,8 @@ MAX_REHASHES = 500  # Keys per write. The others are rehashed at their next use.
 
 
 class UsageRecorder:
+    """Collects the usage of this process and writes it in batches."""
+
     def __init__(self) -> None:
         self._batch = Batch()
         self._hour = 0
@@ -189,6 +191,7 @@ class UsageRecorder:
                 return
             REJECTIONS_DROPPED.inc(batch.dropped_rejections)
             batch.dropped_rejections = 0
+            # Parts that were written are removed from the batch, so that a retry does not repeat them.
             try:
                 with transaction.atomic():
                     write_bans(batch.bans)
