@@ -35,14 +35,16 @@ class Command(KeyCommand):
         parser.add_argument(
             "--account", required=True, metavar="NAME", help="The account that owns the key."
         )
-        parser.add_argument("--plan", choices=PlanCode.values, help="The account's new plan.")
+        parser.add_argument(
+            "--plan", choices=PlanCode.values, help="The account's plan. Default: unchanged, or free."
+        )
         parser.add_argument("--name", default="", metavar="TEXT", help="What the key is for.")
         parser.add_argument(
             "--scopes", type=comma_separated, default=SCOPES, metavar="A,B",
             help=f"What the key may do. Default: {', '.join(SCOPES)}.",
         )  # fmt: skip
         parser.add_argument(
-            "--expires-in-days", type=int, metavar="N", help="When the key expires. Default: never."
+            "--expires-in-days", type=int, metavar="N", help="Days until the key expires. Default: never."
         )
         parser.add_argument(
             "--allow-from", type=comma_separated, metavar="CIDR,CIDR",
