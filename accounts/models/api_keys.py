@@ -224,9 +224,8 @@ class ApiKey(Published):
             state.strikes = state.told_until = state.refusing_until = 0
             state.save()
             audit.record(by, self, Action.UNBANNED, reason=reason)
-            self.add_ban_event(
-                state.banned_at
-            )  # The process that banned the key may not have written it yet.
+            # The process that banned the key may not have added the event yet.
+            self.add_ban_event(state.banned_at)
             self.build_event(EventType.KEY_UNBANNED).save()
 
     def add_ban_event(self, started_at: int) -> bool:
