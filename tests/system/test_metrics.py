@@ -1,4 +1,4 @@
-"""Metrics of all workers: any worker reports them, and they can't crash one."""
+"""Each worker reports the metrics of all, and metrics can't crash a worker."""
 
 import os
 import subprocess
@@ -25,8 +25,8 @@ def test_metric_files_are_allocated_at_the_start(service: Service) -> None:
     files = list(Path(service.environment["METRICS_DIR"]).glob("*/*.db"))
     assert files
     for file in files:
-        found = file.stat()
-        assert found.st_blocks * BLOCK >= found.st_size, f"{file.name} has holes."
+        status = file.stat()
+        assert status.st_blocks * BLOCK >= status.st_size, f"{file.name} has holes."
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "import django; django.setup(); from petstore.observability.metrics import *; "
         "BANS.inc(3); WORKERS.set(1); STORE_UP.labels('redis').set(0)"
     )
-    own = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
-    subprocess.run([python(), "-c", program], cwd=ROOT, env=os.environ | own, check=True)
+    variables = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
+    subprocess.run([python(), "-c", program], cwd=ROOT, env=os.environ | variables, check=True)
     return folder
 
 
@@ -49,29 +49,29 @@ def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> 
     assert "petstore_quota_store_up" not in text
 
 
-LISTED = {"route": "/v1/store/orders", "method": "GET"}
+ORDERS_LABELS = {"route": "/v1/store/orders", "method": "GET"}
 
 
 def test_any_worker_reports_for_all(service: Service) -> None:
-    def numbers() -> dict[str, float]:
-        # Other tests of this service may have sent requests of other kinds.
+    def read_metrics() -> dict[str, float]:
+        # Other tests of this service may have sent other requests.
         page = httpx.get(f"{service.url}/metrics").text
         samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
         return {
             sample.name: sample.value
             for sample in samples
-            if all(sample.labels.get(name, value) == value for name, value in LISTED.items())
+            if all(sample.labels.get(name, value) == value for name, value in ORDERS_LABELS.items())
         }
 
     key = service.roomy_key("Counted")
-    before = numbers().get("petstore_http_request_duration_seconds_count", 0)
+    count = "petstore_http_request_duration_seconds_count"
+    before = read_metrics().get(count, 0)
     service.send(key, 40, threads=8, path="/store/orders?limit=1")
-    counted = "petstore_http_request_duration_seconds_count"
-    wait_until(lambda: numbers()[counted] == before + 40)  # Each worker counts off the request path.
-    after = numbers()
-    assert after["petstore_workers"] == 4
-    assert after["petstore_build_info"] == 1
-    assert after["petstore_quota_store_up"] == 1
+    wait_until(lambda: read_metrics()[count] == before + 40)  # Each worker counts off the request path.
+    metrics = read_metrics()
+    assert metrics["petstore_workers"] == 4
+    assert metrics["petstore_build_info"] == 1
+    assert metrics["petstore_quota_store_up"] == 1
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_separate_port_serves_allowed_networks(
     server = serve_metrics("127.0.0.1", free_port(), allow_from)
     try:
         host = f"http://127.0.0.1:{server.server_port}"
-        answer = httpx.get(host + path, headers={"X-Forwarded-For": "10.0.0.1"})
+        response = httpx.get(host + path, headers={"X-Forwarded-For": "10.0.0.1"})
     finally:
         server.shutdown()
         server.server_close()
-    assert answer.status_code == status
-    assert ("petstore_bans_total" in answer.text) == (status == 200)
+    assert response.status_code == status
+    assert ("petstore_bans_total" in response.text) == (status == 200)

@@ -72,10 +72,10 @@ def test_release_has_one_version_everywhere() -> None:
     changes = (ROOT / "CHANGELOG.md").read_text()
     unreleased, *releases = re.findall(r"^## (.*)", changes, re.MULTILINE)
     assert unreleased == "Unreleased"
-    dated = [re.fullmatch(r"(\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)", one) for one in releases]
-    assert all(dated)
-    days = [date.fromisoformat(one[2]) for one in dated if one]
-    assert days == sorted(days, reverse=True)
+    matches = [re.fullmatch(r"(\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)", release) for release in releases]
+    assert all(matches)
+    dates = [date.fromisoformat(match[2]) for match in matches if match]
+    assert dates == sorted(dates, reverse=True)
     version = releases[0].partition(" ")[0]
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == version
     for document in ("openapi.yaml", "released.openapi.yaml"):
@@ -84,9 +84,9 @@ def test_release_has_one_version_everywhere() -> None:
 
 
 def test_help_lists_every_target() -> None:
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    result = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     phony = re.findall(r"^\.PHONY: (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].split()
-    assert sorted(re.findall(r"^([a-z]+) ", done.stdout, re.MULTILINE)) == sorted(phony)
+    assert sorted(re.findall(r"^([a-z]+) ", result.stdout, re.MULTILINE)) == sorted(phony)
 
 
 @pytest.fixture
@@ -127,12 +127,11 @@ def test_two_commands_lead_to_a_first_call(fresh: tuple[subprocess.Popen[str], s
     line = re.findall(r"^curl .*", README, re.MULTILINE)[0]
     call = line.replace("<key>", key).replace("http://localhost:8000", address)
     assert call in printed  # The service prints the same line.
-    done = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True)
-    assert done.stdout.count('"id"') == 3
-    shown = re.findall(r"psk_live_\w+", httpx.get(f"{address}/").text)[
-        0
-    ]  # The public demo key is a different one.
-    answer = httpx.get(f"{address}/v1/pets", headers={"Authorization": f"Bearer {shown}"})
-    assert (answer.status_code, shown in printed) == (200, False)
+    result = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True)
+    assert result.stdout.count('"id"') == 3
+    # The public demo key is a different one.
+    demo_key = re.findall(r"psk_live_\w+", httpx.get(f"{address}/").text)[0]
+    response = httpx.get(f"{address}/v1/pets", headers={"Authorization": f"Bearer {demo_key}"})
+    assert (response.status_code, demo_key in printed) == (200, False)
     for page in re.findall(r"<http://localhost:8000(/[^>]*)>", README):
         assert httpx.get(address + page, follow_redirects=True).status_code == 200

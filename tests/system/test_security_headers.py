@@ -18,7 +18,7 @@ STAFF = (
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The service as it runs behind a proxy with TLS."""
+    """The service, configured for a proxy with TLS."""
     environment = {
         "BASE_URL": f"https://{HOST}/v1",
         "ALLOWED_HOSTS": f"{HOST},127.0.0.1",
@@ -32,14 +32,14 @@ def get(service: Service, path: str, **headers: str) -> httpx.Response:
     return httpx.get(service.url + path, headers=PROXY | headers, timeout=30)
 
 
-def cookies(response: httpx.Response) -> dict[str, set[str]]:
-    """The attributes of each cookie that a response sets, by the cookie's name."""
-    found = {}
+def parse_cookies(response: httpx.Response) -> dict[str, set[str]]:
+    """Return the attributes of the cookies that a response sets, by name."""
+    cookies = {}
     for line in response.headers.get_list("set-cookie"):
         name, *attributes = (part.partition("=")[0] for part in line.split("; "))
-        found[name] = {attribute for attribute in attributes if attribute not in {"Max-Age", "expires"}}
-        found[name] |= {part for part in line.split("; ") if part.startswith("SameSite=")} - {"SameSite"}
-    return found
+        cookies[name] = {attribute for attribute in attributes if attribute not in {"Max-Age", "expires"}}
+        cookies[name] |= {part for part in line.split("; ") if part.startswith("SameSite=")} - {"SameSite"}
+    return cookies
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -61,23 +61,23 @@ def test_page_protects_the_browser_that_shows_it(service: Service, path: str) ->
 def test_response_hides_versions_forbids_other_origins_and_sets_no_cookie(
     service: Service, path: str
 ) -> None:
-    answer = get(service, path, Origin="https://evil.example")
-    assert "X-Powered-By" not in answer.headers
-    assert not re.search(r"\d", answer.headers.get("Server", ""))
-    assert "Access-Control-Allow-Origin" not in answer.headers
-    assert path.startswith("/admin/") or cookies(answer) == {}
+    response = get(service, path, Origin="https://evil.example")
+    assert "X-Powered-By" not in response.headers
+    assert not re.search(r"\d", response.headers.get("Server", ""))
+    assert "Access-Control-Allow-Origin" not in response.headers
+    assert path.startswith("/admin/") or parse_cookies(response) == {}
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/admin/login/"])
 def test_page_over_plain_http_redirects_to_https(service: Service, path: str) -> None:
-    answer = get(service, path, **{"X-Forwarded-Proto": "http"})
-    assert (answer.status_code, answer.headers["Location"]) == (301, f"https://{HOST}{path}")
+    response = get(service, path, **{"X-Forwarded-Proto": "http"})
+    assert (response.status_code, response.headers["Location"]) == (301, f"https://{HOST}{path}")
 
 
 def test_page_under_another_host_name_is_rejected(service: Service) -> None:
-    answer = get(service, "/", Host="evil.example")
-    assert answer.status_code == 400
-    assert "evil.example" not in answer.text
+    response = get(service, "/", Host="evil.example")
+    assert response.status_code == 400
+    assert "evil.example" not in response.text
 
 
 def sign_in(service: Service, **headers: str) -> httpx.Response:
@@ -97,7 +97,9 @@ def test_cookies_are_for_this_host_over_https_and_hidden_from_scripts(service: S
     service.manage("shell", "--no-imports", "-c", STAFF)
     signed_in = sign_in(service, Referer=f"https://{HOST}/admin/login/")
     assert signed_in.status_code == 302
-    assert {name.rstrip("0123456789"): given for name, given in cookies(signed_in).items()} == {
+    assert {
+        name.rstrip("0123456789"): attributes for name, attributes in parse_cookies(signed_in).items()
+    } == {
         "__Host-csrftoken": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Strict"},
         "__Host-sessionid": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Lax"},
         "__Host-known-browser-": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Lax"},

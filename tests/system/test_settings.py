@@ -25,9 +25,9 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     "command", [("migrate",), ("serve",), ("issue_key", "--account", "Acme"), ("help",)]
 )
 def test_invalid_value_stops_every_command(command: tuple[str, ...]) -> None:
-    done = run("manage.py", *command, PORT="http")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "petstore: PORT must be a whole number from 1 to 65535, not 'http'.\n"
+    result = run("manage.py", *command, PORT="http")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "petstore: PORT must be a whole number from 1 to 65535, not 'http'.\n"
 
 
 def test_only_two_secrets_are_required() -> None:
@@ -35,16 +35,16 @@ def test_only_two_secrets_are_required() -> None:
 
 
 def test_debug_requires_no_secret() -> None:
-    done = run("manage.py", "check", DEBUG="1", SECRET_KEY="", API_KEY_PEPPERS="")
-    assert done.returncode == 0, done.stderr
+    result = run("manage.py", "check", DEBUG="1", SECRET_KEY="", API_KEY_PEPPERS="")
+    assert result.returncode == 0, result.stderr
 
 
 def imported_modules(modules: str) -> list[str]:
     """Import modules in a process without OpenTelemetry, and return the names of all imported modules."""
     missing = "import sys; sys.modules['opentelemetry'] = None; "
-    done = run("-c", f"{missing}import {modules}; print(*sys.modules)")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    result = run("-c", f"{missing}import {modules}; print(*sys.modules)")
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
 
 
 def test_settings_import_neither_models_nor_pages_nor_logs() -> None:
@@ -71,6 +71,6 @@ def test_second_host_is_used_when_the_first_does_not_respond() -> None:
     server = conninfo_to_dict(os.environ["DATABASE_URL"])
     hosts = {"host": f"127.0.0.1,{server.get('host', '')}", "port": f"1,{server.get('port', '')}"}
     url = f"postgresql://?{urlencode(server | hosts)}"
-    done = run("manage.py", "showmigrations", DATABASE_URL=url)
-    assert done.returncode == 0, done.stderr
-    assert "0002_plans" in done.stdout
+    result = run("manage.py", "showmigrations", DATABASE_URL=url)
+    assert result.returncode == 0, result.stderr
+    assert "0002_plans" in result.stdout

@@ -11,9 +11,9 @@ from petstore.conformance.rules import CHECKS
 from petstore.conformance.session import Check
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = {".py", ".md", ".html", ".yaml", ".lua"}
-NOT_OURS = {"node_modules", "var", "build"}  # Besides hidden folders.
-# A number such as D9, or a range, D2-D5. Not the digits of %D9 in a URL, nor ruff's D205.
+SUFFIXES = {".py", ".md", ".html", ".yaml", ".lua"}
+IGNORED_FOLDERS = {"node_modules", "var", "build"}  # In addition to hidden folders.
+# A number such as D9, or a range such as D2-D5, but neither %D9 in a URL nor D205, a rule of ruff.
 DECISION = re.compile(r"(?<![%\w])D(\d{1,2})(?:-D(\d{1,2}))?\b")
 SECTION = re.compile(r"""contract(?:,|:|'s)\s+"(\w[^"]*)\"""", re.IGNORECASE)
 
@@ -26,8 +26,8 @@ DECISIONS = [int(number) for number in headings("decisions.md", r"^### D(\d+)$")
 SECTIONS = headings("contract.md", r"^##+ (.+)$")
 
 
-def without_entry(text: str) -> list[str]:
-    """Return the citations in a text that docs/ lacks."""
+def missing_citations(text: str) -> list[str]:
+    """Return the citations in a text that have no entry in docs/."""
     cited = [
         number
         for first, last in DECISION.findall(text)
@@ -39,15 +39,15 @@ def without_entry(text: str) -> list[str]:
 
 def files() -> Iterator[Path]:
     for folder, folders, names in os.walk(ROOT):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in NOT_OURS]
-        paths = [Path(folder, name) for name in names if Path(name).suffix in KINDS]
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in IGNORED_FOLDERS]
+        paths = [Path(folder, name) for name in names if Path(name).suffix in SUFFIXES]
         yield from (path for path in paths if path != Path(__file__))  # Contains wrong citations.
 
 
 def test_every_citation_has_an_entry() -> None:
-    found = {str(path.relative_to(ROOT)): without_entry(path.read_text()) for path in files()}
-    assert len(found) > 300
-    assert {path: missing for path, missing in found.items() if missing} == {}
+    missing_by_path = {str(path.relative_to(ROOT)): missing_citations(path.read_text()) for path in files()}
+    assert len(missing_by_path) > 300
+    assert {path: missing for path, missing in missing_by_path.items() if missing} == {}
 
 
 def test_decisions_are_numbered_without_a_gap() -> None:
@@ -64,4 +64,4 @@ def test_conformance_check_cites_an_existing_rule(check: Check) -> None:
     anchors |= {f"docs/contract.md#{name.lower().replace(' ', '-')}" for name in SECTIONS}
     assert check.references
     assert set(check.references) <= anchors
-    assert without_entry(check.rule) == []
+    assert missing_citations(check.rule) == []
