@@ -50,9 +50,9 @@ def load(file: Path) -> None:
         if binding.key is None and not binding.error:  # A comment or a blank line.
             continue
         source = binding.original.string
-        blank_lines = source[: -len(source.lstrip())].count("\n")  # They belong to the binding.
+        # The parser counts preceding blank lines as part of the binding.
+        line = binding.original.line + source[: -len(source.lstrip())].count("\n")
         valid = binding.value is not None and re.fullmatch(r"[\w.-]+", binding.key or "")
-        line = binding.original.line + blank_lines
         require(valid, f"{file}, line {line},", "is not of the form NAME=VALUE.")
         variables[binding.key or ""] = binding.value or ""
     for name, value in variables.items():
@@ -88,14 +88,13 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def words(name: str, default: str = "") -> list[str]:
-    """Get a comma-separated list."""
-    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+def comma_separated(name: str, default: str = "") -> list[str]:
+    return [item.strip() for item in text(name, default).split(",") if item.strip()]
 
 
 def hosts(name: str, default: str) -> list[str]:
     """Get a comma-separated list of host names, in the syntax of ALLOWED_HOSTS."""
-    values = words(name, default)
+    values = comma_separated(name, default)
     for host in values:
         valid = re.fullmatch(r"\*|\.?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]", host)
         require(valid, name, f"must list host names without scheme or port, not {host!r}.")
@@ -104,7 +103,7 @@ def hosts(name: str, default: str) -> list[str]:
 
 def networks(name: str, default: str) -> list[str]:
     """Get a comma-separated list of networks in CIDR notation."""
-    values = words(name, default)
+    values = comma_separated(name, default)
     for network in values:
         require(is_network(network), name, f"must list networks in CIDR notation, not {network!r}.")
     return values
@@ -199,8 +198,8 @@ def collector(name: str) -> str:
     """Get the URL that spans are sent to. It may be empty, and otherwise needs OpenTelemetry's packages."""
     value = text(name, "")
     missing = find_missing_package(TRACING_PACKAGES) if value else None
-    remedy = "Run pip install --require-hashes -r requirements-otel.txt, or unset the variable."
-    require(missing is None, name, f"is set, but {missing} is not installed. {remedy}")
+    advice = "Run pip install --require-hashes -r requirements-otel.txt, or unset the variable."
+    require(missing is None, name, f"is set, but {missing} is not installed. {advice}")
     return value
 
 
@@ -271,7 +270,7 @@ def sqlite(name: str, url: str) -> dict[str, Any]:
             # the lock, and fails with "database is locked".
             "transaction_mode": "IMMEDIATE",
             "timeout": 5,  # Seconds.
-            # With NORMAL only a power failure can undo the last commits, not the death of a process.
+            # With NORMAL, only a power failure can undo the last commits. The crash of a process can't.
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         },
     }
@@ -299,8 +298,8 @@ def replicas(name: str) -> dict[str, dict[str, Any]]:
             replicas.append(settings | {"HOST": host, "PORT": port})
     is_postgresql = text("DATABASE_URL", "").startswith("postgres")
     require(is_postgresql, name, "needs PostgreSQL: set DATABASE_URL to its URL.")
-    reason = "it tells all workers which accounts have recent writes."
-    require(text("REDIS_URL", ""), name, f"needs Redis, set by REDIS_URL, because {reason}")
+    advice = "Workers share through it which accounts have recent writes."
+    require(text("REDIS_URL", ""), name, f"needs Redis: set REDIS_URL. {advice}")
     return {f"replica{number}": settings for number, settings in enumerate(replicas, 1)}
 
 

@@ -46,7 +46,7 @@ OTEL_EXPORTER_OTLP_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
 # --- Secrets -------------------------------------------------------------------------------------
 
 SECRET_KEY = env.text("SECRET_KEY", "development-only" * 4 if DEBUG else None)
-SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
+SECRET_KEY_FALLBACKS = env.comma_separated("SECRET_KEY_FALLBACKS")
 API_KEY_PEPPERS = env.peppers("API_KEY_PEPPERS", "1:development-only" if DEBUG else None)
 API_KEY_PEPPER_NUMBER = env.pepper_number("API_KEY_PEPPER_NUMBER", API_KEY_PEPPERS)
 DEMO_KEY = env.text("DEMO_KEY", "")  # The home page shows it, so `quickstart` creates a read-only one.
@@ -117,7 +117,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "petstore.site.middleware.PermissionsPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
-    "petstore.site.middleware.HeadMiddleware",
+    "petstore.site.middleware.MalformedRequestMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -70,7 +70,7 @@ def get_request_metrics(request: HttpRequest, status: int) -> RequestMetrics:
 
 
 def get_url_pattern(request: HttpRequest) -> str | None:
-    """Return the pattern of the URL; static files are served before it is resolved."""
+    """Return the URL pattern. Static files are served without resolving their URL, so they get a prefix."""
     if request.resolver_match is not None:
         return request.resolver_match.route
     if request.path_info.startswith(settings.STATIC_URL):

@@ -45,8 +45,8 @@ class ContentLengthMiddleware(MiddlewareMixin):
         return response
 
 
-class HeadMiddleware(MiddlewareMixin):
-    """Rejects malformed headers with an error page. Under /v1 the pipeline does the same with an Error."""
+class MalformedRequestMiddleware(MiddlewareMixin):
+    """Rejects malformed headers with an error page, as the pipeline does with an Error under /v1."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         try:

@@ -39,13 +39,13 @@ def busy(boss: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_the_service_uses_the_bounded_hasher() -> None:
+def test_service_uses_the_bounded_hasher() -> None:
     from petstore import settings
 
     assert settings.PASSWORD_HASHERS == ["petstore.site.password_hashers.BoundedPBKDF2PasswordHasher"]
 
 
-def test_a_second_hash_waits_for_the_first() -> None:
+def test_second_hash_waits_for_the_first() -> None:
     with ThreadPoolExecutor(1) as pool:
         with password_hashers.hashing_lock:
             waiting = pool.submit(FastHasher().encode, "x", "salt" * 6)
@@ -53,32 +53,32 @@ def test_a_second_hash_waits_for_the_first() -> None:
         assert FastHasher().verify("x", waiting.result(10))
 
 
-def test_a_hash_that_fails_leaves_the_lock() -> None:
+def test_failed_hash_releases_the_lock() -> None:
     with pytest.raises(ValueError, match="salt"):
         FastHasher().encode("x", "$")
     assert FastHasher().encode("x", "salt")
 
 
-def test_a_hash_that_waits_too_long_is_given_up(busy: None) -> None:
+def test_hash_that_waits_too_long_is_abandoned(busy: None) -> None:
     with pytest.raises(HashingBusyError):
         FastHasher().encode("x", "salt")
 
 
 @pytest.mark.parametrize("name", ["boss", "nobody"])
-def test_a_sign_in_that_waits_too_long_is_503_and_says_what_to_do(busy: None, name: str) -> None:
+def test_sign_in_that_waits_too_long_gets_503_with_advice(busy: None, name: str) -> None:
     response = Client().post(LOGIN, {"username": name, "password": PASSWORD})
     assert response.status_code == 503
     assert int(response["Retry-After"]) == 10
     assert "Wait 10 seconds, go back, and try again." in response.text
 
 
-def test_a_new_password_that_waits_too_long_is_503_and_leaves_the_link(
+def test_new_password_that_waits_too_long_gets_503_and_keeps_its_link(
     boss: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, sent = Client(), {"new_password1": "another horse", "new_password2": "another horse"}
+    client, form = Client(), {"new_password1": "another horse", "new_password2": "another horse"}
     page: Any = client.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     path = page.request["PATH_INFO"]
     monkeypatch.setattr(password_hashers, "QUEUE_SECONDS", 0.01)
     with password_hashers.hashing_lock:
-        assert client.post(path, sent).status_code == 503
-    assert client.post(path, sent).status_code == 302
+        assert client.post(path, form).status_code == 503
+    assert client.post(path, form).status_code == 302

@@ -1,4 +1,4 @@
-"""The support contacts appear wherever they are needed."""
+"""Pages and the OpenAPI document show the support contacts."""
 
 import re
 from typing import Any
@@ -12,9 +12,7 @@ PAGES = ["/", "/docs/quickstart", "/docs/authentication", "/docs/environments", 
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_page_leads_to_support_by_link_and_by_email(
-    client: Client, db: None, settings: Any, path: str
-) -> None:
+def test_page_links_to_support(client: Client, db: None, settings: Any, path: str) -> None:
     settings.SUPPORT_URL, settings.SUPPORT_EMAIL = "https://help.example/?a=1&b=2", "help@pets.example"
     page = client.get(path).text
     assert '<a href="https://help.example/?a=1&amp;b=2">' in page
@@ -23,18 +21,18 @@ def test_page_leads_to_support_by_link_and_by_email(
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_page_without_support_promises_none(client: Client, db: None, path: str) -> None:
+def test_page_without_support_has_no_link(client: Client, db: None, path: str) -> None:
     page = client.get(path).text
     assert "mailto:" not in page
     assert "contact us." in page
 
 
-def test_errors_that_need_a_person_say_whom_to_ask(client: Client, settings: Any) -> None:
+def test_errors_that_need_support_link_to_it(client: Client, settings: Any) -> None:
     settings.SUPPORT_EMAIL = "help@pets.example"
     sections = re.findall(r'<section class="code" aria-labelledby="(\w+)">(.*?)</section>',
                           client.get("/docs/errors").text, re.DOTALL)  # fmt: skip
-    found = {code for code, text in sections if "help@pets.example" in text}
-    assert found == {
+    codes = {code for code, text in sections if "help@pets.example" in text}
+    assert codes == {
         "invalid_api_key", "expired_api_key", "insufficient_scope", "account_suspended",
         "order_not_cancellable", "daily_quota_exceeded", "api_key_banned", "internal_error",
     }  # fmt: skip
@@ -42,5 +40,5 @@ def test_errors_that_need_a_person_say_whom_to_ask(client: Client, settings: Any
 
 def test_openapi_document_names_support_as_its_contact() -> None:
     contact = {"url": "https://help.example/", "email": "help@pets.example"}
-    made = openapi_settings("https://pets.example/v1", "", contact=contact, enums={})
-    assert made["CONTACT"] == {"name": "Pet Store"} | contact
+    settings = openapi_settings("https://pets.example/v1", "", contact=contact, enums={})
+    assert settings["CONTACT"] == {"name": "Pet Store"} | contact
