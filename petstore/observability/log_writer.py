@@ -67,7 +67,7 @@ class LogWriter:
             self._send(b"".join(lines), len(lines))
 
     def _batches(self) -> Iterator[list[bytes]]:
-        """Yield batches of at most PIPE_BUF bytes, which POSIX writes atomically; longer lines alone."""
+        """Yield single lines, or batches of at most PIPE_BUF bytes, which POSIX writes atomically."""
         batch: list[bytes] = []
         size = 0
         for _ in range(len(self._queue)):
