@@ -34,7 +34,7 @@ from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, phrase_argument
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, get_phrase_argument
 from petstore.backoffice.text import pluralize
 from petstore.db.names import fold_text
 
@@ -84,7 +84,7 @@ class UsageFilter(ChoiceFilter):
     parameter_name = "used"
     options = tuple((str(percentage), f"{percentage}% or more") for percentage in THRESHOLDS)
 
-    def condition(self, chosen: str) -> Q:
+    def get_condition(self, chosen: str) -> Q:
         limit = Coalesce("per_day", "plan__per_day")
         is_reached = GreaterThanOrEqual(F("quota__day_used") * 100 / int(chosen), limit)
         return Q(is_reached, quota__day=(timezone.now().date() - EPOCH).days)
@@ -95,7 +95,7 @@ class SuspensionFilter(ChoiceFilter):
     parameter_name = "state"
     options = (("suspended", "Suspended"), ("active", "Not suspended"))
 
-    def condition(self, chosen: str) -> Q:
+    def get_condition(self, chosen: str) -> Q:
         return Q(suspended_at__isnull=chosen == "active")
 
 
@@ -202,7 +202,7 @@ class AccountAdmin(PetstoreModelAdmin):
 
     # --- The command palette
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         for account in find_accounts(term)[:MAX_RESULTS]:
             is_exact = fold_text(term) in (fold_text(account.name), fold_text(account.public_id))
             rank = 1 if is_exact else 2
@@ -211,7 +211,7 @@ class AccountAdmin(PetstoreModelAdmin):
             if not account.suspended_at and request.user.has_perm(ISSUE_KEY.permission):
                 yield build_action_result(ISSUE_KEY, account)
         for action in PALETTE_ACTIONS:
-            name = phrase_argument(term, action.phrase)
+            name = get_phrase_argument(term, action.phrase)
             if name is not None and request.user.has_perm(action.permission):
                 for account in find_accounts(name).filter(action.condition)[:MAX_RESULTS]:
                     yield build_action_result(action, account)
@@ -221,7 +221,7 @@ class AccountAdmin(PetstoreModelAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else self.add_fields
 
-    def form_context(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
+    def get_form_context(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
         if row is None:
             return {}
         # An invalid form leaves its values on `row`, but the panels show what is stored.
@@ -240,7 +240,7 @@ class AccountAdmin(PetstoreModelAdmin):
     )
 
     def change_plan_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        account = self.row(request, object_id, self.has_change_permission)
+        account = self.get_permitted_object(request, object_id, self.has_change_permission)
 
         def change_plan(account: Account, *, choice: str, **options: Any) -> None:
             account.change_plan(PlanCode(choice), **options)
@@ -273,7 +273,7 @@ class AccountAdmin(PetstoreModelAdmin):
         if account.suspended_at:
             details["Suspended since"] = format_time(account.suspended_at)
             details["Reason for the suspension"] = account.suspended_reason
-        return {"about": str(account), "details": details}
+        return {"description": str(account), "details": details}
 
 
 def find_accounts(term: str) -> QuerySet[Account]:

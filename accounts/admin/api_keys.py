@@ -33,9 +33,9 @@ from accounts.admin.key_lifecycle import KeyLifecycleAdmin
 from accounts.models import ApiKey, PlanCode, is_active
 from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
-from petstore.backoffice.history import history_entries
+from petstore.backoffice.history import build_history
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, phrase_argument
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, get_phrase_argument
 from petstore.db.names import visible_name
 
 UNBAN_PHRASE = "Lift the ban of"  # In the command palette.
@@ -51,7 +51,7 @@ class StateFilter(ChoiceFilter):
         ("revoked", "Revoked"),
     )
 
-    def condition(self, chosen: str) -> Q:
+    def get_condition(self, chosen: str) -> Q:
         """Build the condition; `active` includes keys that expire soon or are banned."""
         now = timezone.now()
         if chosen == "revoked":
@@ -68,7 +68,7 @@ class ExpiryFilter(ChoiceFilter):
     parameter_name = "expires"
     options = (("7", "Within 7 days"), ("30", "Within 30 days"))
 
-    def condition(self, chosen: str) -> Q:
+    def get_condition(self, chosen: str) -> Q:
         now = timezone.now()
         return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=int(chosen)))
 
@@ -78,7 +78,7 @@ class BanFilter(ChoiceFilter):
     parameter_name = "banned"
     options = (("now", "Banned now"),)
 
-    def condition(self, chosen: str) -> Q:
+    def get_condition(self, chosen: str) -> Q:
         return reports.is_banned(timezone.now())
 
 
@@ -158,14 +158,14 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
 
     # --- The command palette
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         now = timezone.now()
         keys = ApiKey.objects.select_related("account", "standing").order_by("public_id")
         if is_id_prefix(term):
             for key in keys.filter(public_id__startswith=term)[:MAX_RESULTS]:
                 rank = 1 if key.public_id == term else 2
                 yield SearchResult(rank, "key", key.public_id, describe_key(key, now), change_url(key))
-        name = phrase_argument(term, UNBAN_PHRASE)
+        name = get_phrase_argument(term, UNBAN_PHRASE)
         if name is not None and request.user.has_perm("accounts.change_apikey"):
             for key in self.search(request, keys.filter(reports.is_banned(now)), name)[:MAX_RESULTS]:
                 title = f"{UNBAN_PHRASE} {visible_name(key.name) or key.public_id}"
@@ -183,7 +183,7 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
             return self.change_fields
         return [field for field in self.change_fields if field != "name"]
 
-    def form_context(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
+    def get_form_context(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
         buttons: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}
         if row is None:
             return buttons
@@ -204,7 +204,7 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
             "may_view_rejections": may_view(request, "accounts.refusal"),
             "rejections": row.refusals.select_related("key")[:MAX_PANEL_ROWS],
             "history_title": "History of the key",
-            "history": history_entries(row.audit_entries),
+            "history": build_history(row.audit_entries),
         }
 
 

@@ -10,7 +10,7 @@ from django.utils.timesince import timesince
 
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import ApiKey, PlanCode
-from petstore.backoffice.text import percent
+from petstore.backoffice.text import format_percent
 
 EXPIRES_SOON = timedelta(days=7)
 
@@ -72,7 +72,7 @@ def build_usage_bar(used: int, limit: int) -> dict[str, str]:
     share = used / limit
     return {
         "width": f"{min(share, 1):.1%}",
-        "percent": percent(share),
+        "percent": format_percent(share),
         "text": f"{used:,} of {limit:,}",
         "level": level,
     }

@@ -84,7 +84,7 @@ def confirm_with_reason(
     """Ask for a reason, call `method(obj, **cleaned_data, by=Actor)`, and redirect to the change form."""
 
     def call_method(cleaned_data: dict[str, Any]) -> HttpResponse:
-        method(obj, **cleaned_data, by=Actor.of(request))
+        method(obj, **cleaned_data, by=Actor.from_request(request))
         model_admin.message_user(request, message.format(obj))
         warn_if_unpublished(model_admin, request, obj)
         return HttpResponseRedirect(change_url(obj))
@@ -98,7 +98,7 @@ def make_reason_view(
     """Make a view from `confirm_with_reason`. The ModelAdmin must have a method `get_question_context`."""
 
     def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        obj = self.row(request, object_id, self.has_change_permission)
+        obj = self.get_permitted_object(request, object_id, self.has_change_permission)
         return confirm_with_reason(
             self, request, obj, question, method=method, message=message, **self.get_question_context(obj)
         )

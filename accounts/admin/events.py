@@ -36,7 +36,7 @@ class EventTypeFilter(ChoiceFilter, DropdownFilter):
     parameter_name = "type"
     options = tuple((event_type.value, event_type.value) for event_type in EventType)
 
-    def condition(self, chosen: str) -> Q:
+    def get_condition(self, chosen: str) -> Q:
         if EventType(chosen).is_public:
             return Q(account_id=PUBLIC, type=chosen)
         # A literal, since a generic plan cannot use the partial index with a parameter.
@@ -93,7 +93,7 @@ class EventAdmin(BigTableAdmin):
         events: QuerySet[Event] = super().get_queryset(request)
         return events.annotate(account_name=Subquery(name))
 
-    def ordering_key(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
+    def get_ordering_key(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
         return get_ordering_key(request)
 
     def search(self, request: HttpRequest, rows: QuerySet[Event], term: str) -> QuerySet[Event]:
@@ -109,7 +109,7 @@ class EventAdmin(BigTableAdmin):
             return rows.filter(account_id=account.pk)
         return rows.filter(pk=parse_id(term) or 0)
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         """Find an event by terms such as `event 17`."""
         word, _, event_id = term.lower().partition(" ")
         if word == "event" and (pk := parse_id(event_id.removeprefix("#"))) is not None:
@@ -134,7 +134,7 @@ class EventAdmin(BigTableAdmin):
     def description(self, event: Event) -> str:
         return describe_event(orjson.loads(event.data))
 
-    def form_context(self, request: HttpRequest, row: Event) -> dict[str, Any]:
+    def get_form_context(self, request: HttpRequest, row: Event) -> dict[str, Any]:
         """Add the event as `GET /v1/events` serves it, and links to its subjects."""
         served = orjson.dumps(
             feed.serialize_event((row.pk, row.type, row.created_at, row.data)), option=orjson.OPT_UTC_Z

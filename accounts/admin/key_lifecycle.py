@@ -184,7 +184,7 @@ class KeyLifecycleAdmin(PetstoreModelAdmin):
             key_scopes=obj.scopes.split(),
             expires_at=obj.expires_at,
             allowed_networks=obj.allowed_networks,
-            by=Actor.of(request),
+            by=Actor.from_request(request),
         )
         obj.pk = key.pk
         obj.refresh_from_db()
@@ -198,7 +198,7 @@ class KeyLifecycleAdmin(PetstoreModelAdmin):
 
     def show_key_text(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:
         """Render the text in the response to the POST, since a redirect would have to store it."""
-        return self.page(
+        return self.render_page(
             request,
             "accounts/apikey/issued",
             "Copy the new key now",
@@ -215,11 +215,11 @@ class KeyLifecycleAdmin(PetstoreModelAdmin):
     unban_view = make_reason_view(UNBAN, ApiKey.unban, "The ban of key {} is lifted.")
 
     def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = self.row(request, object_id, self.may_rotate)
+        key = self.get_permitted_object(request, object_id, self.may_rotate)
 
         def rotate(cleaned_data: dict[str, Any]) -> HttpResponse:
             overlap = timedelta(hours=cleaned_data["overlap_hours"])
-            replacement, text = key.rotate(by=Actor.of(request), overlap=overlap)
+            replacement, text = key.rotate(by=Actor.from_request(request), overlap=overlap)
             warn_if_unpublished(self, request, key)
             return self.show_key_text(request, replacement, text)
 
@@ -246,7 +246,7 @@ class KeyLifecycleAdmin(PetstoreModelAdmin):
             details["The ban ends"] = format_time(ban_end)
         html = 'Key <span class="public-id">{}</span> of <strong>{}</strong>'
         return {
-            "about": format_html(html, key.public_id, key.account),
+            "description": format_html(html, key.public_id, key.account),
             "badge": build_state_badge(key, now),
             "details": details,
         }

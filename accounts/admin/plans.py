@@ -41,7 +41,7 @@ class LimitsForm(forms.Form):
 
 def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
     """Simulate other limits on the recorded traffic of a plan or an account."""
-    obj = self.row(request, object_id)
+    obj = self.get_permitted_object(request, object_id)
     current: Limits | None = obj.limits
     is_submitted = bool(LimitsForm.base_fields.keys() & request.GET.keys())
     initial = current._asdict() if current else None
@@ -54,7 +54,7 @@ def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str)
         context["summary"] = summarize(simulation)
         context["rows"] = build_comparison(simulation, limits, current)
     title = f"Try other limits for {obj}"
-    return self.page(request, "accounts/what_if", title, object=obj, form=form, **context)
+    return self.render_page(request, "accounts/what_if", title, object=obj, form=form, **context)
 
 
 def build_comparison(

@@ -18,7 +18,7 @@ from accounts.keys.authentication import KEY_ERRORS
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.dashboard import list_url
-from petstore.backoffice.model_admin import PetstoreModelAdmin, search_redirect
+from petstore.backoffice.model_admin import PetstoreModelAdmin, redirect_search
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
@@ -92,7 +92,7 @@ class RejectionAdmin(PetstoreModelAdmin):
 
     can_add = can_change = can_delete = False
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         for rejection in Refusal.objects.for_request(term)[:1]:
             rule = rejection.get_rule_display().lower()
             description = f"Refused: {rule}, {format_time(rejection.at)}"
@@ -103,7 +103,7 @@ class RejectionAdmin(PetstoreModelAdmin):
         """Explain the rejections with this request ID. For other terms, list the latest matches."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        if redirect := search_redirect(request):
+        if redirect := redirect_search(request):
             return redirect
         form = SearchForm(request.GET)
         term = form.cleaned_data["q"] if form.is_valid() else ""
@@ -114,7 +114,7 @@ class RejectionAdmin(PetstoreModelAdmin):
         matches = None
         if form.is_valid() and not explanations:
             matches = Refusal.objects.newest(build_condition(term, form.cleaned_data["hours"]))
-        return self.page(
+        return self.render_page(
             request,
             "accounts/rejection/explain",
             "Why was a request refused?",
@@ -130,7 +130,7 @@ class RejectionAdmin(PetstoreModelAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        rejection = self.row(request, object_id)
+        rejection = self.get_permitted_object(request, object_id)
         return HttpResponseRedirect(list_url("accounts_refusal", q=rejection.request_id))
 
 

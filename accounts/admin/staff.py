@@ -154,7 +154,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         users: QuerySet[User] = super().get_queryset(request)
         return users.annotate(second_factor=Exists(device)).prefetch_related("groups")
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         users = User.objects.filter(is_staff=True, username__search_key__startswith=term)
         for user in users.order_by("username")[:MAX_RESULTS]:
             yield SearchResult(2, "badge", user.username, "Member of staff", change_url(user))
@@ -195,7 +195,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002  Django's name.
         """Create a link, so that staff never know the password of a colleague."""
-        user = self.row(request, id, self.may_reset)
+        user = self.get_permitted_object(request, id, self.may_reset)
 
         def issue_link(cleaned_data: dict[str, Any]) -> HttpResponse:
             if not (user.is_active and user.is_staff):
@@ -210,13 +210,13 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             ReasonForm,
             issue_link,
             back=change_url(user),
-            about=f"Member of staff: {user}",
+            description=f"Member of staff: {user}",
         )
 
-    def history_of(self, row: User) -> list[HistoryEntry]:
+    def get_history(self, row: User) -> list[HistoryEntry]:
         """Include the latest failed sign-ins."""
         failed_sign_ins = FailedSignIn.objects.filter(user_id=row.pk)[:MAX_FAILED_SIGN_INS]
-        entries = super().history_of(row)
+        entries = super().get_history(row)
         entries += [
             HistoryEntry(sign_in.at, "Failed to sign in", "", sign_in.reason) for sign_in in failed_sign_ins
         ]
@@ -225,10 +225,16 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     def show_password_link(self, request: HttpRequest, user: User, *, reason: str) -> HttpResponse:
         """Render the link in response to the POST, so that it is not stored anywhere."""
         record(
-            Actor.of(request), user, Action.ISSUED, after={"link": "to choose a password"}, reason=reason
+            Actor.from_request(request),
+            user,
+            Action.ISSUED,
+            after={"link": "to choose a password"},
+            reason=reason,
         )
         link = create_link(user, by=get_user(request))
-        return self.page(request, "auth/user/password_link", "Copy the link now", colleague=user, link=link)
+        return self.render_page(
+            request, "auth/user/password_link", "Copy the link now", colleague=user, link=link
+        )
 
     @display(description="password")
     def reset_password(self, user: User) -> SafeString:
@@ -299,13 +305,13 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         """Whether the editor may reset a password or second factor. Changing one's own asks for both."""
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
-    def form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+    def get_form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         if row is None:
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
         return {"may_reset": row.second_factor and self.may_reset(request, row)}
 
     def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        user = self.row(request, object_id, self.may_reset)
+        user = self.get_permitted_object(request, object_id, self.may_reset)
         return confirm_with_reason(
             self,
             request,
@@ -313,13 +319,13 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             RESET_TWO_FACTOR,
             method=reset_two_factor,
             message="{} can now sign in with the password alone, and set up a new app.",
-            about=f"Member of staff: {user}",
+            description=f"Member of staff: {user}",
         )
 
 
 def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
     with transaction.atomic():
-        two_factor.remove(user)
+        two_factor.remove_devices(user)
         record(by, user, Action.TWO_FACTOR_RESET, reason=reason)
 
 

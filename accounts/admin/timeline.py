@@ -50,7 +50,7 @@ def list_key_entries(account: Account) -> list[HistoryEntry]:
 
 
 def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
-    for entry in AuditEntry.objects.about(account)[:MAX_TIMELINE]:
+    for entry in AuditEntry.objects.for_object(account)[:MAX_TIMELINE]:
         changes = [
             describe_change(field, entry.before.get(field), entry.after[field])
             for field in AUDITED_FIELDS

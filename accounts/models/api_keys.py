@@ -17,7 +17,7 @@ from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, Published
 from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.backoffice import audit
-from petstore.backoffice.audit import Action, Actor, row_values
+from petstore.backoffice.audit import Action, Actor, get_field_values
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
 from petstore.db.names import visible_name
 
@@ -78,7 +78,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         key.full_clean()
         with transaction.atomic():
             key.save()
-            audit.record(by, key, Action.ISSUED, after=row_values(key))
+            audit.record(by, key, Action.ISSUED, after=get_field_values(key))
             key.build_event(EventType.KEY_ISSUED).save()
         return key, key_text.text
 
@@ -167,10 +167,10 @@ class ApiKey(Published):
             key = self.lock()
             if key.revoked_at is not None:
                 raise ValidationError(f"Key {self.public_id} is already revoked.")
-            before = row_values(key)
+            before = get_field_values(key)
             key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
             key.save(update_fields=["revoked_at", "revoked_reason"])
-            audit.record(by, key, Action.REVOKED, before=before, after=row_values(key), reason=reason)
+            audit.record(by, key, Action.REVOKED, before=before, after=get_field_values(key), reason=reason)
             key.build_event(EventType.KEY_REVOKED).save()
         self.refresh_from_db()
 
@@ -199,12 +199,12 @@ class ApiKey(Published):
                 by=by,
                 rotated_from=old,
             )
-            before = row_values(old)
+            before = get_field_values(old)
             overlap_end = now + overlap
             old.expires_at = min(old.expires_at, overlap_end) if old.expires_at else overlap_end
             old.save(update_fields=["expires_at"])
             reason = f"Replaced by {new.public_id}."
-            audit.record(by, old, Action.ROTATED, before=before, after=row_values(old), reason=reason)
+            audit.record(by, old, Action.ROTATED, before=before, after=get_field_values(old), reason=reason)
             old.build_event(EventType.KEY_ROTATED).save()
         self.refresh_from_db()
         return new, key_text
@@ -243,4 +243,4 @@ class ApiKey(Published):
     @property
     def audit_entries(self) -> AuditQuerySet:
         """The audit trail of the key, newest entry first."""
-        return AuditEntry.objects.about(self)
+        return AuditEntry.objects.for_object(self)

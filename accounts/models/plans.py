@@ -15,7 +15,7 @@ from accounts.models.events import EventDraft, EventType
 from accounts.models.records import Published, QuotaCounter
 from accounts.quota.limits import Limits
 from petstore.backoffice import audit
-from petstore.backoffice.audit import Action, Actor, row_values
+from petstore.backoffice.audit import Action, Actor, get_field_values
 from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
@@ -164,12 +164,12 @@ class Account(UniquelyNamed, Published):
         """
         with transaction.atomic():
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
-            before = row_values(account)
+            before = get_field_values(account)
             account.assign(plan, per_minute, per_day)
-            if row_values(account) == before:
+            if get_field_values(account) == before:
                 raise ValidationError(f"{self} already has this plan and these limits.")
             audit.record(
-                by, account, Action.CHANGED, before=before, after=row_values(account), reason=reason
+                by, account, Action.CHANGED, before=before, after=get_field_values(account), reason=reason
             )
         self.refresh_from_db()
 
@@ -196,10 +196,10 @@ class Account(UniquelyNamed, Published):
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
             if (account.suspended_at is None) == (at is None):
                 raise ValidationError(f"{self} is {'already suspended' if at else 'not suspended'}.")
-            before = row_values(account)
+            before = get_field_values(account)
             account.suspended_at, account.suspended_reason = at, reason.strip()[:255] if at else ""
             account.save(update_fields=["suspended_at", "suspended_reason"])
-            audit.record(by, account, action, before=before, after=row_values(account), reason=reason)
+            audit.record(by, account, action, before=before, after=get_field_values(account), reason=reason)
         self.refresh_from_db()
 
     def get_requests_on(self, day: date) -> int:

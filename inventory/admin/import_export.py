@@ -38,7 +38,7 @@ from inventory.members import PET, Member
 from inventory.models import Category, Pet, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
-from petstore.backoffice.audit import CONTENT_TYPES, send_export
+from petstore.backoffice.audit import EXPORT_CONTENT_TYPES, send_export
 from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import MultilineField
 from petstore.backoffice.text import pluralize
@@ -163,7 +163,7 @@ class PetImportExportAdmin(RowActionsAdmin):
                     file_format=upload["format"],
                     content=upload["content"],
                 )
-        return self.page(request, "inventory/pet/import", "Import pets", **context)
+        return self.render_page(request, "inventory/pet/import", "Import pets", **context)
 
     def get_preview(self, report: Report, pets: list[PetAttributes], file_name: str) -> dict[str, Any]:
         category_names = {pk: name for name, pk in category_ids_by_name().items()}
@@ -190,10 +190,10 @@ class PetImportExportAdmin(RowActionsAdmin):
         category_name = category.name if category else "Dogs"
         example = [category_name if member.column else str(member.example) for member in PET.writable]
         file = io.BytesIO()
-        spreadsheets.write([MAIN_COLUMNS, example], file)
+        spreadsheets.write_csv([MAIN_COLUMNS, example], file)
         file.seek(0)
         return FileResponse(
-            file, as_attachment=True, filename="pets.csv", content_type=CONTENT_TYPES["csv"]
+            file, as_attachment=True, filename="pets.csv", content_type=EXPORT_CONTENT_TYPES["csv"]
         )
 
     @method_decorator(require_POST)
@@ -245,6 +245,8 @@ class PetImportExportAdmin(RowActionsAdmin):
                 return send_export(request, Pet, f"pets.{file_format}", write)
 
         scope = "All pages of the list, with its filters and search." if request.GET else "All pets."
-        about = f"{scope} The columns are {', '.join(CSV_COLUMNS)}."
+        description = f"{scope} The columns are {', '.join(CSV_COLUMNS)}."
         back = f"{self.list_url()}?{request.GET.urlencode()}"
-        return confirm(self, request, EXPORT_CONFIRMATION, ExportForm, send_file, back=back, about=about)
+        return confirm(
+            self, request, EXPORT_CONFIRMATION, ExportForm, send_file, back=back, description=description
+        )

@@ -180,7 +180,7 @@ class OrderAdmin(RowActionsAdmin):
             condition |= Q(pk=pk) | Q(pet_id=pk)
         return rows.filter(condition)
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         """Find an order by ID, the actions that apply to it, and orders that wait for an action."""
         may_change = request.user.has_perm("inventory.change_order")
         verb_prefix, pk = parse_reference(term, "order")
@@ -221,7 +221,7 @@ class OrderAdmin(RowActionsAdmin):
                 description = f"{describe_pet(order.pet)} for {order.account}"
                 yield SearchResult(2, "receipt_long", title, description, change_url(order))
 
-    def form_context(self, request: HttpRequest, row: Order) -> dict[str, Any]:
+    def get_form_context(self, request: HttpRequest, row: Order) -> dict[str, Any]:
         row_actions = []
         if self.has_change_permission(request, row):
             row_actions = [
@@ -241,7 +241,7 @@ class OrderAdmin(RowActionsAdmin):
 
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
         """Confirm and perform an action on one order."""
-        order: Order = self.row(request, object_id, self.has_change_permission)
+        order: Order = self.get_permitted_object(request, object_id, self.has_change_permission)
         action = ACTIONS.get(name)
         if action is None:
             raise Http404
@@ -257,7 +257,7 @@ class OrderAdmin(RowActionsAdmin):
         return confirm(
             self,
             request,
-            confirmation.about(str(order)),
+            confirmation.with_subject(str(order)),
             action.form,
             perform,
             back=back,

@@ -149,7 +149,7 @@ class PetAdmin(PetImportExportAdmin):
         pk = parse_id(term)
         return filter_by_prefix(rows, term, or_condition=None if pk is None else Q(pk=pk))
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         action, pk = parse_reference(term, "pet")
         pets = Pet.objects.select_related("category")
         if pk is not None and not action:
@@ -194,7 +194,7 @@ class PetAdmin(PetImportExportAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else PET.form_fields
 
-    def form_context(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
+    def get_form_context(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
         if row is None:
             return {}
         return {"history_title": "Status history", "history": get_status_history(row)}

@@ -25,7 +25,7 @@ class StageFilter(ChoiceFilter, DropdownFilter):
     parameter_name = "stage"
     options = Stage.choices
 
-    def condition(self, chosen: str) -> Q:
+    def get_condition(self, chosen: str) -> Q:
         return inline_values(Stage(chosen).condition)
 
 

@@ -1,11 +1,11 @@
-"""Read-only admins of the audit trail and of failed sign-ins."""
+"""Read-only admin of the audit trail and of failed sign-ins."""
 
 from __future__ import annotations
 
 import json
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import chain
@@ -31,7 +31,7 @@ from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import send_export
 from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, parse_id
 from petstore.backoffice.dashboard import list_url
-from petstore.backoffice.history import Change, changes_of
+from petstore.backoffice.history import Change, get_changes
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.backoffice.navigation import may_view
@@ -39,24 +39,25 @@ from petstore.backoffice.palette import SearchResult
 from petstore.backoffice.text import truncate
 from petstore.db.names import to_nfc
 
-MAX_ENTRIES = 1000  # Reachable through pages. Older ones need filters.
+MAX_ENTRIES = 1000  # Reachable without filters.
 MAX_EXPORTED = 50_000
-MAX_CHANGES, MAX_VALUE_LENGTH = 5, 40  # Per entry in the list; characters.
+MAX_CHANGES = 5  # Per entry in the list.
+MAX_VALUE_LENGTH = 40  # Characters, in the list.
+MAX_STAFF = 200  # Options of the filter.
 TOO_MANY = f"This list has more than {MAX_EXPORTED:,} entries. Narrow it with filters, then export it."
-COLUMNS = (
+EXPORT_COLUMNS = (
     "at (UTC)", "by", "action", "kind", "object's id", "object", "old values", "new values", "reason",
     "from address", "request id",
 )  # fmt: skip
-MAX_STAFF = 200  # Options of the filter.
 
 
 class NewestPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Never counts or skips more than the newest MAX_ENTRIES."""
+    """Counts and skips no more than MAX_ENTRIES rows."""
 
     @cached_property
     def count(self) -> int:
-        entries = cast("QuerySet[AuditEntry]", self.object_list)
-        return len(entries.values_list("pk")[:MAX_ENTRIES])
+        queryset = cast("QuerySet[AuditEntry | FailedSignIn]", self.object_list)
+        return len(queryset.values_list("pk")[:MAX_ENTRIES])
 
 
 class StaffFilter(ChoiceFilter):
@@ -75,9 +76,9 @@ class KindFilter(ChoiceFilter):
     field = "model"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        models = [model._meta for model in admin.site._registry if model is not AuditEntry]
-        kinds = [(meta.label_lower, str(meta.verbose_name)) for meta in models]
-        return sorted(kinds, key=lambda pair: pair[1])
+        all_opts = [model._meta for model in admin.site._registry if model is not AuditEntry]
+        kinds = [(opts.label_lower, str(opts.verbose_name)) for opts in all_opts]
+        return sorted(kinds, key=lambda kind: kind[1])
 
 
 class DateFilter(TimeFilter):
@@ -85,14 +86,14 @@ class DateFilter(TimeFilter):
     field = "at"
     options = (*TimeFilter.options, ("older", "Older"))
 
-    def condition(self, chosen: str) -> Q:
-        if chosen == "older":
+    def get_condition(self, value: str) -> Q:
+        if value == "older":
             return Q(at__lt=timezone.now() - timedelta(days=30))
-        return super().condition(chosen)
+        return super().get_condition(value)
 
 
 class SignInFilter(ChoiceFilter):
-    """Hides sign-ins unless they are selected here or by the filter of actions."""
+    """Hides sign-ins unless this filter or the action filter selects them."""
 
     title = "sign-ins"
     parameter_name = "sign_ins"
@@ -103,40 +104,43 @@ class SignInFilter(ChoiceFilter):
         return iter([default | {"display": "Hidden"}, *others])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        shown = self.value() == "shown" or "action__exact" in request.GET
-        return queryset if shown else queryset.exclude(action__in=AuditEntry.SIGN_INS)
+        if self.value() == "shown" or "action__exact" in request.GET:
+            return queryset
+        return queryset.exclude(action__in=AuditEntry.SIGN_IN_ACTIONS)
 
 
-class RecordAdmin(PetstoreModelAdmin):
+class ReadOnlyAdmin(PetstoreModelAdmin):
     can_add = can_change = can_delete = False
     sortable_by = ()
     ordering = ["-id"]
     paginator = NewestPaginator
 
     @admin.display(description="at")
-    def when(self, row: AuditEntry | FailedSignIn) -> str:
-        return f"{row.at:%Y-%m-%d %H:%M:%S} UTC"
+    def timestamp(self, obj: AuditEntry | FailedSignIn) -> str:
+        return f"{obj.at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(RecordAdmin):
-    list_display = ["when", "actor", "action", "kind", "thing", "changes", "reason", "origin"]
+class AuditEntryAdmin(ReadOnlyAdmin):
+    list_display = [
+        "timestamp", "actor", "action", "kind", "object_link", "changes", "reason", "from_address",
+    ]  # fmt: skip
     list_filter = [StaffFilter, "action", KindFilter, DateFilter, SignInFilter]
     list_before_template: Any = "admin/audit_list.html"
     list_pages = MappingProxyType({"export/": ("export", "view")})
     search_fields = ["object_id"]
     search_help_text = "An exact object ID, object name or request ID."
     readonly_fields = fields = (
-        "when", "actor", "action", "kind", "object_id", "thing", "old_values", "new_values", "reason",
-        "origin", "request_id",
+        "timestamp", "actor", "action", "kind", "object_id", "object_link", "old_values", "new_values",
+        "reason", "from_address", "request_id",
     )  # fmt: skip
 
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
-        # Exact matches only, so that every search uses an index.
+        # Every search uses an index, because only exact matches count.
         spellings = {term, to_nfc(term), unicodedata.normalize("NFD", term)}
         return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         if AuditEntry.objects.filter(request_id=term).exists():
             link = list_url("backoffice_auditentry", q=term, sign_ins="shown")
             yield SearchResult(1, "history", f"Request {term}", "Its changes in the audit trail", link)
@@ -144,39 +148,41 @@ class AuditEntryAdmin(RecordAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
         changelist.title = "Audit trail"
-        add_descriptions(changelist.result_list)
+        add_object_labels(changelist.result_list)
         return changelist
 
     @admin.display(description="by")
     def actor(self, entry: AuditEntry) -> str:
-        return link_to("auth.user", entry.actor_id, entry.actor_name)
+        return render_link("auth.user", entry.actor_id, entry.actor_name)
 
     @admin.display
     def kind(self, entry: AuditEntry) -> str:
-        with suppress(LookupError, ValueError):  # A removed model, or none.
+        try:
             return str(apps.get_model(entry.model)._meta.verbose_name)
-        return entry.model
+        except (LookupError, ValueError):  # The model was removed, or the entry has none.
+            return entry.model
 
     @admin.display(description="object")
-    def thing(self, entry: AuditEntry) -> str:
-        deleted = entry.action == AuditEntry.Action.DELETED
-        link = link_to(entry.model, None if deleted else entry.object_id, entry.object_text)
-        about = getattr(entry, "about", "")
-        return format_html("{} ({})", link, about) if about else link
+    def object_link(self, entry: AuditEntry) -> str:
+        is_deleted = entry.action == AuditEntry.Action.DELETED
+        link = render_link(entry.model, None if is_deleted else entry.object_id, entry.object_text)
+        label = getattr(entry, "object_label", "")
+        return format_html("{} ({})", link, label) if label else link
 
     @admin.display
     def changes(self, entry: AuditEntry) -> SafeString:
-        """Render the first changes, truncated. The entry's own page has all of them."""
-        found = changes_of(entry)
+        """Render the first changes, truncated. The page of the entry shows all of them."""
+        changes = get_changes(entry)
         lines = [
-            (Change(name, *(truncate(value, MAX_VALUE_LENGTH) for value in values)),)
-            for name, *values in found[:MAX_CHANGES]
+            Change(name, truncate(before, MAX_VALUE_LENGTH), truncate(after, MAX_VALUE_LENGTH))
+            for name, before, after in changes[:MAX_CHANGES]
         ]
-        more = f" and {len(found) - MAX_CHANGES} more" if len(found) > MAX_CHANGES else ""
-        return format_html("{}{}", format_html_join(SafeString("<br>"), "{}", lines), more)
+        suffix = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
+        html = format_html_join(SafeString("<br>"), "{}", ((line,) for line in lines))
+        return format_html("{}{}", html, suffix)
 
-    @admin.display(description="from address")
-    def origin(self, entry: AuditEntry) -> str:
+    @admin.display
+    def from_address(self, entry: AuditEntry) -> str:
         return "" if entry.address == str(NO_ADDRESS) else entry.address
 
     @admin.display
@@ -192,14 +198,14 @@ class AuditEntryAdmin(RecordAdmin):
         if entries[MAX_EXPORTED : MAX_EXPORTED + 1].exists():
             self.message_user(request, TOO_MANY, messages.WARNING)
             return HttpResponseRedirect(f"{self.list_url()}?{request.GET.urlencode()}")
-        rows = chain([COLUMNS], map(export_row, entries.iterator()))
-        return send_export(request, AuditEntry, "audit-trail.csv", partial(spreadsheets.write, rows))
+        rows = chain([EXPORT_COLUMNS], map(format_export_row, entries.iterator()))
+        return send_export(request, AuditEntry, "audit-trail.csv", partial(spreadsheets.write_csv, rows))
 
 
 @admin.register(FailedSignIn)
-class FailedSignInAdmin(RecordAdmin):
-    list_display = ["when", "who", "reason", "address", "request_id"]
-    readonly_fields = fields = ("when", "who", "reason", "address", "request_id")
+class FailedSignInAdmin(ReadOnlyAdmin):
+    list_display = ["timestamp", "user", "reason", "address", "request_id"]
+    readonly_fields = fields = ("timestamp", "user", "reason", "address", "request_id")
     list_filter = [DateFilter]
     search_fields = ["username"]
     search_help_text = "An exact username or request ID."
@@ -210,47 +216,55 @@ class FailedSignInAdmin(RecordAdmin):
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         return rows.filter(Q(username=term) | Q(request_id=term))
 
-    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         if FailedSignIn.objects.filter(request_id=term).exists():
             link = list_url("backoffice_failedsignin", q=term)
             yield SearchResult(1, "history", f"Request {term}", "A failed sign-in", link)
 
     @admin.display(description="name")
-    def who(self, failed: FailedSignIn) -> str:
-        return link_to("auth.user", failed.user_id, failed.username) or "Unknown"
+    def user(self, failed_sign_in: FailedSignIn) -> str:
+        return render_link("auth.user", failed_sign_in.user_id, failed_sign_in.username) or "Unknown"
 
 
-def export_row(entry: AuditEntry) -> list[str]:
-    values = (json.dumps(each, ensure_ascii=False) if each else "" for each in (entry.before, entry.after))
+def format_export_row(entry: AuditEntry) -> list[str]:
+    before, after = (
+        json.dumps(values, ensure_ascii=False) if values else "" for values in (entry.before, entry.after)
+    )
     return [
         f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.actor_name, entry.get_action_display(), entry.model,
-        entry.object_id, entry.object_text, *values, entry.reason, entry.address, entry.request_id,
+        entry.object_id, entry.object_text, before, after, entry.reason, entry.address, entry.request_id,
     ]  # fmt: skip
 
 
-def add_descriptions(entries: Iterable[AuditEntry]) -> None:
-    """Set `about` on entries whose model describes its rows, with one query per model."""
-    by_model: dict[str, list[AuditEntry]] = {}
+def add_object_labels(entries: Iterable[AuditEntry]) -> None:
+    """Set `object_label` on entries whose model has an `audit_description`, with one query per model."""
+    by_model: dict[str, list[AuditEntry]] = defaultdict(list)
     for entry in entries:
-        by_model.setdefault(entry.model, []).append(entry)
+        by_model[entry.model].append(entry)
     for model in admin.site._registry:
-        if found := hasattr(model, "audit_description") and by_model.get(model._meta.label_lower):
-            ids = {parse_id(entry.object_id) for entry in found} - {None}
-            rows = model._base_manager.select_related().in_bulk(ids)
-            for entry in found:
-                row: Any = rows.get(parse_id(entry.object_id))
-                entry.__dict__["about"] = row.audit_description if row else ""
+        model_entries = by_model.get(model._meta.label_lower)
+        if not model_entries or not hasattr(model, "audit_description"):
+            continue
+        ids = {parse_id(entry.object_id) for entry in model_entries} - {None}
+        rows = model._base_manager.select_related().in_bulk(ids)
+        for entry in model_entries:
+            row: Any = rows.get(parse_id(entry.object_id))
+            entry.__dict__["object_label"] = row.audit_description if row else ""
 
 
-def link_to(model: str, pk: Any, text: str) -> str:
-    """Render a link to a row's page, or the text alone if there is none."""
-    with suppress(NoReverseMatch):
-        if pk:
-            url = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])
-            return format_html('<a class="office-link" href="{}">{}</a>', url, text or pk)
-    return text
+def render_link(model: str, pk: Any, text: str) -> str:
+    """Render a link to the page of a row, or only the text if it has no page."""
+    if not pk:
+        return text
+    try:
+        url = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])
+    except NoReverseMatch:
+        return text
+    return format_html('<a class="office-link" href="{}">{}</a>', url, text or pk)
 
 
 def format_values(values: dict[str, Any]) -> SafeString:
+    if not values:
+        return SafeString("none")
     lines = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(values.items()))
-    return format_html('<pre class="values">{}</pre>', "\n".join(lines)) if values else SafeString("none")
+    return format_html('<pre class="values">{}</pre>', "\n".join(lines))

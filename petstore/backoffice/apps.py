@@ -1,4 +1,4 @@
-"""App configs of the back office and of Django's admin."""
+"""App configurations of the back office and of Django's admin."""
 
 from django.apps import AppConfig
 from django.contrib.admin import apps as admin_apps
@@ -12,17 +12,17 @@ class BackOfficeConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.models import Group, User
 
-        from petstore.backoffice import audit, sessions  # noqa: F401  They connect signal receivers.
+        from petstore.backoffice import audit, sessions  # noqa: F401  Connects their signal receivers.
 
-        # Set here rather than in a Meta, so that makemigrations sees no change.
+        # These models belong to Django. A change of their Meta would need a migration.
         User._meta.verbose_name, User._meta.verbose_name_plural = "member of staff", "staff"
         Group._meta.verbose_name, Group._meta.verbose_name_plural = "role", "roles"
 
 
 class PetstoreAdminConfig(admin_apps.AdminConfig):
-    default = False  # INSTALLED_APPS names `petstore.backoffice`, which means BackOfficeConfig.
+    default = False  # `petstore.backoffice` in INSTALLED_APPS selects BackOfficeConfig.
     default_site = "petstore.backoffice.site.PetstoreAdminSite"
-    at_start = True  # Workers set it to False and load the admin with the first page (petstore/urls.py).
+    at_start = True  # Workers set this to False, and load the admin with the first page (petstore/urls.py).
 
     def ready(self) -> None:
         if self.at_start:

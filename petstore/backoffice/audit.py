@@ -1,6 +1,6 @@
-"""The audit trail: who did what, from where, why, and which values changed.
+"""The audit trail: actor, action, address, reason, and the old and new values of changed fields.
 
-`PetstoreModelAdmin` records the changes of its pages. Model methods that take an `Actor` record themselves.
+`PetstoreModelAdmin` records changes made on its pages. Model methods that take an `Actor` record their own.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from petstore.observability import logs
 Action = AuditEntry.Action
 Values = dict[str, Any]
 
-# Never recorded, in any model: secrets, and personal data, since entries cannot be erased on request.
+# Secrets and personal data are never recorded, because entries cannot be erased on request.
 SECRET_FIELDS = {
     "password", "digest", "pepper_number", "key", "token", "secret", "session_data", "session_key",
     "contact_email", "notes",
 }  # fmt: skip
 HIDDEN, HIDDEN_NEW = "(not shown)", "(not shown, but changed)"
 MAX_VALUE_LENGTH = 2000  # Characters.
-CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}  # Of exports.
-EMPTY: tuple[Any, ...] = (None, "", [])
+EXPORT_CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+EMPTY_VALUES: tuple[Any, ...] = (None, "", [])
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class Actor:
     address: str = str(NO_ADDRESS)
 
     @classmethod
-    def of(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
-        """Use `user`, else the request's user. The name is empty without either."""
-        known = user or getattr(request, "user", None) or AnonymousUser()
+    def from_request(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
+        """Prefer `user` to the request's user. Without either, the name is empty."""
+        author = user or getattr(request, "user", None) or AnonymousUser()
         address = client_address(request) if request is not None else NO_ADDRESS
-        return cls(known.get_username(), known.pk, str(address))
+        return cls(author.get_username(), author.pk, str(address))
 
 
 def record(
-    by: Actor,
+    actor: Actor,
     obj: models.Model | type[models.Model] | None,
     action: Action,
     *,
@@ -64,14 +64,14 @@ def record(
 ) -> None:
     """Add an entry about a row, a model, or neither.
 
-    Only values that differ are recorded. Those of SECRET_FIELDS are masked.
+    Only values that differ are recorded. The values of SECRET_FIELDS are masked.
     """
     row = obj if isinstance(obj, models.Model) else None
     name = row or (obj._meta.verbose_name_plural if obj is not None else "")
-    before, after = difference(before or {}, after or {})
+    before, after = keep_differences(before or {}, after or {})
     AuditEntry.objects.create(
-        actor_id=by.user_id,
-        actor_name=by.name[:150],
+        actor_id=actor.user_id,
+        actor_name=actor.name[:150],
         action=Action(action),
         model=obj._meta.label_lower if obj is not None else "",
         object_id=str(row.pk)[:255] if row is not None else "",
@@ -79,46 +79,45 @@ def record(
         before=mask(before, HIDDEN),
         after=mask(after, HIDDEN_NEW),
         reason=reason[:500],
-        address=by.address,
+        address=actor.address,
         request_id=logs.request_id.get(""),
     )
 
 
-def difference(before: Values, after: Values) -> tuple[Values, Values]:
-    """Reduce both to the values that differ. None, "" and [] count as equal."""
-    differing = {
-        name
-        for name in before | after
-        if before.get(name) != after.get(name)
-        and not (before.get(name) in EMPTY and after.get(name) in EMPTY)
-    }
+def keep_differences(before: Values, after: Values) -> tuple[Values, Values]:
+    """Keep only the values that differ. All EMPTY_VALUES count as equal."""
+
+    def differs(name: str) -> bool:
+        old, new = before.get(name), after.get(name)
+        return old != new and not (old in EMPTY_VALUES and new in EMPTY_VALUES)
+
     return (
-        {name: value for name, value in before.items() if name in differing},
-        {name: value for name, value in after.items() if name in differing},
+        {name: value for name, value in before.items() if differs(name)},
+        {name: value for name, value in after.items() if differs(name)},
     )
 
 
 def mask(values: Values, placeholder: str) -> Values:
     return {
-        name: placeholder if name in SECRET_FIELDS else as_json(value) for name, value in values.items()
+        name: placeholder if name in SECRET_FIELDS else to_json(value) for name, value in values.items()
     }
 
 
-def as_json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, list | tuple):
-        return [as_json(part) for part in value[:200]]
+        return [to_json(item) for item in value[:200]]
     return str(value)[:MAX_VALUE_LENGTH]
 
 
-# --- Values of rows ------------------------------------------------------------------------------
+# --- Field values --------------------------------------------------------------------------------
 
 
-def row_values(row: models.Model) -> Values:
-    """Map the fields of a loaded row to values: many-to-many as sorted names, no binary fields."""
+def get_field_values(row: models.Model) -> Values:
+    """Map field names to values: many-to-many fields to sorted names. Binary fields are left out."""
     fields = [field for field in row._meta.concrete_fields if not isinstance(field, models.BinaryField)]
     values: Values = {field.name: field.value_from_object(row) for field in fields}
     for field in row._meta.many_to_many:
@@ -126,26 +125,26 @@ def row_values(row: models.Model) -> Values:
     return values
 
 
-def stored_values(obj: models.Model) -> Values:
-    """Read the row again; empty if it does not exist."""
+def read_stored_values(obj: models.Model) -> Values:
+    """Read the values from the database. Without a stored row, return an empty dict."""
     stored = type(obj)._base_manager.filter(pk=obj.pk).first()
-    return row_values(stored) if stored is not None else {}
+    return get_field_values(stored) if stored is not None else {}
 
 
 def remember_values(request: HttpRequest, rows: Iterable[models.Model]) -> None:
-    """Store the current values on the request, for `record_change` after the save."""
+    """Store the current values on the request, so that `record_change` can compare them after the save."""
     remembered = request.__dict__.setdefault("_petstore_before", {})
     for row in rows:
-        remembered[row._meta.label_lower, row.pk] = row_values(row)
+        remembered[row._meta.label_lower, row.pk] = get_field_values(row)
 
 
 def send_export(
     request: HttpRequest, model: type[models.Model], name: str, write: Callable[[BinaryIO], None]
 ) -> FileResponse:
-    """Stream an export and record it, with the filters of the list.
+    """Stream an export and record it with the filters of the list.
 
-    The file is written to disk first, so that a slow download holds no database connection. The search term
-    is masked, as in logs.
+    The file is written to disk first, so that a slow download holds no database connection. The entry masks
+    the search term, as logs do.
     """
     file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
     write(file)
@@ -154,39 +153,50 @@ def send_export(
     if "q" in filters:
         filters["q"] = HIDDEN
     after = {"filters": filters.urlencode(safe="() ") or "none"}
-    record(Actor.of(request), model, Action.EXPORTED, after=after)
-    stem, ending = name.split(".")
-    name = f"{stem}-{timezone.now():%Y-%m-%d}.{ending}"
-    return FileResponse(file, as_attachment=True, filename=name, content_type=CONTENT_TYPES[ending])
+    record(Actor.from_request(request), model, Action.EXPORTED, after=after)
+    stem, extension = name.split(".")
+    name = f"{stem}-{timezone.now():%Y-%m-%d}.{extension}"
+    return FileResponse(
+        file, as_attachment=True, filename=name, content_type=EXPORT_CONTENT_TYPES[extension]
+    )
 
 
 def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
-    """Record what changed since `remember_values`. Without a change, record only if there is a reason."""
-    now = stored_values(obj)
-    before = request.__dict__.get("_petstore_before", {}).get((obj._meta.label_lower, obj.pk), now)
-    if before != now or reason:
-        record(Actor.of(request), obj, Action.CHANGED, before=before, after=now, reason=reason)
+    """Record the changes since `remember_values`. An unchanged row is recorded only with a reason."""
+    after = read_stored_values(obj)
+    remembered = request.__dict__.get("_petstore_before", {})
+    before = remembered.get((obj._meta.label_lower, obj.pk), after)
+    if before != after or reason:
+        record(Actor.from_request(request), obj, Action.CHANGED, before=before, after=after, reason=reason)
+
+
+def record_password_change(request: HttpRequest, user: User, reason: str) -> None:
+    """Record that a user chose a password. The values are placeholders, which the entry masks."""
+    actor, before, after = Actor.from_request(request, user), {"password": "old"}, {"password": "new"}
+    record(actor, user, Action.CHANGED, before=before, after=after, reason=reason)
 
 
 # --- Signing in and out --------------------------------------------------------------------------
 
 
 @receiver(user_logged_in, dispatch_uid="audit of sign-ins")
-def signed_in(request: HttpRequest | None, user: User, **kwargs: Any) -> None:
-    # With a second factor, the code completes the sign-in.
+def record_sign_in(request: HttpRequest | None, user: User, **kwargs: Any) -> None:
+    # With a second factor, the sign-in is complete only after the code.
     action = Action.PASSWORD_ACCEPTED if user_has_device(user) else Action.SIGNED_IN
-    record(Actor.of(request, user), user, action)
+    record(Actor.from_request(request, user), user, action)
 
 
 @receiver(user_logged_out, dispatch_uid="audit of sign-outs")
-def signed_out(request: HttpRequest | None, user: User | None, **kwargs: Any) -> None:
+def record_sign_out(request: HttpRequest | None, user: User | None, **kwargs: Any) -> None:
     if user is not None:
-        record(Actor.of(request, user), user, Action.SIGNED_OUT)
+        record(Actor.from_request(request, user), user, Action.SIGNED_OUT)
 
 
 @receiver(user_login_failed, dispatch_uid="audit of failed sign-ins")
-def sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any) -> None:
-    # An unknown name is not stored: people type their password there by mistake.
+def handle_failed_login(
+    credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any
+) -> None:
+    # Users sometimes type their password into the name field, so unknown names are not stored.
     user = User.objects.filter(username=str(credentials.get("username", ""))).first()
     reason = "Wrong password or no access." if user else "Unknown name."
     record_failed_sign_in(request, user, reason)
@@ -197,6 +207,6 @@ def record_failed_sign_in(request: HttpRequest | None, user: User | None, reason
         user_id=user.pk if user is not None else None,
         username=user.get_username() if user is not None else "",
         reason=reason,
-        address=Actor.of(request).address,
+        address=Actor.from_request(request).address,
         request_id=logs.request_id.get(""),
     )

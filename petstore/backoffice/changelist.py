@@ -25,149 +25,155 @@ MAX_ACTION_ROWS = 200
 
 
 def parse_id(text: str | None) -> int | None:
-    """Parse a decimal id, capped at INT64_MAX. None for any other text."""
+    """Parse a decimal ID, capped at INT64_MAX. Return None for any other text."""
     if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
         return None
     return min(int(text), INT64_MAX)
 
 
 class KeysetPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Names the template of the page links. KeysetChangeList selects the rows."""
+    """Provides only the template of the page links, because KeysetChangeList selects the rows."""
 
     template_name = "admin/list_pages.html"
     count = 0
 
 
 class KeysetChangeList(ChangeList):
-    """A changelist whose pages start after, or end before, a row: `?after=ID`, `?before=ID`."""
+    """A changelist whose pages start after a row (`?after=ID`) or end before one (`?before=ID`)."""
 
     previous_query = next_query = ""
     after = before = None
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
-        # Neither is a filter, and links to other filters lead to the first page.
+        # These parameters are no filters, and links to other filters lead to the first page.
         for params in (self.params, self.filter_params):
             params.pop(AFTER, None)
             params.pop(BEFORE, None)
-        rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
-        key = cast("BigTableAdmin", self.model_admin).ordering_key(request, self.active_filters())
-        order = [str(name) for name in rows.query.order_by]
-        if key is not None and {name.removeprefix("-") for name in order} == {"id"}:
-            rows = rows.alias(key=key).order_by(order[0].replace("id", "key"))
-        return rows
+        queryset: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
+        key = cast("BigTableAdmin", self.model_admin).get_ordering_key(request, self.get_active_filters())
+        ordering = [str(name) for name in queryset.query.order_by]
+        if key is not None and {name.removeprefix("-") for name in ordering} == {"id"}:
+            queryset = queryset.alias(key=key).order_by(ordering[0].replace("id", "key"))
+        return queryset
 
-    def active_filters(self) -> tuple[str, ...]:
-        """Return the active filters' parameters, sorted; none if any has several values."""
-        chosen = {name: values for name, values in self.filter_params.items() if any(values)}
-        return tuple(sorted(chosen)) if all(len(values) == 1 for values in chosen.values()) else ()
+    def get_active_filters(self) -> tuple[str, ...]:
+        """Return the parameters of the active filters, sorted. If any has several values, return none."""
+        active = {name: values for name, values in self.filter_params.items() if any(values)}
+        return tuple(sorted(active)) if all(len(values) == 1 for values in active.values()) else ()
 
     def get_ordering_field(self, field_name: Any) -> Any:
-        """Ignore columns without an index to sort by: `?o=` may name any."""
+        """Ignore columns that have no index to sort by, although `?o=` may name them."""
         return super().get_ordering_field(field_name) if field_name in (self.sortable_by or ()) else None
 
     def get_results(self, request: HttpRequest) -> None:
-        """Read one row more than the page has, to know whether another page follows."""
+        """Read one row more than fits on the page, to know whether another page follows."""
         after, before = parse_id(request.GET.get(AFTER)), parse_id(request.GET.get(BEFORE))
         backwards = after is None and before is not None
-        rows = self.queryset.reverse() if backwards else self.queryset
-        edge = before if backwards else after
-        window = None if edge is None else self.seek_condition(rows, edge)
-        page = list((rows if window is None else rows.filter(window))[: self.list_per_page + 1])
-        more = len(page) > self.list_per_page
-        page = page[: self.list_per_page]
+        queryset = self.queryset.reverse() if backwards else self.queryset
+        boundary = before if backwards else after
+        condition = None if boundary is None else self.build_seek_condition(queryset, boundary)
+        is_first_read = condition is None
+        if condition is not None:
+            queryset = queryset.filter(condition)
+        rows = list(queryset[: self.list_per_page + 1])
+        has_more = len(rows) > self.list_per_page
+        rows = rows[: self.list_per_page]
+        has_previous, has_next = not is_first_read, has_more
         if backwards:
-            page.reverse()
-        if page and (more if backwards else window is not None):
-            self.previous_query = self.get_query_string({BEFORE: page[0].pk})
-        if page and (window is not None if backwards else more):
-            self.next_query = self.get_query_string({AFTER: page[-1].pk})
-        self.first_query = self.get_query_string() if window is not None else ""
-        self.result_list = page
-        # Not a count: with other pages, the number of rows that an action on all of them takes.
-        self.result_count = MAX_ACTION_ROWS if self.previous_query or self.next_query else len(page)
+            rows.reverse()
+            has_previous, has_next = has_next, has_previous
+        if rows and has_previous:
+            self.previous_query = self.get_query_string({BEFORE: rows[0].pk})
+        if rows and has_next:
+            self.next_query = self.get_query_string({AFTER: rows[-1].pk})
+        self.first_query = "" if is_first_read else self.get_query_string()
+        self.result_list = rows
+        # Large tables are not counted. With several pages, this is the most rows that an action may change.
+        self.result_count = MAX_ACTION_ROWS if self.previous_query or self.next_query else len(rows)
         self.full_result_count = self.result_count  # Hides the "show all" link.
         self.show_full_result_count = False
         self.show_admin_actions = True
         self.can_show_all = self.multi_page = self.show_all = False
-        self.paginator = KeysetPaginator(page, self.list_per_page)
+        self.paginator = KeysetPaginator(rows, self.list_per_page)
 
-    def seek_condition(self, rows: QuerySet[Any], pk: int) -> Q | None:
-        """Build the condition for the rows after this one; None if the row is gone or has no sort value."""
-        first = str(rows.query.order_by[0])
-        name = first.removeprefix("-")
-        step = "lt" if first.startswith("-") == rows.query.standard_ordering else "gt"
+    def build_seek_condition(self, queryset: QuerySet[Any], pk: int) -> Q | None:
+        """Build the condition for the rows after this one. Without a row or a sort value, return None."""
+        first_ordering = str(queryset.query.order_by[0])
+        name = first_ordering.removeprefix("-")
+        is_descending = first_ordering.startswith("-") == queryset.query.standard_ordering
+        lookup = "lt" if is_descending else "gt"
         if name in {"pk", "id", "key"}:
-            return Q(**{f"{name}__{step}": pk})
-        # Ordered by a value, then by id. Read the value now: it may have changed since the link was made.
-        model = rows.model._base_manager
+            return Q(**{f"{name}__{lookup}": pk})
+        # The list is ordered by a value, then by ID. The value may have changed since the page was loaded.
+        manager = queryset.model._base_manager
         expressions = cast("BigTableAdmin", self.model_admin).expressions
-        value = model.filter(pk=pk).values_list(expressions.get(name, name), flat=True).first()
+        value = manager.filter(pk=pk).values_list(expressions.get(name, name), flat=True).first()
         if value is None:
             return None
-        # The first condition bounds the index scan, the second skips rows with an equal value.
-        return Q(**{f"{name}__{step}e": value}) & (
-            Q(**{f"{name}__{step}": value}) | Q(**{f"pk__{step}": pk})
+        # The first condition bounds the index scan, and the second skips rows with an equal value.
+        return Q(**{f"{name}__{lookup}e": value}) & (
+            Q(**{f"{name}__{lookup}": value}) | Q(**{f"pk__{lookup}": pk})
         )
 
 
-def selects_across(request: HttpRequest) -> bool:
+def is_select_across(request: HttpRequest) -> bool:
     """Whether the selection extends beyond the rows on the page."""
     return request.POST.get("select_across") == "1"
 
 
 class BigTableAdmin(PetstoreModelAdmin):
     list_filter_submit = True
-    sortable_by = ["id"]  # The only column with an index to sort by.
-    # Combinations of filter parameters, and the indexed expression that replaces the id in their ordering.
+    sortable_by = ["id"]  # Other columns have no index to sort by.
+    # For combinations of filter parameters, the indexed expression that replaces the ID in their ordering.
     keys: Mapping[tuple[str, ...], Key] = MappingProxyType({})
-    # Annotations that the list may be ordered by, besides columns.
+    # Annotations by which the list may be ordered, in addition to columns.
     expressions: Mapping[str, Any] = MappingProxyType({})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return KeysetChangeList
 
-    def ordering_key(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
-        """Return the expression to order by with these filters; None for the id itself."""
+    def get_ordering_key(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
+        """Return the expression that these filters order by, or None for the ID itself."""
         return None if request.GET.get(SEARCH_VAR, "").strip() else self.keys.get(filters)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        fields = [entry[0] for entry in self.get_list_filter(request) if isinstance(entry, tuple)]
-        suffixes = ("__exact", "__id__exact", "_from", "_to")  # The last two are for ranges.
+        fields = [item[0] for item in self.get_list_filter(request) if isinstance(item, tuple)]
+        suffixes = ("__exact", "__id__exact", "_from", "_to")  # The last two belong to range filters.
         allowed = {f"{field}{suffix}" for field in fields for suffix in suffixes}
         return lookup in allowed or super().lookup_allowed(lookup, value, request)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:
         """Run the action on the selected rows, or on the first MAX_ACTION_ROWS of the list."""
-        if selects_across(request):
-            first = list(queryset.values_list("pk", flat=True)[:MAX_ACTION_ROWS])
-            return super().response_action(request, queryset.filter(pk__in=first), *args)
-        chosen = [parse_id(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)]
-        if None in chosen or len(chosen) > MAX_ACTION_ROWS:
+        if is_select_across(request):
+            first_ids = list(queryset.values_list("pk", flat=True)[:MAX_ACTION_ROWS])
+            return super().response_action(request, queryset.filter(pk__in=first_ids), *args)
+        selected_ids = [parse_id(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)]
+        if None in selected_ids or len(selected_ids) > MAX_ACTION_ROWS:
             text = f"Nothing was changed. Select at most {MAX_ACTION_ROWS} rows and try again."
             self.message_user(request, text, messages.WARNING)
             return None
-        return super().response_action(request, queryset.filter(pk__in=chosen), *args)
+        return super().response_action(request, queryset.filter(pk__in=selected_ids), *args)
 
 
 # --- Filters
 
 
 class ChoiceFilter(admin.SimpleListFilter):
-    """A filter with fixed options. It ignores unknown values in the URL."""
+    """A filter with fixed options, which ignores unknown values in the URL."""
 
     options: Sequence[tuple[str, str]] = ()
-    field: str  # Compared with the option, unless `condition` is overridden.
+    field: str  # Used by the default `get_condition`.
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return list(self.options)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        known = {str(value) for value, _ in self.lookup_choices}
-        return queryset.filter(self.condition(chosen)) if chosen in known else queryset
+        value = self.value()
+        options = {str(option) for option, _ in self.lookup_choices}
+        return queryset.filter(self.get_condition(value)) if value in options else queryset
 
-    def condition(self, chosen: str) -> Q:
-        return Q(**{self.field: chosen})
+    def get_condition(self, value: str) -> Q:
+        return Q(**{self.field: value})
 
 
 class TimeFilter(ChoiceFilter):
@@ -178,5 +184,5 @@ class TimeFilter(ChoiceFilter):
         ("30", "Last 30 days"),
     )
 
-    def condition(self, chosen: str) -> Q:
-        return Q(**{f"{self.field}__gte": timezone.now() - timedelta(days=int(chosen))})
+    def get_condition(self, value: str) -> Q:
+        return Q(**{f"{self.field}__gte": timezone.now() - timedelta(days=int(value))})

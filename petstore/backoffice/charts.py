@@ -1,6 +1,7 @@
 """Bar charts: data for Chart.js, and the same numbers as an accessible table.
 
-`templates/admin/chart.html` renders one. Unfold's script draws it; petstore/charts.js sets the colours.
+`templates/admin/chart.html` renders a chart. Unfold's script draws it, and petstore/charts.js sets the
+colours.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-MAX_LABEL_LENGTH = 22  # Characters that fit beside a chart. The table has the full label.
+MAX_LABEL_LENGTH = 22  # Characters that fit beside a chart. The table shows full labels.
 
 
 class Cell(NamedTuple):
     value: str
-    link: str  # Empty without rows to list, or if only the series has a link.
+    link: str  # May be empty.
 
 
 class Row(NamedTuple):
@@ -30,9 +31,9 @@ class Series:
     name: str
     colour: str  # A custom property of backoffice.css, such as `--chart-1`.
     values: Sequence[int]
-    link: str = ""  # To the list of all rows counted here.
-    links: Sequence[str] = ()  # To a list for each value.
-    overall_total: int | None = None  # If the chart leaves out some values.
+    link: str = ""  # The list of all rows that the series counts.
+    links: Sequence[str] = ()  # The list of rows behind each value.
+    overall_total: int | None = None  # Set if the chart leaves out some values.
 
     @property
     def total(self) -> int:
@@ -41,16 +42,16 @@ class Series:
 
 @dataclass(frozen=True)
 class BarChart:
-    """Stacked bars: a bar for each label, with a segment for each series."""
+    """Stacked bars, with a bar for each label and a segment for each series."""
 
     title: str
-    unit: str  # Plural: `requests`.
-    heading: str  # Of the column of labels: `Day`.
+    unit: str  # In the plural, such as `requests`.
+    heading: str  # The heading of the label column, such as `Day`.
     labels: Sequence[str]
     series: Sequence[Series]
     label_links: Sequence[str] = ()
     horizontal: bool = False  # Horizontal bars leave room for long labels.
-    newest_last: bool = False  # The table lists the labels in reverse.
+    newest_last: bool = False  # The table reverses the labels.
 
     @property
     def total(self) -> int:
@@ -58,31 +59,31 @@ class BarChart:
 
     @property
     def height(self) -> int:
-        """Pixels."""
+        """The height in pixels."""
         return 30 * len(self.labels) + 40 if self.horizontal else 240
 
     @property
     def description(self) -> str:
         """The accessible name of the chart."""
-        parts = ", ".join(f"{series.name} {series.total:,}" for series in self.series)
-        return f"{self.title}: {self.total:,} {self.unit}. {parts}. The table below has every number."
+        totals = ", ".join(f"{series.name} {series.total:,}" for series in self.series)
+        return f"{self.title}: {self.total:,} {self.unit}. {totals}. The table below has every number."
 
     @property
     def rows(self) -> list[Row]:
         rows = []
         for index, label in enumerate(self.labels):
             link = self.label_links[index] if self.label_links else ""
-            cells = [
-                Cell(f"{one.values[index]:,}", one.links[index] if one.links and one.values[index] else "")
-                for one in self.series
-            ]
+            cells = []
+            for series in self.series:
+                value = series.values[index]
+                cells.append(Cell(f"{value:,}", series.links[index] if series.links and value else ""))
             total = sum(series.values[index] for series in self.series)
             rows.append(Row(label, link, cells, f"{total:,}"))
         return rows[::-1] if self.newest_last else rows
 
     @property
     def data(self) -> str:
-        """JSON for Chart.js. `colour` and `links` are for petstore/charts.js."""
+        """JSON for Chart.js. petstore/charts.js reads `colour` and `links`."""
         datasets = [
             {
                 "label": series.name,
@@ -93,8 +94,8 @@ class BarChart:
             }
             for series in self.series
         ]
-        return json.dumps({"labels": [shortened(label) for label in self.labels], "datasets": datasets})
+        return json.dumps({"labels": [shorten(label) for label in self.labels], "datasets": datasets})
 
 
-def shortened(label: str) -> str:
+def shorten(label: str) -> str:
     return label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"

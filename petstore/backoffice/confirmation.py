@@ -1,4 +1,4 @@
-"""Confirmation pages: they ask before an action, and for its reason."""
+"""Confirmation pages, which ask for consent to an action and for its reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReasonForm(forms.Form):
     )
 
     def clean_reason(self) -> str:
-        """Redact pasted keys and passwords: the history is append-only."""
+        """Redact pasted keys and passwords, because the history is append-only."""
         return redact(self.cleaned_data["reason"])
 
 
@@ -39,15 +39,15 @@ class Confirmation:
     danger: bool = False
     downloads_file: bool = False  # The page stays open and may be submitted again at once.
 
-    def about(self, subject: str) -> Confirmation:
+    def with_subject(self, subject: str) -> Confirmation:
         """Fill the placeholder in the title."""
         return replace(self, title=self.title.format(subject))
 
 
 def confirm(
-    admin: PetstoreModelAdmin,
+    model_admin: PetstoreModelAdmin,
     request: HttpRequest,
-    question: Confirmation,
+    confirmation: Confirmation,
     form_class: type[forms.Form],
     act: Callable[[dict[str, Any]], Response],
     *,
@@ -56,21 +56,21 @@ def confirm(
     action: str = "",
     **context: Any,
 ) -> Response | HttpResponse:
-    """Call `act` with the cleaned data once the form is valid; until then, show the page.
+    """Show the confirmation page until its form is valid, then call `act` with the cleaned data.
 
-    A ValidationError from `act` is shown on the page. `rows` are ids and labels; `action` is the changelist
-    action that receives them again. `choices` in the context replaces the one button: values of the form's
-    field `choice`, with labels.
+    The page also shows a ValidationError that `act` raises. `rows` are IDs and labels. `action` names the
+    changelist action to which the page submits them again. With `choices` (values and labels of the form
+    field `choice`) in the context, the page has one button per choice.
     """
-    submitted = CONFIRMED in request.POST if action else request.method == "POST"
-    form = form_class(request.POST if submitted else None)
+    is_submitted = CONFIRMED in request.POST if action else request.method == "POST"
+    form = form_class(request.POST if is_submitted else None)
     if form.is_valid():
         try:
             return act(form.cleaned_data)
         except ValidationError as error:
             form.add_error(None, error)
-    return admin.page(
-        request, "confirm", question.title,
-        question=question, form=form, back=back, rows=rows, action=action,
+    return model_admin.render_page(
+        request, "confirm", confirmation.title,
+        confirmation=confirmation, form=form, back=back, rows=rows, action=action,
         checkbox=ACTION_CHECKBOX_NAME, confirmed=CONFIRMED, **context,
     )  # fmt: skip

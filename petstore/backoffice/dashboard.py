@@ -1,7 +1,7 @@
 """The home page of the back office: next steps and cards.
 
-Apps register functions that yield cards. These run aggregate queries only, and skip what the user may not
-view.
+Apps register functions that yield cards. A card runs aggregate queries only, and leaves out what the user
+may not view.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from django.urls import reverse
 
 
 class Step(NamedTuple):
-    rank: int  # Ascending.
+    rank: int  # The lowest comes first.
     icon: str  # A Material Symbol.
     text: str
-    verb: str  # The text of the link.
+    link_text: str
     link: str
 
 
 class Card(NamedTuple):
-    name: str  # Its template is admin/dashboard/NAME.html, which gets `facts` as `card`.
-    place: str  # `top`, `left` or `right`.
-    rank: int  # Ascending, within the place.
-    facts: dict[str, Any]
+    name: str
+    position: str  # `top`, `left` or `right`.
+    rank: int  # Within the position, the lowest comes first.
+    context: dict[str, Any]  # Available to the template as `card`.
     steps: Iterable[Step] = ()
 
     @property
@@ -43,19 +43,21 @@ def register_cards(factory: CardFactory) -> CardFactory:
     return factory
 
 
-def home(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add cards and steps to the context (`DASHBOARD_CALLBACK` of Unfold)."""
+def dashboard_callback(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Add cards and steps to the context of the home page."""
     cards = [card for factory in card_factories for card in factory(request)]
     cards.sort(key=lambda card: card.rank)
-    context["steps"] = sorted((step for card in cards for step in card.steps), key=lambda step: step.rank)
+    steps = [step for card in cards for step in card.steps]
+    context["steps"] = sorted(steps, key=lambda step: step.rank)
     context["cards"] = {card.name: card for card in cards}
-    context["places"] = {
-        place: [card for card in cards if card.place == place] for place in ("top", "left", "right")
+    context["cards_by_position"] = {
+        position: [card for card in cards if card.position == position]
+        for position in ("top", "left", "right")
     }
     return context
 
 
 def list_url(model: str, **filters: Any) -> str:
-    """Return the URL of a changelist; `model` is `APP_MODEL`."""
+    """Return the URL of a changelist. `model` has the form `app_model`."""
     url = reverse(f"admin:{model}_changelist")
     return f"{url}?{urlencode(filters)}" if filters else url

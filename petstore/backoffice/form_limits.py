@@ -1,4 +1,4 @@
-"""Forms that exceed the size limits get an error page (413)."""
+"""The error page (413) for forms that exceed the size limits."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class FormLimitsMiddleware(MiddlewareMixin):
                 return None
         except (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent):
             pass
-        request.POST = QueryDict()  # Rendering the page reads it again.
-        return too_large(request, view)
+        request.POST = QueryDict()  # Rendering the error page reads POST again.
+        return reject_too_large(request, view)
 
 
-def too_large(request: HttpRequest, view: Any) -> HttpResponse:
-    """Return 413, or lead to the sign-in: without a session, the limit is lower."""
+def reject_too_large(request: HttpRequest, view: Any) -> HttpResponse:
+    """Return 413. Without a session, for which limits are lower, redirect to the sign-in page."""
     from django.contrib import admin  # Workers load the admin with the first page.
 
     site: Any = admin.site
     response: HttpResponse
     log_out_if_expired(request)
     if site.has_permission(request):
-        response = site.page(request, "error", "Too large", text=TOO_LARGE)
+        response = site.render_page(request, "error", "Too large", text=TOO_LARGE)
         response.status_code = 413
     elif request.path.startswith(reverse("admin:index")) and getattr(view, "login_required", True):
-        response = site.sign_in_again(request)
+        response = site.redirect_to_sign_in(request)
     else:
         response = render(request, "error.html", {"title": "Too large", "text": TOO_LARGE}, status=413)
     return response

@@ -1,4 +1,4 @@
-"""Histories: audit entries prepared for templates/admin/history.html."""
+"""Audit entries, prepared for templates/admin/history.html."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
-from petstore.backoffice.audit import EMPTY, HIDDEN, HIDDEN_NEW
+from petstore.backoffice.audit import EMPTY_VALUES, HIDDEN, HIDDEN_NEW
 from petstore.backoffice.models import AuditEntry
 from petstore.db.names import visible_name
 
-TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
+TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
 MAX_ENTRIES = 100
-# Fields left out because the entry itself tells them, and labels that differ from the column names.
+# An entry shows its own object and time, so these fields would only repeat them.
 OMITTED_FIELDS = {"id", "created_at", "updated_at", "date_joined", "last_login", "is_staff", "public_id"}
 FIELD_LABELS = {"groups": "role", "is_active": "may sign in", "is_superuser": "superuser"}
 
@@ -25,45 +25,46 @@ class Change(NamedTuple):
     after: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.field}: {self.before} → {self.after}" if self.before else f"{self.field}: {self.after}"
-        )
+        if self.before:
+            return f"{self.field}: {self.before} → {self.after}"
+        return f"{self.field}: {self.after}"
 
 
 class HistoryEntry(NamedTuple):
     at: datetime
-    what: str
-    who: str
-    why: str = ""
+    title: str
+    actor: str
+    reason: str = ""
     changes: list[Change] = []
     link: str = ""
-    icon: str = ""  # Of Material Symbols.
+    icon: str = ""  # A Material Symbol.
 
 
-def history_entries(found: QuerySet[AuditEntry]) -> list[HistoryEntry]:
+def build_history(entries: QuerySet[AuditEntry]) -> list[HistoryEntry]:
     return [
         HistoryEntry(
-            entry.at, entry.get_action_display(), entry.actor_name, entry.reason, changes_of(entry)
+            entry.at, entry.get_action_display(), entry.actor_name, entry.reason, get_changes(entry)
         )
-        for entry in found[:MAX_ENTRIES]
+        for entry in entries[:MAX_ENTRIES]
     ]
 
 
-def changes_of(entry: AuditEntry) -> list[Change]:
-    """List the changed fields, or those that a new row sets. Empty for a deletion."""
-    names = sorted((entry.before | entry.after).keys() - OMITTED_FIELDS) if entry.after else []
-    found = ((name, entry.before.get(name), entry.after.get(name)) for name in names)
-    return [
-        change(FIELD_LABELS.get(name, name.replace("_", " ")), before, after, is_new=not entry.before)
-        for name, before, after in found
-        if entry.before or after not in (*EMPTY, False, HIDDEN_NEW)
-    ]
-
-
-def change(name: str, before: Any, after: Any, *, is_new: bool) -> Change:
-    if HIDDEN in (before, after) or after == HIDDEN_NEW:
-        return Change(name, "", "changed (value hidden)")
-    return Change(name, "" if is_new else display_value(before), display_value(after))
+def get_changes(entry: AuditEntry) -> list[Change]:
+    """List the fields that changed or, for a new row, those that are set. Deletions have none."""
+    if not entry.after:
+        return []
+    changes = []
+    for name in sorted((entry.before | entry.after).keys() - OMITTED_FIELDS):
+        before, after = entry.before.get(name), entry.after.get(name)
+        is_new = not entry.before
+        if is_new and after in (*EMPTY_VALUES, False, HIDDEN_NEW):
+            continue
+        label = FIELD_LABELS.get(name, name.replace("_", " "))
+        if HIDDEN in (before, after) or after == HIDDEN_NEW:
+            changes.append(Change(label, "", "changed (value hidden)"))
+        else:
+            changes.append(Change(label, "" if is_new else display_value(before), display_value(after)))
+    return changes
 
 
 def display_value(value: Any) -> str:
@@ -71,4 +72,6 @@ def display_value(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(display_value, value)) or "none"
-    return "none" if value in EMPTY else visible_name(TIME.sub(r"\1 \2 UTC", str(value)))
+    if value in EMPTY_VALUES:
+        return "none"
+    return visible_name(TIMESTAMP.sub(r"\1 \2 UTC", str(value)))

@@ -1,6 +1,7 @@
 """The sign-in form, its rate limits, and known browsers."""
 
 import logging
+import math
 import sqlite3
 import time
 import unicodedata
@@ -26,40 +27,42 @@ logger = logging.getLogger(__name__)
 
 LOGINS_PER_ADDRESS = "10/m"
 LOGINS_PER_NAME = "10/5m"  # Also per known browser.
-COOKIE_AGE = timedelta(days=365)  # Of a known browser.
-UNLOCK_SECONDS = 600  # Longer than the windows above.
+KNOWN_BROWSER_AGE = timedelta(days=365)
+UNLOCK_SECONDS = 600  # Must exceed the windows above.
 
 
-def normalize_username(name: str) -> str:
-    return unicodedata.normalize("NFKC", name.strip())  # As Django's UsernameField does.
+def normalize_username(username: str) -> str:
+    """Normalize like Django's UsernameField, so that all spellings share a counter."""
+    return unicodedata.normalize("NFKC", username.strip())
 
 
-def count_attempt(request: HttpRequest, name: str) -> int:
-    """Count a sign-in attempt. Return the seconds to wait after too many, else 0.
+def count_attempt(request: HttpRequest, username: str) -> int:
+    """Count a sign-in attempt. After too many attempts, return the seconds to wait, else 0.
 
-    A known browser has its own limit. Others share the limits of their address and of the name; an attempt
-    rejected for its address does not count for the name.
+    A known browser has its own limit. Other browsers share the limits of their address and of the name. An
+    attempt that is rejected for its address does not count for the name.
     """
     try:
-        for group, key, rate in limits(request, normalize_username(name)):
+        for group, key, rate in get_limits(request, normalize_username(username)):
             usage = get_usage(request, group=group, key=lambda *_, key=key: key, rate=rate, increment=True)
-            if usage["should_limit"] and usage["limit"]:  # A limit of 0: the window has just ended.
+            # django-ratelimit reports a limit of 0 if the window has just ended.
+            if usage["should_limit"] and usage["limit"]:
                 # The window includes the second that django-ratelimit reports as its end.
                 return max(1, int(usage["time_left"]) + 1)
-    except sqlite3.Error:  # Fail open: without counters, staff must still be able to sign in.
+    except sqlite3.Error:  # Fail open, so that staff can sign in without counters.
         logger.exception("The counters of sign-in attempts are unavailable.")
     return 0
 
 
-def limits(request: HttpRequest, name: str) -> list[tuple[str, str, str]]:
+def get_limits(request: HttpRequest, username: str) -> list[tuple[str, str, str]]:
     """Return group, key and rate of each counter. `unlock` changes the keys."""
-    unlocked_at = cache.get(f"sign-in unlocked {name}")
-    suffix = f"\0{name}\0{unlocked_at}" if unlocked_at else ""
-    if browser := known_browser(request, name):
-        return [("login by known browser", browser + suffix, LOGINS_PER_NAME)]
+    unlocked_at = cache.get(f"sign-in unlocked {username}")
+    suffix = f"\0{username}\0{unlocked_at}" if unlocked_at else ""
+    if browser_id := get_known_browser_id(request, username):
+        return [("login by known browser", browser_id + suffix, LOGINS_PER_NAME)]
     return [
         ("login by address", client_network(request) + suffix, LOGINS_PER_ADDRESS),
-        ("login by name", name + suffix, LOGINS_PER_NAME),
+        ("login by name", username + suffix, LOGINS_PER_NAME),
     ]
 
 
@@ -77,14 +80,14 @@ def reset_throttling(device: Any) -> None:
 
 
 def describe_wait(seconds: int) -> str:
-    # Rounded up.
-    return pluralize(-(-seconds // 60), "minute") if seconds > 90 else pluralize(seconds, "second")
+    """Format a time to wait in seconds or in minutes, rounded up."""
+    return pluralize(math.ceil(seconds / 60), "minute") if seconds > 90 else pluralize(seconds, "second")
 
 
 class LoginForm(AuthenticationForm):
-    """Rejects too many attempts before checking the password."""
+    """Checks the rate limits before the password."""
 
-    # The same message for unknown names and wrong passwords.
+    # Unknown names and wrong passwords get the same message, so that names can't be probed.
     error_messages = AuthenticationForm.error_messages | {
         "invalid_login": "Wrong username or password. Both are case-sensitive."
     }
@@ -101,39 +104,39 @@ class LoginForm(AuthenticationForm):
 
 # --- Known browsers
 #
-# A signed cookie marks a browser in which the user has signed in before. It has its own rate limit, so that
-# wrong passwords from elsewhere do not lock the user out. Password and code are still required. The cookie
-# becomes void when the password or the second factor changes; otherwise an attacker with the password could
-# collect cookies, each with its own number of codes to try. Several users may share a browser.
+# A signed cookie marks a browser in which the user has signed in before. This browser has its own rate
+# limit, so wrong passwords from elsewhere do not lock the user out. Password and code are still required.
+# The cookie becomes invalid when the password or the second factor changes. Otherwise, an attacker with the
+# password could collect cookies and try codes with each of them. Several users may share a browser.
 
 
-def signer(user: User) -> TimestampSigner:
+def get_signer(user: User) -> TimestampSigner:
     device = TOTPDevice.objects.filter(user=user, confirmed=True).values_list("pk", flat=True).first()
     return TimestampSigner(salt=f"known browser {user.pk} {user.password} {device}")
 
 
-def cookie_name(user: User) -> str:
+def get_cookie_name(user: User) -> str:
     return f"{settings.KNOWN_BROWSER_COOKIE_NAME}-{user.pk}"
 
 
 def remember_browser(response: HttpResponse, user: User) -> None:
-    """Set the cookie. Only call this after a complete sign-in, second factor included."""
+    """Set the cookie. Call this only after a complete sign-in, including the second factor."""
     response.set_cookie(
-        cookie_name(user),
-        signer(user).sign(get_random_string(22)),
-        max_age=COOKIE_AGE,
+        get_cookie_name(user),
+        get_signer(user).sign(get_random_string(22)),
+        max_age=KNOWN_BROWSER_AGE,
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
         samesite="Lax",
     )
 
 
-def known_browser(request: HttpRequest, username: str) -> str:
-    """Return the browser's id from the user's valid cookie, or an empty string."""
+def get_known_browser_id(request: HttpRequest, username: str) -> str:
+    """Return the browser's ID if its cookie for this user is valid, else an empty string."""
     user = User.objects.filter(username=username).first()
     try:
-        if user is not None and (cookie := request.COOKIES.get(cookie_name(user))):
-            return signer(user).unsign(cookie, COOKIE_AGE)
+        if user is not None and (cookie := request.COOKIES.get(get_cookie_name(user))):
+            return get_signer(user).unsign(cookie, KNOWN_BROWSER_AGE)
     except BadSignature:
         pass
     return ""

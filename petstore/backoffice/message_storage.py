@@ -7,9 +7,9 @@ from django.http import HttpResponseBase
 
 
 class RollbackAwareStorage(FallbackStorage):
-    """Discards the messages of a failed request, whose transaction was rolled back.
+    """Discards messages of failed requests, whose transactions were rolled back.
 
-    Django queues "was changed successfully" before the commit.
+    Without this, users would read "was changed successfully", which Django queues before the commit.
     """
 
     def update(self, response: HttpResponseBase) -> Any:

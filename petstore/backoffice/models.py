@@ -10,15 +10,15 @@ from django.utils import timezone
 
 
 class AuditQuerySet(QuerySet["AuditEntry"]):
-    def about(self, row: models.Model) -> AuditQuerySet:
-        return self.filter(model=row._meta.label_lower, object_id=str(row.pk))
+    def for_object(self, obj: models.Model) -> AuditQuerySet:
+        return self.filter(model=obj._meta.label_lower, object_id=str(obj.pk))
 
 
 class AuditEntry(models.Model):
     """An action of a user, a command or the service.
 
-    Database triggers reject UPDATE, DELETE and TRUNCATE. Entries have no foreign keys: they store names,
-    and outlive users and objects.
+    Database triggers reject UPDATE, DELETE and TRUNCATE. Entries store names instead of foreign keys, so
+    they outlive users and objects.
     """
 
     class Action(models.TextChoices):
@@ -42,8 +42,8 @@ class AuditEntry(models.Model):
         TWO_FACTOR_RESET = "two_factor_reset", "Reset a colleague's two-factor"
         RECOVERY_CODES = "recovery_codes", "Made new recovery codes"
 
-    # The list hides these by default: they are many and change no data.
-    SIGN_INS = (Action.PASSWORD_ACCEPTED, Action.SIGNED_IN, Action.SIGN_IN_FAILED, Action.SIGNED_OUT)
+    # The list hides these by default, because they are frequent and change no data.
+    SIGN_IN_ACTIONS = (Action.PASSWORD_ACCEPTED, Action.SIGNED_IN, Action.SIGN_IN_FAILED, Action.SIGNED_OUT)
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
     actor_id = models.BigIntegerField(null=True, help_text="The id of the member of staff, where known.")
@@ -75,32 +75,37 @@ class AuditEntry(models.Model):
         ]
 
     def __str__(self) -> str:
-        who, did = self.actor_name or "Unknown", self.get_action_display().lower()
-        return f"{who}: {did} {self.object_text}".strip()
+        actor, action = self.actor_name or "Unknown", self.get_action_display().lower()
+        return f"{actor}: {action} {self.object_text}".strip()
 
 
 class FailedSignInQuerySet(QuerySet["FailedSignIn"]):
     def prune(self) -> None:
-        """Delete rows older than KEPT_DAYS, and the oldest beyond KEPT_MOST, at most 10,000 of each.
+        """Delete rows beyond RETENTION_DAYS or MAX_ROWS, at most BATCH_SIZE of each.
 
-        Ids only increase, so a range of KEPT_MOST ids holds at most that many rows.
+        IDs only increase, so a range of MAX_ROWS IDs contains at most that many rows.
         """
-        newest = self.aggregate(newest=Max("pk"))["newest"] or 0
-        too_old = timezone.now() - timedelta(days=FailedSignIn.KEPT_DAYS)
-        expired = self.filter(at__lt=too_old).order_by("at")
-        surplus = self.filter(pk__lte=newest - FailedSignIn.KEPT_MOST).order_by("pk")
+        newest_id = self.aggregate(newest=Max("pk"))["newest"] or 0
+        oldest_at = timezone.now() - timedelta(days=FailedSignIn.RETENTION_DAYS)
+        expired = self.filter(at__lt=oldest_at).order_by("at")
+        surplus = self.filter(pk__lte=newest_id - FailedSignIn.MAX_ROWS).order_by("pk")
         for rows in (expired, surplus):
-            self.filter(pk__in=list(rows.values_list("pk", flat=True)[:10_000])).delete()
+            ids = list(rows.values_list("pk", flat=True)[: FailedSignIn.BATCH_SIZE])
+            self.filter(pk__in=ids).delete()
 
 
 class FailedSignIn(models.Model):
-    """A wrong password or code. Not in the audit trail, since anonymous clients can cause any number."""
+    """A wrong password or code.
 
-    KEPT_DAYS = 30
-    KEPT_MOST = 100_000
+    The audit trail leaves these out, because anonymous clients can cause any number of them.
+    """
+
+    RETENTION_DAYS = 30
+    MAX_ROWS = 100_000
+    BATCH_SIZE = 10_000
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
-    # No foreign key, as in the audit trail. Unknown names are not stored: they may be passwords.
+    # Unknown names are not stored, because they may be passwords.
     user_id = models.BigIntegerField(null=True)
     username = models.CharField("name", max_length=150, blank=True)
     reason = models.CharField(max_length=500)
@@ -112,7 +117,7 @@ class FailedSignIn(models.Model):
     class Meta:
         verbose_name = "failed sign-in"
         ordering = ["-id"]
-        default_permissions = ()  # Access requires permission to view the audit trail.
+        default_permissions = ()  # Access requires the permission to view the audit trail.
         indexes = [
             models.Index(fields=["user_id", "-id"], name="failed_sign_in_by_user"),
             models.Index(fields=["username", "-id"], name="failed_sign_in_by_name"),

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
-# Group: pages as (model, title, icon).
+# Each group of the navigation lists its pages as (model, title, icon).
 PAGES = {
     "Shop": [
         ("inventory.order", "Orders", "receipt_long"),
@@ -28,7 +28,7 @@ PAGES = {
 }
 
 
-def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+def get_navigation(request: HttpRequest) -> list[dict[str, Any]]:
     home = {"title": "Home", "icon": "home", "link": reverse("admin:index")}
     groups: list[dict[str, Any]] = [{"items": [home]}]
     for group, pages in PAGES.items():
@@ -42,7 +42,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     return groups
 
 
-def account_menu(request: HttpRequest) -> list[dict[str, str]]:
+def get_account_menu(request: HttpRequest) -> list[dict[str, str]]:
     return [
         {"title": "Two-factor sign-in", "link": reverse("admin:two_factor")},
         {"title": "Change password", "link": reverse("admin:password_change")},
@@ -51,11 +51,11 @@ def account_menu(request: HttpRequest) -> list[dict[str, str]]:
 
 def may_view(request: HttpRequest, model: str) -> bool:
     app, name = model.split(".")
-    return any(request.user.has_perm(f"{app}.{verb}_{name}") for verb in ("view", "change"))
+    return any(request.user.has_perm(f"{app}.{action}_{name}") for action in ("view", "change"))
 
 
-def environment(request: HttpRequest) -> list[str]:
-    """Return the environment label and its Unfold colour. Without HTTPS it is a developer's machine."""
-    if not settings.HTTPS:
+def environment_callback(request: HttpRequest) -> list[str]:
+    """Return the environment label and its Unfold colour."""
+    if not settings.HTTPS:  # A developer's machine.
         return ["Local", "info"]
     return ["Staging", "warning"] if settings.ENVIRONMENT == "staging" else ["Production", "danger"]

@@ -1,33 +1,34 @@
-"""The command palette (Ctrl+K): a search over pages, actions and rows.
+"""The command palette (Ctrl+K), which searches pages, actions and rows.
 
-Each ModelAdmin declares `palette_commands`, and finds rows by an index in `palette_results`.
+Each ModelAdmin declares its actions in `palette_commands`, and finds rows by an index in
+`get_palette_results`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain, dropwhile
+from itertools import dropwhile
 from typing import NamedTuple
 
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
-from petstore.backoffice.navigation import account_menu, navigation
+from petstore.backoffice.navigation import get_account_menu, get_navigation
 
 MAX_TERM_LENGTH = 250
-MAX_RESULTS = 5  # Per kind.
-MIN_VERB_LENGTH = 3  # Shorter prefixes of a verb are not recognized: they match too many names.
-# The public ID, possibly cut, in a pasted key (accounts/keys/key_format.py).
+MAX_RESULTS = 5  # Per kind of row.
+MIN_VERB_LENGTH = 3  # Shorter prefixes of a verb would match too many names.
+# A pasted key, possibly truncated; the group is its public ID (accounts/keys/key_format.py).
 PASTED_KEY = re.compile(r"psk_(?:live|test)_([0-9A-Za-z]{0,14})", re.ASCII)
 
 
 class SearchResult(NamedTuple):
-    rank: int  # Ascending.
+    rank: int  # The lowest comes first.
     icon: str  # A Material Symbol.
     title: str
-    about: str  # A description.
+    description: str
     link: str
 
 
@@ -38,60 +39,66 @@ class PaletteCommand(NamedTuple):
     permission: str = "add"
 
 
-def without_secret(term: str) -> str:
-    """Reduce a pasted key to its public ID. Other text is unchanged."""
-    pasted = PASTED_KEY.search(term)
-    return pasted[1] if pasted else term
+def strip_secret(term: str) -> str:
+    """Reduce a pasted key to its public ID. Leave other text unchanged."""
+    pasted_key = PASTED_KEY.search(term)
+    return pasted_key[1] if pasted_key else term
 
 
-def find(request: HttpRequest, text: str) -> list[SearchResult]:
-    """Search by a text. An empty one finds every page and action."""
-    term = without_secret(text[:MAX_TERM_LENGTH].strip())
-    results = [*action_results(request, term), *page_results(request, term)]
+def search(request: HttpRequest, text: str) -> list[SearchResult]:
+    """Search pages, actions and rows. An empty text matches every page and action."""
+    term = strip_secret(text[:MAX_TERM_LENGTH].strip())
+    results = [*find_actions(request, term), *find_pages(request, term)]
     if term:
-        results += row_results(request, term)
+        results += find_rows(request, term)
     return sorted(results, key=lambda result: result.rank)
 
 
-def action_results(request: HttpRequest, term: str) -> Iterator[SearchResult]:
+def find_actions(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model, model_admin in admin.site._registry.items():
         app, name = model._meta.app_label, model._meta.model_name
         for icon, title, page, permission in getattr(model_admin, "palette_commands", ()):
-            rank = match_rank(term, title)
+            rank = rank_title(term, title)
             if rank and request.user.has_perm(f"{app}.{permission}_{name}"):
                 yield SearchResult(rank, icon, title, "", reverse(f"admin:{app}_{name}_{page}"))
 
 
-def page_results(request: HttpRequest, term: str) -> Iterator[SearchResult]:
-    groups = [*navigation(request), {"items": account_menu(request)}]
-    for item in chain.from_iterable(group["items"] for group in groups):
-        if rank := match_rank(term, item["title"]):
+def find_pages(request: HttpRequest, term: str) -> Iterator[SearchResult]:
+    items = [item for group in get_navigation(request) for item in group["items"]]
+    for item in [*items, *get_account_menu(request)]:
+        if rank := rank_title(term, item["title"]):
             yield SearchResult(rank, item.get("icon", "person"), item["title"], "Page", str(item["link"]))
 
 
-def row_results(request: HttpRequest, term: str) -> Iterator[SearchResult]:
+def find_rows(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model_admin in admin.site._registry.values():
         if model_admin.has_view_permission(request):
-            yield from model_admin.palette_results(request, term)  # type: ignore[attr-defined]
+            yield from model_admin.get_palette_results(request, term)  # type: ignore[attr-defined]
 
 
-def match_rank(term: str, title: str) -> int:
+def rank_title(term: str, title: str) -> int:
     """Return 1 for an equal title, 2 if each word of the term is a prefix of one in the title, else 0."""
-    words, own = term.lower().split(), title.lower().split()
-    if words == own:
+    term_words, title_words = term.lower().split(), title.lower().split()
+    if term_words == title_words:
         return 1
-    return 2 if all(any(known.startswith(word) for known in own) for word in words) else 0
+    matches = all(any(word.startswith(prefix) for word in title_words) for prefix in term_words)
+    return 2 if matches else 0
 
 
-def phrase_argument(term: str, phrase: str) -> str | None:
-    """Return what follows a phrase in the term: `Acme` in `issue key Acme` or `Issue a key for Acme`.
+def get_phrase_argument(term: str, phrase: str) -> str | None:
+    """Return the text after a phrase: `Acme` in `issue key Acme` and in `Issue a key for Acme`.
 
-    Empty if the term is a prefix of the phrase (`lif`, `issue a key fo`), None if it does not match.
+    Return an empty string if the term is a prefix of the phrase, such as `iss` or `issue a key fo`.
+    Return None if the term does not match.
     """
-    known, words = phrase.lower().split(), term.lower().split()
-    half = len(words) == 1 and len(words[0]) >= MIN_VERB_LENGTH and known[0].startswith(words[0])
-    if half or (" ".join(known).startswith(" ".join(words)) and len(words) > 1):
+    phrase_words, term_words = phrase.lower().split(), term.lower().split()
+    first_word, verb = term_words[0], phrase_words[0]
+    if len(term_words) == 1:
+        is_prefix = len(first_word) >= MIN_VERB_LENGTH and verb.startswith(first_word)
+    else:
+        is_prefix = " ".join(phrase_words).startswith(" ".join(term_words))
+    if is_prefix:
         return ""
-    if words[0] != known[0]:
+    if first_word != verb:
         return None
-    return " ".join(dropwhile(lambda word: word.lower() in known, term.split()))
+    return " ".join(dropwhile(lambda word: word.lower() in phrase_words, term.split()))

@@ -1,8 +1,8 @@
-"""One-time password links: Django's reset tokens, handed over without e-mail.
+"""One-time password links: Django's reset tokens, which staff hand over instead of an e-mail.
 
-A link is valid for PASSWORD_RESET_TIMEOUT seconds, until it is used or the user signs in otherwise. It also
-becomes invalid when the permissions of the user change, since an Owner's link for a Viewer must not set the
-password of the superuser that the Viewer has become, or when permissions or password of its issuer change.
+A link expires after PASSWORD_RESET_TIMEOUT seconds, or when it is used or the user signs in. It also
+becomes invalid when the permissions of the user change, or the permissions or password of its issuer.
+Otherwise, an Owner's link for a Viewer could set the password of a superuser that the Viewer has become.
 """
 
 from typing import Any
@@ -21,10 +21,10 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from petstore.api.link_header import page_url
-from petstore.backoffice.audit import Action, Actor, record
+from petstore.backoffice.audit import record_password_change
 
 
-class LinkTokens(PasswordResetTokenGenerator):
+class PasswordLinkTokenGenerator(PasswordResetTokenGenerator):
     key_salt = "petstore.backoffice.password_links"
 
     def __init__(self, issuer: User | None) -> None:
@@ -34,13 +34,13 @@ class LinkTokens(PasswordResetTokenGenerator):
     def _make_hash_value(self, user: AbstractBaseUser, timestamp: int) -> str:
         assert isinstance(user, User)
         assert self.issuer is not None
-        own = super()._make_hash_value(user, timestamp)
-        issuer = (self.issuer.pk, self.issuer.password, permission_state(self.issuer))
-        return repr((own, permission_state(user), *issuer))
+        user_state = (super()._make_hash_value(user, timestamp), get_permission_state(user))
+        issuer_state = (self.issuer.pk, self.issuer.password, get_permission_state(self.issuer))
+        return repr((*user_state, *issuer_state))
 
 
-def permission_state(user: User) -> tuple[Any, ...]:
-    """Return everything that determines the user's permissions, read from the database."""
+def get_permission_state(user: User) -> tuple[Any, ...]:
+    """Read everything that determines the user's permissions from the database."""
     permissions = Permission.objects.filter(Q(user=user) | Q(group__user=user)).values_list("pk", flat=True)
     groups = user.groups.order_by("pk").values_list("pk", flat=True)
     flags = (user.is_active, user.is_staff, user.is_superuser)
@@ -48,8 +48,9 @@ def permission_state(user: User) -> tuple[Any, ...]:
 
 
 def create_link(user: User, *, by: User) -> str:
-    parts = [urlsafe_base64_encode(f"{user.pk}.{by.pk}".encode()), LinkTokens(by).make_token(user)]
-    return page_url(reverse("admin:new_password", args=parts).removeprefix("/"))
+    uid = urlsafe_base64_encode(f"{user.pk}.{by.pk}".encode())
+    token = PasswordLinkTokenGenerator(by).make_token(user)
+    return page_url(reverse("admin:new_password", args=[uid, token]).removeprefix("/"))
 
 
 class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -60,26 +61,26 @@ class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]  # Generic in 
 
 
 class NewPasswordView(PasswordResetConfirmView):
-    """The page of a link. Users still have to sign in with the password they chose."""
+    """The page of a link. Users still have to sign in with their new password."""
 
     site: Any = None
     form_class = NewPasswordForm
-    reset_url_token = "choose"  # noqa: S105  Replaces the token in the URL; the session stores it.
+    reset_url_token = "choose"  # noqa: S105  Replaces the token in the URL. The session stores the token.
     success_url = reverse_lazy("admin:login")
 
     def get_user(self, uidb64: str) -> User | None:
-        """Return the user of the link. None unless user and issuer are active staff."""
+        """Return the user of the link, or None unless user and issuer are active staff."""
         try:
-            pk, issuer = (int(part) for part in urlsafe_base64_decode(uidb64).decode().split("."))
+            user_id, issuer_id = (int(part) for part in urlsafe_base64_decode(uidb64).decode().split("."))
         except ValueError:
             return None
-        staff = User.objects.filter(is_active=True, is_staff=True).in_bulk([pk, issuer])
-        self.token_generator = LinkTokens(staff.get(issuer))
-        return staff.get(pk) if issuer in staff else None
+        staff = User.objects.filter(is_active=True, is_staff=True).in_bulk([user_id, issuer_id])
+        self.token_generator = PasswordLinkTokenGenerator(staff.get(issuer_id))
+        return staff.get(user_id) if issuer_id in staff else None
 
     @transaction.atomic
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Lock the user and check the token again, so that of two concurrent requests one fails."""
+        """Lock the user and check the token again, so that only one of two concurrent requests succeeds."""
         assert self.user is not None
         list(User.objects.select_for_update().filter(pk=self.user.pk).values_list("pk"))
         self.user = self.get_user(kwargs["uidb64"])
@@ -91,14 +92,14 @@ class NewPasswordView(PasswordResetConfirmView):
 
     def form_valid(self, form: Any) -> HttpResponse:
         response = super().form_valid(form)
-        by, old, new = Actor.of(self.request, self.user), {"password": "old"}, {"password": "new"}
-        record(by, self.user, Action.CHANGED, before=old, after=new, reason="By one-time link.")
+        assert self.user is not None
+        record_password_change(self.request, self.user, "By one-time link.")
         messages.success(self.request, "Your password has been set. Sign in with it.")
         return response
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
         title = "Choose your password" if self.validlink else "This link is no longer valid"
-        response: HttpResponse = self.site.page(
+        response: HttpResponse = self.site.render_page(
             self.request, "new_password", title, form=context["form"], name=self.user
         )
         response.status_code = 200 if self.validlink else 410

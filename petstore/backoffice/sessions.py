@@ -1,6 +1,7 @@
-"""Session expiry for staff: SESSION_IDLE_SECONDS without a request, SESSION_COOKIE_AGE after signing in.
+"""Session expiry for staff.
 
-The server enforces both; the cookie itself lasts until the browser closes.
+A session ends SESSION_IDLE_SECONDS after its last request and SESSION_COOKIE_AGE after signing in. The
+server enforces both limits. The cookie itself lasts until the browser is closed.
 """
 
 import time
@@ -16,20 +17,19 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 
-STARTED, SEEN = "session started", "session last seen"  # Unix times, in seconds.
-SEEN_EVERY = 60  # Seconds between writes of SEEN.
+STARTED_AT, LAST_SEEN_AT = "session started", "session last seen"  # Unix times, in seconds.
+TOUCH_INTERVAL = 60  # Seconds between writes of LAST_SEEN_AT.
 
 
 def has_expired(session: SessionBase, now: float) -> bool:
-    """Whether a session is over. One without a start time is."""
-    started, seen = session.get(STARTED, 0), session.get(SEEN, 0)
-    too_old: bool = now - started >= settings.SESSION_COOKIE_AGE
-    idle: bool = now - seen >= settings.SESSION_IDLE_SECONDS
-    return too_old or idle
+    """Whether the session has ended. A session without a start time has."""
+    is_too_old: bool = now - session.get(STARTED_AT, 0) >= settings.SESSION_COOKIE_AGE
+    is_idle: bool = now - session.get(LAST_SEEN_AT, 0) >= settings.SESSION_IDLE_SECONDS
+    return is_too_old or is_idle
 
 
 def is_signed_in(cookies: str) -> bool:
-    """Whether a Cookie header names a valid session; False if the database is unavailable."""
+    """Whether a Cookie header names a valid session. Without a database, no session is valid."""
     close_old_connections()
     try:
         session = SessionStore(parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME))
@@ -39,15 +39,15 @@ def is_signed_in(cookies: str) -> bool:
 
 
 def touch(session: SessionBase, now: float) -> None:
-    if now - session.get(SEEN, 0) >= SEEN_EVERY:
-        session[SEEN] = now
+    if now - session.get(LAST_SEEN_AT, 0) >= TOUCH_INTERVAL:
+        session[LAST_SEEN_AT] = now
 
 
 @receiver(user_logged_in, dispatch_uid="start of sessions")
 def start_session(request: HttpRequest | None, **kwargs: Any) -> None:
     session: SessionBase | None = getattr(request, "session", None)
     if session is not None:
-        session[STARTED] = session[SEEN] = time.time()
+        session[STARTED_AT] = session[LAST_SEEN_AT] = time.time()
 
 
 def log_out_if_expired(request: HttpRequest) -> None:

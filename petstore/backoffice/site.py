@@ -28,12 +28,12 @@ from unfold.sites import UnfoldAdminSite
 
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 from petstore.backoffice import palette, two_factor
-from petstore.backoffice.audit import Action, Actor, record
+from petstore.backoffice.audit import Action, Actor, record, record_password_change
 from petstore.backoffice.error_pages import View, reject_bad_input, render_errors
 from petstore.backoffice.login import LoginForm, remember_browser
 from petstore.backoffice.password_links import NewPasswordView
 
-NOT_SAVED = "not_saved"  # A cookie.
+NOT_SAVED_COOKIE = "not_saved"
 NOT_SAVED_TEXT = "You were signed out, so your form was not saved. Fill it in again."
 
 
@@ -42,11 +42,11 @@ class PetstoreAdminSite(UnfoldAdminSite):
     login_form = LoginForm
 
     def has_permission(self, request: HttpRequest) -> bool:
-        """Require active staff and, with a second factor, a verified code. Every page relies on it."""
-        return super().has_permission(request) and not self.missing_step(request)
+        """Require active staff and, with a second factor, a verified code. All pages rely on this check."""
+        return super().has_permission(request) and not self.get_missing_step(request)
 
-    def missing_step(self, request: HttpRequest) -> str:
-        """Return the URL name of the page that must be completed first, or an empty string."""
+    def get_missing_step(self, request: HttpRequest) -> str:
+        """Return the URL name of the page that completes the sign-in, or an empty string."""
         if getattr(request.user, "otp_device", None) is not None:
             return ""
         if two_factor.has_second_factor(request):
@@ -54,97 +54,100 @@ class PetstoreAdminSite(UnfoldAdminSite):
         return "admin:two_factor" if settings.STAFF_TWO_FACTOR == "required" else ""
 
     def is_authenticated_staff(self, request: HttpRequest) -> bool:
-        """Whether a member of staff has given the password, but perhaps no code yet."""
+        """Whether a member of staff has entered the password. The code may still be missing."""
         return super().has_permission(request)
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        """Add error pages, and a warning after a form was lost because the session had expired."""
+        """Add error pages, and a warning if a form was lost because the session had expired."""
         inner: View = super().admin_view(render_errors(self, view), cacheable)
 
         @wraps(inner)
-        def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def warning_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             is_form = request.method == "POST" and SEARCH_VAR not in request.POST
             if is_form and not self.has_permission(request):
-                return self.sign_in_again(request)
-            if not request.COOKIES.get(NOT_SAVED) or not self.has_permission(request):
+                return self.redirect_to_sign_in(request)
+            if not request.COOKIES.get(NOT_SAVED_COOKIE) or not self.has_permission(request):
                 return inner(request, *args, **kwargs)
             messages.warning(request, NOT_SAVED_TEXT)
             response = inner(request, *args, **kwargs)
-            response.delete_cookie(NOT_SAVED, reverse("admin:index"))
+            response.delete_cookie(NOT_SAVED_COOKIE, reverse("admin:index"))
             return response
 
-        return reject_bad_input(page)
+        return reject_bad_input(warning_view)
 
-    def sign_in_again(self, request: HttpRequest) -> HttpResponse:
-        """Redirect a form posted without a session to the sign-in, which leads back to the form.
+    def redirect_to_sign_in(self, request: HttpRequest) -> HttpResponse:
+        """Redirect a form posted without a session to the sign-in page, which leads back to the form.
 
-        A cookie records the loss, since anonymous requests must not create sessions.
+        A cookie records that the form was lost, because anonymous requests must not create sessions.
         """
-        form, host = request.headers.get("Referer", ""), {request.get_host()}
-        if url_has_allowed_host_and_scheme(form, host, require_https=request.is_secure()):
-            back = urlsplit(form)._replace(scheme="", netloc="").geturl()
-        else:  # This URL may not accept GET.
-            back = request.get_full_path()
-        response = redirect_to_login(back, reverse("admin:login"))
-        if request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate":  # Not a fetch by the palette.
+        form_url, hosts = request.headers.get("Referer", ""), {request.get_host()}
+        if url_has_allowed_host_and_scheme(form_url, hosts, require_https=request.is_secure()):
+            next_url = urlsplit(form_url)._replace(scheme="", netloc="").geturl()
+        else:
+            next_url = request.get_full_path()
+        response = redirect_to_login(next_url, reverse("admin:login"))
+        if request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate":  # The palette uses fetch().
             path, secure = reverse("admin:index"), settings.SESSION_COOKIE_SECURE
-            response.set_cookie(NOT_SAVED, "1", path=path, secure=secure, httponly=True, samesite="Lax")
+            response.set_cookie(
+                NOT_SAVED_COOKIE, "1", path=path, secure=secure, httponly=True, samesite="Lax"
+            )
         return response
 
     def get_urls(self) -> list[Any]:
         """Add the pages that are available without a complete sign-in."""
 
-        def after_password(view: View) -> View:
+        def require_password(view: View) -> View:
             def checked_view(request: HttpRequest) -> HttpResponse:
                 return view(request) if self.is_authenticated_staff(request) else redirect("admin:login")
 
             return reject_bad_input(never_cache(checked_view))
 
-        choose = reject_bad_input(cast("View", NewPasswordView.as_view(site=self)))
+        new_password = reject_bad_input(cast("View", NewPasswordView.as_view(site=self)))
         return [
             path("sign-in-help/", reject_bad_input(self.sign_in_help), name="sign_in_help"),
-            path("new-password/<uidb64>/<token>/", choose, name="new_password"),
+            path("new-password/<uidb64>/<token>/", new_password, name="new_password"),
             path("logout/", reject_bad_input(never_cache(self.logout)), name="logout"),
-            path("two-factor/", after_password(self.two_factor), name="two_factor"),
-            path("two-factor/code/", after_password(self.ask_code), name="two_factor_code"),
+            path("two-factor/", require_password(self.two_factor), name="two_factor"),
+            path("two-factor/code/", require_password(self.ask_code), name="two_factor_code"),
             *super().get_urls(),
         ]
 
-    def page(self, request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
+    def render_page(
+        self, request: HttpRequest, template: str, title: str, **context: Any
+    ) -> TemplateResponse:
         """Render `admin/{template}.html` with the context that all admin pages share."""
         request.current_app = self.name
-        shared = {**self.each_context(request), "title": title, "next": self.next_page(request)}
+        shared = {**self.each_context(request), "title": title, "next": self.get_next_url(request)}
         response = TemplateResponse(request, f"admin/{template}.html", shared | context)
         return apply_rate_limit(response, context.get("form"))
 
-    def next_page(self, request: HttpRequest) -> str:
-        """Return the URL in `next` if it is safe, else the home page."""
+    def get_next_url(self, request: HttpRequest) -> str:
+        """Return the URL in `next` if it is safe, else that of the home page."""
         url = request.POST.get(REDIRECT_FIELD_NAME) or request.GET.get(REDIRECT_FIELD_NAME) or ""
-        safe = url_has_allowed_host_and_scheme(url, {request.get_host()}, require_https=request.is_secure())
-        return url if safe else reverse("admin:index")
+        hosts = {request.get_host()}
+        is_safe = url_has_allowed_host_and_scheme(url, hosts, require_https=request.is_secure())
+        return url if is_safe else reverse("admin:index")
 
-    def redirect_with_next(self, request: HttpRequest, page: str) -> HttpResponse:
-        query = urlencode({REDIRECT_FIELD_NAME: self.next_page(request)})
-        return redirect(f"{reverse(page)}?{query}")
+    def redirect_with_next(self, request: HttpRequest, url_name: str) -> HttpResponse:
+        query = urlencode({REDIRECT_FIELD_NAME: self.get_next_url(request)})
+        return redirect(f"{reverse(url_name)}?{query}")
 
     def sign_in_help(self, request: HttpRequest) -> HttpResponse:
-        return self.page(request, "sign_in_help", "Can't sign in?")
+        return self.render_page(request, "sign_in_help", "Can't sign in?")
 
     @login_not_required
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return reject_bad_input(self.checked_login)(request, extra_context)
 
     def checked_login(self, request: HttpRequest, extra_context: dict[str, Any] | None) -> HttpResponse:
-        """Sign in, or continue an incomplete sign-in with its next step."""
-        if (
-            request.method == "GET"
-            and self.is_authenticated_staff(request)
-            and (page := self.missing_step(request))
-        ):
-            return self.redirect_with_next(request, page)
+        """Sign in, or redirect to the next step of an incomplete sign-in."""
+        if request.method == "GET" and self.is_authenticated_staff(request):
+            missing_step = self.get_missing_step(request)
+            if missing_step:
+                return self.redirect_with_next(request, missing_step)
         if has_unreadable_cookies(request):
             messages.warning(request, COOKIES_UNREADABLE)
-        context = {"title": "Sign in", "not_saved": request.COOKIES.get(NOT_SAVED)}
+        context = {"title": "Sign in", "not_saved": request.COOKIES.get(NOT_SAVED_COOKIE)}
         response: HttpResponse = super().login(request, context | (extra_context or {}))
         if isinstance(response, TemplateResponse):
             apply_rate_limit(response, (response.context_data or {}).get("form"))
@@ -156,35 +159,33 @@ class PetstoreAdminSite(UnfoldAdminSite):
         response = super().password_change(request, extra_context)
         if request.method == "POST" and response.status_code == 302:
             user = cast("User", request.user)
-            old, new = {"password": "old"}, {"password": "new"}
-            record(Actor.of(request), user, Action.CHANGED, before=old, after=new, reason="Own password.")
+            record_password_change(request, user, "Own password.")
             remember_browser(response, user)
         return response
 
     def extra_context(self, context: dict[str, Any], request: HttpRequest) -> dict[str, Any]:
         return context | {"colors": {}}  # The CSP forbids inline styles; backoffice.css sets the colours.
 
-    # POST keeps search terms out of URLs and logs.
-    @method_decorator(require_POST)
+    @method_decorator(require_POST)  # Keeps search terms out of URLs and logs.
     def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         """Replace Unfold's search, which caches its results."""
-        results = palette.find(request, request.POST.get("s", ""))
+        results = palette.search(request, request.POST.get("s", ""))
         return TemplateResponse(request, "admin/palette_results.html", {"results": results})
 
     # --- The second factor
 
     def ask_code(self, request: HttpRequest) -> HttpResponse:
         if self.has_permission(request) or not two_factor.has_second_factor(request):
-            return redirect(self.next_page(request))
+            return redirect(self.get_next_url(request))
         form = two_factor.CodeForm(request)
         form.fields["code"].widget.attrs["autofocus"] = ""
         if form.is_valid():
             form.mark_verified()
-            record(Actor.of(request), form.user, Action.SIGNED_IN)
-            response = redirect(self.next_page(request))
+            record(Actor.from_request(request), form.user, Action.SIGNED_IN)
+            response = redirect(self.get_next_url(request))
             remember_browser(response, form.user)
             return response
-        return self.page(request, "two_factor/code", "Enter your code", form=form)
+        return self.render_page(request, "two_factor/code", "Enter your code", form=form)
 
     def two_factor(self, request: HttpRequest) -> HttpResponse:
         if not two_factor.has_second_factor(request):
@@ -194,50 +195,50 @@ class PetstoreAdminSite(UnfoldAdminSite):
         return self.manage(request)
 
     def set_up(self, request: HttpRequest) -> HttpResponse:
-        """Show a new secret, and confirm the device with its first code."""
+        """Show a new secret, then confirm the device with its first code."""
         user = cast("User", request.user)
-        device = two_factor.device_to_confirm(request)
+        device = two_factor.get_or_create_pending_device(request)
         form = two_factor.SetUpForm(request, device)
         if not form.is_valid():
             secret = b32encode(device.bin_key).decode()
             qr = segno.make(device.config_url, error="m").svg_data_uri(scale=5, border=3, light="white")
-            return self.page(
+            return self.render_page(
                 request, "two_factor/set_up", "Set up two-factor sign-in",
                 form=form,
                 qr=qr,
-                secret=" ".join(secret[at : at + 4] for at in range(0, len(secret), 4)),
+                secret=" ".join(secret[start : start + 4] for start in range(0, len(secret), 4)),
                 may_leave=self.has_permission(request),
             )  # fmt: skip
         with transaction.atomic():
             User.objects.select_for_update().get(pk=user.pk)
             if not TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True):
-                # Another session has confirmed its own device.
+                # Another session has confirmed its device.
                 return self.redirect_with_next(request, "admin:two_factor")
             TOTPDevice.objects.filter(user=user).exclude(pk=device.pk).delete()
-            codes = two_factor.new_recovery_codes(user)
-            record(Actor.of(request), user, Action.TWO_FACTOR_ON)
+            codes = two_factor.create_recovery_codes(user)
+            record(Actor.from_request(request), user, Action.TWO_FACTOR_ON)
         form.mark_verified()
         response = self.show_codes(request, codes)
         remember_browser(response, user)
         return response
 
     def show_codes(self, request: HttpRequest, codes: list[str]) -> HttpResponse:
-        return self.page(request, "two_factor/codes", "Save your recovery codes", codes=codes)
+        return self.render_page(request, "two_factor/codes", "Save your recovery codes", codes=codes)
 
     def manage(self, request: HttpRequest) -> HttpResponse:
-        """Show the second factor. With password and code, renew the recovery codes or turn it off."""
+        """Show the second factor. Its form renews the recovery codes or turns two-factor off."""
         form = two_factor.ManageForm(request)
         user = form.user
         if form.is_valid():
             with transaction.atomic():
                 if "renew" in request.POST:
-                    record(Actor.of(request), user, Action.RECOVERY_CODES)
-                    return self.show_codes(request, two_factor.new_recovery_codes(user))
-                two_factor.remove(user)
-                record(Actor.of(request), user, Action.TWO_FACTOR_OFF)
+                    record(Actor.from_request(request), user, Action.RECOVERY_CODES)
+                    return self.show_codes(request, two_factor.create_recovery_codes(user))
+                two_factor.remove_devices(user)
+                record(Actor.from_request(request), user, Action.TWO_FACTOR_OFF)
             messages.success(request, "Two-factor sign-in is off. Codes from your app are no longer valid.")
             return redirect("admin:index")
-        return self.page(
+        return self.render_page(
             request, "two_factor/manage", "Two-factor sign-in",
             form=form,
             device=TOTPDevice.objects.filter(user=user, confirmed=True).first(),
@@ -246,7 +247,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
 
 def apply_rate_limit(response: TemplateResponse, form: Any) -> TemplateResponse:
-    """Turn the response into a 429 with Retry-After if its form rejected too many attempts."""
+    """Change the response to a 429 with Retry-After if its form rejected too many attempts."""
     if seconds := getattr(form, "seconds_to_wait", 0):
         response.status_code = 429
         response["Retry-After"] = str(seconds)

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import BinaryIO
 
-# A spreadsheet may evaluate a cell as a formula (OWASP, "CSV Injection") if one of these characters, of any
-# width, starts the text or follows a possible separator, after optional blanks and quotes.
+# A spreadsheet may evaluate a cell as a formula (OWASP, "CSV Injection") if one of these signs starts the
+# text or follows a possible separator. Blanks and quotes may precede the sign, and it may be full-width.
 SIGNS = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
 CELL, START = r"(^|[;,|\t\r\n])", rf"(?=[^\w;,|\t\r\n]*[{SIGNS}])"
 FORMULA, ESCAPED = re.compile(CELL + START), re.compile(f"{CELL}'{START}")
 
 
 def escape_formula(cell: str) -> str:
-    """Prefix the start of a formula with an apostrophe, so that it is displayed and not evaluated."""
+    """Put an apostrophe before each formula, so that a spreadsheet displays it as text."""
     return FORMULA.sub(r"\1'", cell)
 
 
@@ -22,7 +22,7 @@ def unescape_formula(cell: str) -> str:
     return ESCAPED.sub(r"\1", cell)
 
 
-def write(rows: Iterable[Sequence[str]], stream: BinaryIO) -> None:
-    """Write escaped rows, with the byte order mark by which spreadsheets recognize UTF-8."""
+def write_csv(rows: Iterable[Sequence[str]], stream: BinaryIO) -> None:
+    """Write escaped rows, after the byte order mark by which spreadsheets recognize UTF-8."""
     writer = csv.writer(codecs.getwriter("utf-8-sig")(stream))
     writer.writerows([escape_formula(cell) for cell in row] for row in rows)

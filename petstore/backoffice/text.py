@@ -1,12 +1,12 @@
 """Formatting of counts, percentages and long text."""
 
 
-def pluralize(number: int, one: str, many: str = "") -> str:
-    """Format `1 order waits`, `2 orders wait`. `many` defaults to `one` with an s."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+def pluralize(count: int, singular: str, plural: str = "") -> str:
+    """Format a count with its noun, such as `2 orders`. `plural` defaults to `singular` with an s."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 or not share else "under 1%"
 
 

@@ -1,7 +1,7 @@
 """The second factor: a code from an authenticator app (TOTP, RFC 6238), or one of ten recovery codes.
 
-django-otp generates, verifies and throttles the codes, and accepts none twice. A user has at most one app,
-with its recovery codes.
+django-otp generates, verifies and throttles the codes, and accepts each only once. A user has at most one
+app, with its recovery codes.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from petstore.backoffice.audit import record_failed_sign_in
-from petstore.backoffice.login import count_attempt, describe_wait, known_browser, reset_throttling
+from petstore.backoffice.login import count_attempt, describe_wait, get_known_browser_id, reset_throttling
 
 RECOVERY_CODES = 10
-SET_UP_TIMEOUT = timedelta(hours=1)  # Then the page shows a new secret.
-PENDING = "two-factor device to confirm"  # Session key of the unconfirmed device's id.
+SET_UP_TIMEOUT = timedelta(hours=1)  # Afterwards, the page shows a new secret.
+PENDING_DEVICE = "two-factor device to confirm"  # Session key of the unconfirmed device's ID.
 
 
 def has_second_factor(request: HttpRequest) -> bool:
-    """Whether the user has confirmed a device. Cached on the request."""
-    cached: dict[str, bool] = request.__dict__
-    if "_petstore_second_factor" not in cached:
+    """Whether the user has confirmed an app. The result is cached on the request."""
+    cache: dict[str, bool] = request.__dict__
+    if "_petstore_second_factor" not in cache:
         devices = TOTPDevice.objects.filter(user_id=request.user.pk, confirmed=True)
-        cached["_petstore_second_factor"] = devices.exists()  # There are no recovery codes without an app.
-    return cached["_petstore_second_factor"]
+        cache["_petstore_second_factor"] = devices.exists()
+    return cache["_petstore_second_factor"]
 
 
-def new_recovery_codes(user: User) -> list[str]:
+def create_recovery_codes(user: User) -> list[str]:
     """Replace the recovery codes and return the new ones."""
     StaticDevice.objects.filter(user=user).delete()
     device = StaticDevice.objects.create(user=user, name="Recovery codes")
@@ -47,33 +47,34 @@ def new_recovery_codes(user: User) -> list[str]:
     return codes
 
 
-def remove(user: User) -> None:
-    """Remove app and recovery codes. Call this in a transaction."""
+def remove_devices(user: User) -> None:
+    """Remove the app and the recovery codes. Call this in a transaction."""
     TOTPDevice.objects.filter(user=user).delete()
     StaticDevice.objects.filter(user=user).delete()
 
 
-def device_to_confirm(request: HttpRequest) -> TOTPDevice:
-    """Return the device that this session is setting up; create it if there is none.
+def get_or_create_pending_device(request: HttpRequest) -> TOTPDevice:
+    """Return the device that this session is setting up.
 
-    The secret belongs to the session: another session of the same user, perhaps an attacker's with a stolen
-    password, never sees it.
+    Its secret belongs to the session. Another session of the same user, which may be an attacker with a
+    stolen password, never sees it.
     """
     pending = TOTPDevice.objects.filter(user_id=request.user.pk, confirmed=False)
     pending.filter(created_at__lt=timezone.now() - SET_UP_TIMEOUT).delete()
-    device: TOTPDevice | None = pending.filter(pk=request.session.get(PENDING)).first()
+    device: TOTPDevice | None = pending.filter(pk=request.session.get(PENDING_DEVICE)).first()
     if device is None:
         user = cast("User", request.user)
         device = TOTPDevice.objects.create(user=user, name="Authenticator app", confirmed=False)
-        request.session[PENDING] = device.pk
+        request.session[PENDING_DEVICE] = device.pk
     return device
 
 
 @receiver(user_logged_in, dispatch_uid="pending two-factor device")
 def discard_pending_device(request: HttpRequest | None, **kwargs: Any) -> None:
-    """Show a new secret after each sign-in, since signing in again keeps the session data."""
-    if (session := getattr(request, "session", None)) is not None:
-        session.pop(PENDING, None)
+    """Discard the secret, because signing in again keeps the data of the session."""
+    session = getattr(request, "session", None)
+    if session is not None:
+        session.pop(PENDING_DEVICE, None)
 
 
 class CodeForm(forms.Form):
@@ -93,16 +94,17 @@ class CodeForm(forms.Form):
         self.user = cast("User", request.user)
 
     def clean(self) -> dict[str, Any]:
-        """Check the rate limit and the password first, since verifying uses up the code."""
+        """Check the rate limit and the password first, because verifying a code uses it up."""
         if self.errors:
             return self.cleaned_data
         code = "".join(self.cleaned_data["code"].split()).lower()
-        device = self.device_for(code)
-        name = self.user.get_username()
-        self.seconds_to_wait = count_attempt(self.request, name)
-        if device is not None and not self.seconds_to_wait and known_browser(self.request, name):
-            reset_throttling(device)  # Wrong codes from elsewhere must not delay a known browser.
-        self.seconds_to_wait = self.seconds_to_wait or lockout_seconds(device)
+        device = self.get_device(code)
+        username = self.user.get_username()
+        self.seconds_to_wait = count_attempt(self.request, username)
+        if device is not None and not self.seconds_to_wait:
+            if get_known_browser_id(self.request, username):
+                reset_throttling(device)  # Wrong codes from elsewhere must not delay a known browser.
+            self.seconds_to_wait = get_lockout_seconds(device)
         if self.seconds_to_wait:
             raise ValidationError(f"Too many attempts. Try again in {describe_wait(self.seconds_to_wait)}.")
         self.check_password()
@@ -112,20 +114,20 @@ class CodeForm(forms.Form):
             raise ValidationError({"code": self.error})
         return self.cleaned_data
 
-    def device_for(self, code: str) -> TOTPDevice | StaticDevice | None:
-        """Six digits are for the app, other codes for the recovery codes; each has its own throttling."""
-        kind = TOTPDevice if len(code) == 6 and code.isdecimal() else StaticDevice
-        device: TOTPDevice | StaticDevice | None = kind.objects.devices_for_user(self.user, True).first()
+    def get_device(self, code: str) -> TOTPDevice | StaticDevice | None:
+        """Return the app for six digits, else the recovery codes. Each has its own throttling."""
+        model = TOTPDevice if len(code) == 6 and code.isdecimal() else StaticDevice
+        device: TOTPDevice | StaticDevice | None = model.objects.devices_for_user(self.user, True).first()
         return device
 
     def check_password(self) -> None:
-        """Do nothing; a form with a password checks it here."""
+        """Check the password, in forms that ask for one."""
 
     def record_failure(self, reason: str) -> None:
         record_failed_sign_in(self.request, self.user, reason)
 
     def mark_verified(self) -> None:
-        """Mark the session as verified, under a new session key."""
+        """Mark the session as verified, and change its session key."""
         login(self.request, self.device)
         self.request.session.cycle_key()
 
@@ -133,20 +135,20 @@ class CodeForm(forms.Form):
 class SetUpForm(CodeForm):
     error = "This code is wrong. Check the clock of your phone and try the next code."
 
-    def __init__(self, request: HttpRequest, new: TOTPDevice) -> None:
+    def __init__(self, request: HttpRequest, pending_device: TOTPDevice) -> None:
         super().__init__(request)
-        self.new = new
+        self.pending_device = pending_device
         self.fields["code"].help_text = "The six digits that the app shows now."
 
-    def device_for(self, code: str) -> TOTPDevice:
-        return self.new
+    def get_device(self, code: str) -> TOTPDevice:
+        return self.pending_device
 
     def record_failure(self, reason: str) -> None:
-        """Record nothing: the user is trying out a new app."""
+        """Record nothing, because the user is already signed in and only tries a new app."""
 
 
 class ManageForm(CodeForm):
-    """Asks for password and code, so that an unattended browser cannot turn two-factor off."""
+    """Asks for password and code, so that two-factor can't be turned off in an unattended browser."""
 
     password = forms.CharField(
         label="Your password",
@@ -162,7 +164,9 @@ class ManageForm(CodeForm):
             raise ValidationError({"password": "Wrong password."})
 
 
-def lockout_seconds(device: TOTPDevice | StaticDevice | None) -> int:
+def get_lockout_seconds(device: TOTPDevice | StaticDevice) -> int:
     """Return the remaining seconds of the delay after wrong codes, or 0."""
-    locked = {} if device is None else device.verify_is_allowed()[1] or {}  # type: ignore[no-untyped-call]
-    return int((locked["locked_until"] - timezone.now()).total_seconds()) + 1 if locked else 0
+    _, lockout = device.verify_is_allowed()  # type: ignore[no-untyped-call]
+    if not lockout:
+        return 0
+    return int((lockout["locked_until"] - timezone.now()).total_seconds()) + 1

@@ -1,18 +1,18 @@
-"""The settings of Unfold. Dotted paths and lazy URLs keep importing the settings cheap."""
+"""Settings of Unfold. Dotted paths and lazy URLs keep the settings cheap to import."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 def static(path: str) -> Callable[[Any], str]:
-    """Resolve the URL of a static file lazily, on the first request."""
+    """Defer resolving the URL of a static file to the request."""
 
-    def url(request: Any) -> str:
+    def resolve_url(request: Any) -> str:
         from django.templatetags.static import static  # Too expensive to import with the settings.
 
         return static(path)
 
-    return url
+    return resolve_url
 
 
 SCRIPTS = ("expressions", "keyboard", "labels", "key-text", "send-once", "filters", "palette")
@@ -24,10 +24,10 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": static("petstore/favicon.svg")}],
     "SHOW_BACK_BUTTON": True,
     "SHOW_VIEW_ON_SITE": False,
-    "ENVIRONMENT": "petstore.backoffice.navigation.environment",
-    "DASHBOARD_CALLBACK": "petstore.backoffice.dashboard.home",
-    "SIDEBAR": {"navigation": "petstore.backoffice.navigation.navigation"},
-    "ACCOUNT": {"navigation": "petstore.backoffice.navigation.account_menu"},
+    "ENVIRONMENT": "petstore.backoffice.navigation.environment_callback",
+    "DASHBOARD_CALLBACK": "petstore.backoffice.dashboard.dashboard_callback",
+    "SIDEBAR": {"navigation": "petstore.backoffice.navigation.get_navigation"},
+    "ACCOUNT": {"navigation": "petstore.backoffice.navigation.get_account_menu"},
     "STYLES": [static("petstore/backoffice.css")],
     "SCRIPTS": [static(f"petstore/{name}.js") for name in SCRIPTS],
 }

@@ -143,7 +143,7 @@ def test_list_of_banned_keys_shows_reason_and_end_of_each_ban(
 ) -> None:
     issue()
     home = staff.get("/admin/")
-    (step,) = [step for step in home.context["steps"] if step.verb == "See why"]
+    (step,) = [step for step in home.context["steps"] if step.link_text == "See why"]
     for text in (staff.get(step.link).text, home.text):
         assert BAN_REASON in text
         assert page_url(banned, "unban") in text
@@ -237,7 +237,7 @@ def test_timeline_has_keys_plans_and_orders_newest_first(
         "Changed plan from Business to Enterprise, requests per minute from none to 5,000, "
         "requests per day from none to 200,000"
     )
-    assert [(entry.what, entry.why) for entry in timeline] == [
+    assert [(entry.title, entry.reason) for entry in timeline] == [
         (f"Key {key.public_id}: revoked", "Leaked"),
         (f"Order {order.pk}: approved", "Paid"),
         (f"Order {order.pk}: placed", ""),
@@ -314,7 +314,7 @@ def test_contact_and_notes_are_visible_to_staff_only(staff: Client, account: Acc
     text = unescape(staff.get(page_url(account)).text)
     for text_part in ("ann@acme.test", "Calls Ann", "Changed contact email, notes"):
         assert text_part in text
-    entry = AuditEntry.objects.about(account).latest("id")
+    entry = AuditEntry.objects.for_object(account).latest("id")
     assert "ann@acme.test" not in f"{entry.before}{entry.after}"
     assert entry.after.keys() == {"contact_email", "notes"}
     assert "acme.test" not in api.get("/account").text
@@ -359,7 +359,7 @@ def test_change_of_plan_takes_effect_at_once_and_is_audited_with_its_reason(
     page = staff.post(page_url(account, "change_plan"), sent, follow=True)
     assert "Acme Pets is now on Pro: 300 requests per minute and 10,000 per day." in page.text
     assert api.get("/pets")["X-RateLimit-Limit"] == "300"
-    entry = AuditEntry.objects.about(account).get()
+    entry = AuditEntry.objects.for_object(account).get()
     assert (entry.action, entry.actor_id, entry.reason) == ("changed", boss.pk, "They asked for less")
     assert (entry.before, entry.after) == ({"plan": "business"}, {"plan": "pro"})
 
@@ -392,7 +392,7 @@ def test_invalid_change_of_plan_changes_nothing(
     assert sentence in page.text
     account.refresh_from_db()
     assert account.plan_id == "business"
-    assert not AuditEntry.objects.about(account).exists()
+    assert not AuditEntry.objects.for_object(account).exists()
 
 
 def test_return_key_selects_no_plan(staff: Client, account: Account) -> None:
@@ -420,7 +420,7 @@ def test_keys_of_a_suspended_account_are_rejected_until_it_is_lifted(
     page = staff.post(page_url(account, "lift_suspension"), {"reason": "Paid"}, follow=True)
     assert "The suspension of Acme Pets is lifted." in page.text
     assert api.get("/pets").status_code == 200
-    entries = AuditEntry.objects.about(account).order_by("id")
+    entries = AuditEntry.objects.for_object(account).order_by("id")
     assert list(entries.values_list("action", "actor_id", "reason")) == [
         ("suspended", boss.pk, "Unpaid"),
         ("suspension_lifted", boss.pk, "Paid"),
@@ -435,7 +435,7 @@ def test_suspension_is_shown_on_the_page_the_list_and_the_keys(
     account.suspend(reason="Unpaid", by=OPERATOR)
     page = staff.get(page_url(account))
     assert "Requests with its keys are refused. Reason: Unpaid" in page.text
-    assert page.context["panels"]["timeline"][0].what == "Suspended"
+    assert page.context["panels"]["timeline"][0].title == "Suspended"
     assert "Lift the suspension" in page.text
     for state, names in (("suspended", [account.name]), ("active", ["Other"])):
         assert [account.name for account in list_accounts(staff, state=state)] == names

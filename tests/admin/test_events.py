@@ -218,7 +218,7 @@ def test_account_timeline_has_warnings_and_links_to_all_events(
     page = staff.get(f"/admin/accounts/account/{account.pk}/change/")
     timeline = page.context["panels"]["timeline"]
     expected = [f"Expires soon: key {key.name or key.public_id}", "Reached 80% of the day's requests"]
-    assert [entry.what for entry in timeline[:2]] == expected
+    assert [entry.title for entry in timeline[:2]] == expected
     warning = Event.objects.get(account_id=account.pk, type=EventType.QUOTA_REACHED)
     assert f'href="{page_url(warning)}"' in page.text
     assert f'href="{LIST}?q={account.public_id}"' in page.text

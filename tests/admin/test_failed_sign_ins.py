@@ -87,7 +87,7 @@ def test_failed_sign_ins_are_deleted_after_30_days_and_the_audit_trail_is_not(db
 def test_oldest_failed_sign_ins_are_deleted_beyond_the_maximum(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FailedSignIn, "KEPT_MOST", 3)
+    monkeypatch.setattr(FailedSignIn, "MAX_ROWS", 3)
     for number in range(5):
         failed(username=f"{number}")
     clean_up()
@@ -125,7 +125,7 @@ def test_failed_sign_ins_are_found_by_name_request_and_time(staff: Client) -> No
 def test_history_of_a_user_includes_recent_failed_sign_ins_in_order(staff: Client, boss: User) -> None:
     def shown() -> list[str]:
         page = staff.get(f"/admin/auth/user/{boss.pk}/history/")
-        return [entry.what for entry in page.context["history"]]
+        return [entry.title for entry in page.context["history"]]
 
     failed(user_id=boss.pk, username="boss", at=timezone.now() - timedelta(days=1))
     failed(user_id=boss.pk, username="boss")

@@ -14,7 +14,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from accounts.models import Account
 from inventory.models import Category
 from petstore.backoffice.models import AuditEntry
-from petstore.backoffice.sessions import SEEN
+from petstore.backoffice.sessions import LAST_SEEN_AT
 from tests.support.staff import PASSWORD, signed_in
 
 LOGIN, LIST = "/admin/login/", "/admin/inventory/pet/"
@@ -92,7 +92,7 @@ def test_too_long_text_is_a_form_error(staff: Client, account: Account) -> None:
 def end(client: Client) -> None:
     """Let the session expire by idling."""
     found = client.session
-    found[SEEN] -= 3600
+    found[LAST_SEEN_AT] -= 3600
     found.save()
 
 

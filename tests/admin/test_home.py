@@ -88,7 +88,7 @@ def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> Non
 
 def steps(page: Any) -> list[tuple[str, str, str]]:
     """Return the steps as (text, verb, link)."""
-    return [(step.text, step.verb, step.link) for step in page.context["steps"]]
+    return [(step.text, step.link_text, step.link) for step in page.context["steps"]]
 
 
 def links(page: Any) -> set[str]:
@@ -131,7 +131,7 @@ def test_unreplaced_expiring_keys_are_listed_despite_many_rotated_keys(staff: Cl
     assert "already replaced" in page.text
     late = Account.objects.create(name="Forgets", plan_id=PlanCode.FREE)
     issue(late, expires_at=timezone.now() + timedelta(days=6))
-    first, *others = staff.get("/admin/").context["cards"]["keys"].facts["expiring"].keys
+    first, *others = staff.get("/admin/").context["cards"]["keys"].context["expiring"].keys
     assert (first.account, first.replaced) == (late, False)
     assert all(key.replaced for key in others)
 
@@ -177,7 +177,7 @@ def test_charts_have_an_accessible_name_and_a_table(staff: Client, busy: None, c
 
 def test_accounts_are_ranked_by_share_of_daily_quota(staff: Client, busy: None, account: Account) -> None:
     page = staff.get("/admin/")
-    top = page.context["cards"]["quota"].facts["top"]
+    top = page.context["cards"]["quota"].context["top"]
     assert [(line["percent"], line["text"]) for line in top] == [
         ("95%", "950 of 1,000"),
         ("20%", "20,000 of 100,000"),

@@ -14,9 +14,9 @@ from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from petstore.api.link_header import page_url
-from petstore.backoffice.login import COOKIE_AGE, cookie_name
+from petstore.backoffice.login import KNOWN_BROWSER_AGE, get_cookie_name
 from petstore.backoffice.password_links import create_link
-from petstore.backoffice.two_factor import PENDING
+from petstore.backoffice.two_factor import PENDING_DEVICE
 from tests.admin.test_login import Clock, clock
 from tests.support.staff import PASSWORD
 
@@ -99,7 +99,7 @@ def test_shared_browser_is_known_for_each_user() -> None:
 @pytest.mark.parametrize("value", ["", "a:b:c", "\xff:\xff:\xff", ":" * 4000])
 def test_forged_cookie_is_ignored(boss: User, value: str) -> None:
     browser = Client()
-    browser.cookies[cookie_name(boss)] = value
+    browser.cookies[get_cookie_name(boss)] = value
     assert not is_recognized(browser)
 
 
@@ -122,7 +122,7 @@ def test_known_browser_expires_after_a_year(
 ) -> None:
     monkeypatch.setattr(signing, "time", clock)
     browser = browser_that_signed_in()
-    clock.now += COOKIE_AGE.total_seconds() + seconds_late
+    clock.now += KNOWN_BROWSER_AGE.total_seconds() + seconds_late
     assert is_recognized(browser) == known
 
 
@@ -133,7 +133,7 @@ def test_known_browser_cookie_gives_no_session() -> None:
 
 
 def test_cookie_is_hidden_from_scripts_and_other_sites(boss: User) -> None:
-    cookie = browser_that_signed_in().cookies[cookie_name(boss)]
+    cookie = browser_that_signed_in().cookies[get_cookie_name(boss)]
     assert cookie["httponly"]
     assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("Lax", "/", "")
     assert PASSWORD not in cookie.value
@@ -145,7 +145,7 @@ def test_failed_sign_in_and_password_link_set_no_cookie(boss: User) -> None:
     page: Any = browser.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert browser.post(page.request["PATH_INFO"], sent).status_code == 302
-    assert cookie_name(boss) not in browser.cookies
+    assert get_cookie_name(boss) not in browser.cookies
 
 
 # --- Codes ---------------------------------------------------------------------------------------
@@ -167,14 +167,14 @@ def give_code(browser: Client, code: str) -> int:
 def test_password_without_code_sets_no_cookie(boss: User, recovery: StaticDevice) -> None:
     browser = Client()
     assert attempt(browser, PASSWORD) == 302
-    assert cookie_name(boss) not in browser.cookies
+    assert get_cookie_name(boss) not in browser.cookies
     assert give_code(browser, "a") == 302
-    assert cookie_name(boss) in browser.cookies
+    assert get_cookie_name(boss) in browser.cookies
 
 
 def set_up_app(browser: Client, user: User) -> None:
     browser.get(TWO_FACTOR)
-    device = TOTPDevice.objects.get(user=user, pk=browser.session[PENDING])
+    device = TOTPDevice.objects.get(user=user, pk=browser.session[PENDING_DEVICE])
     assert browser.post(TWO_FACTOR, {"code": f"{totp(device.bin_key):06}"}).status_code == 200
 
 

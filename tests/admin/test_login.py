@@ -57,7 +57,7 @@ def test_form_loaded_before_sign_in_is_rejected_with_an_explanation(boss: User) 
     assert browser.post(LOGIN, sent).status_code == 302
     page = browser.post(LOGIN, sent)
     assert page.status_code == 403
-    assert "you may have signed in or out in another tab" in page.text
+    assert "You may have signed in or out in another tab" in page.text
     assert "<style" not in page.text
 
 

@@ -131,7 +131,7 @@ def test_buttons_of_the_order_page_perform_their_actions(staff: Client, order: O
     pet.refresh_from_db()
     assert (status_of(order), pet.status) == ("delivered", "sold")
     assert order.ship_date is not None
-    assert AuditEntry.objects.about(order).count() == 3
+    assert AuditEntry.objects.for_object(order).count() == 3
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.backends.base import SessionBase
 from django.test import Client
 
-from petstore.backoffice.sessions import SEEN, STARTED, has_expired, touch
+from petstore.backoffice.sessions import LAST_SEEN_AT, STARTED_AT, has_expired, touch
 from tests.support.staff import PASSWORD, signed_in
 from tests.unit.test_settings import setting
 
@@ -32,7 +32,7 @@ def is_signed_in(client: Client) -> bool:
 
 def session(**times: float) -> SessionBase:
     found = SessionBase()
-    found.update({STARTED: times["started"], SEEN: times["seen"]})
+    found.update({STARTED_AT: times["started"], LAST_SEEN_AT: times["seen"]})
     return found
 
 
@@ -64,10 +64,10 @@ def test_session_is_written_at_most_once_a_minute() -> None:
     touch(found, 59)
     assert not found.modified
     touch(found, 60)
-    assert (found.modified, found[SEEN]) == (True, 60)
+    assert (found.modified, found[LAST_SEEN_AT]) == (True, 60)
 
 
-@pytest.mark.parametrize("name", [STARTED, SEEN])
+@pytest.mark.parametrize("name", [STARTED_AT, LAST_SEEN_AT])
 def test_expired_session_requires_a_new_sign_in(name: str) -> None:
     client = login()
     assert is_signed_in(client)
@@ -82,10 +82,10 @@ def test_expired_session_requires_a_new_sign_in(name: str) -> None:
 def test_request_extends_an_idle_session(boss: User) -> None:
     client = login()
     found = client.session
-    found[SEEN] -= HOUR / 2
+    found[LAST_SEEN_AT] -= HOUR / 2
     found.save()
     assert is_signed_in(client)
-    assert time.time() - client.session[SEEN] < HOUR / 4
+    assert time.time() - client.session[LAST_SEEN_AT] < HOUR / 4
 
 
 # --- Signing out, and passwords ------------------------------------------------------------------

@@ -171,7 +171,7 @@ def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db
 
 
 def trail(account: Account) -> list[tuple[str, str, str]]:
-    entries = AuditEntry.objects.about(account).order_by("id")
+    entries = AuditEntry.objects.for_object(account).order_by("id")
     return list(entries.values_list("action", "actor_name", "reason"))
 
 
@@ -183,7 +183,7 @@ def test_suspension_and_lifting_are_in_the_audit_trail_with_reasons(suspended: A
         ("suspended", "tests", "Unpaid"),
         ("suspension_lifted", "tests", "Paid"),
     ]
-    entry = AuditEntry.objects.about(suspended).earliest("id")
+    entry = AuditEntry.objects.for_object(suspended).earliest("id")
     assert entry.after["suspended_reason"] == "Unpaid"
     assert entry.before["suspended_at"] is None
 

@@ -1,17 +1,17 @@
-/* Charts: theme colours that follow a switch between light and dark, and links on the bars. The legend and the table
- * below a chart have the same links.
+/* Colours the charts for the light or dark theme, and makes their bars links. The legend and the table below a chart
+ * have the same links.
  */
 "use strict";
 
 (() => {
-  function charts() {
+  function getCharts() {
     return [...document.querySelectorAll("canvas.chart")].map((canvas) => Chart.getChart(canvas)).filter(Boolean);
   }
 
-  function paint() {
+  function applyTheme() {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    for (const chart of charts()) {
+    for (const chart of getCharts()) {
       for (const dataset of chart.data.datasets) {
         if (dataset.colour) dataset.backgroundColor = colour(dataset.colour);
       }
@@ -24,22 +24,21 @@
     }
   }
 
-  /* The URL of the bar under the pointer. */
-  function target(chart, event) {
-    const [hit] = chart.getElementsAtEventForMode(event, "nearest", { intersect: true }, true);
-    return hit && chart.data.datasets[hit.datasetIndex].links?.[hit.index];
+  function getLinkUnderPointer(chart, event) {
+    const [bar] = chart.getElementsAtEventForMode(event, "nearest", { intersect: true }, true);
+    return bar && chart.data.datasets[bar.datasetIndex].links?.[bar.index];
   }
 
   window.addEventListener("load", () => {
-    paint();
-    new MutationObserver(paint).observe(document.documentElement, { attributeFilter: ["class"] });
-    for (const chart of charts()) {
+    applyTheme();
+    new MutationObserver(applyTheme).observe(document.documentElement, { attributeFilter: ["class"] });
+    for (const chart of getCharts()) {
       chart.canvas.addEventListener("mousemove", (event) => {
-        chart.canvas.style.cursor = target(chart, event) ? "pointer" : "";
+        chart.canvas.style.cursor = getLinkUnderPointer(chart, event) ? "pointer" : "";
       });
       chart.canvas.addEventListener("click", (event) => {
-        const address = target(chart, event);
-        if (address) window.location.assign(address);
+        const link = getLinkUnderPointer(chart, event);
+        if (link) window.location.assign(link);
       });
     }
   });

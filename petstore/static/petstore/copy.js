@@ -1,8 +1,8 @@
-// Copy buttons: <button data-copy="ID of the text" data-said="ID of the live region">.
+// Copy buttons: <button data-copy="ID of the text" data-status="ID of the live region">.
 "use strict";
 
-// The Clipboard API needs a secure context; execCommand works without.
-function copySelected(element) {
+// The Clipboard API requires a secure context. execCommand works without one.
+function copySelection(element) {
   const range = document.createRange();
   range.selectNodeContents(element);
   const selection = window.getSelection();
@@ -16,17 +16,17 @@ async function copy(element) {
     await navigator.clipboard.writeText(element.textContent);
     return true;
   } catch {
-    return copySelected(element);
+    return copySelection(element);
   }
 }
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  const done = await copy(document.getElementById(button.dataset.copy));
-  const said = document.getElementById(button.dataset.said);
-  said.textContent = "";  // Otherwise screen readers do not announce a second copy.
+  const isCopied = await copy(document.getElementById(button.dataset.copy));
+  const status = document.getElementById(button.dataset.status);
+  status.textContent = "";  // Otherwise screen readers do not announce a second copy.
   requestAnimationFrame(() => {
-    said.textContent = done ? "Copied" : "Could not copy. The text is selected: press Ctrl+C.";
+    status.textContent = isCopied ? "Copied" : "Could not copy. The text is selected: press Ctrl+C.";
   });
 });

@@ -1,14 +1,15 @@
-/* An evaluator for Alpine expressions that works without eval(), which the Content-Security-Policy forbids.
+/* Evaluates Alpine expressions without eval(), which the Content-Security-Policy forbids.
  *
  * It supports the subset of JavaScript that the pages use: literals, members, calls, operators, assignments, arrow
- * functions with an expression body, and if/else. Names resolve to Alpine's scopes, GLOBALS and APP.
+ * functions with an expression body, and if/else. Names resolve to Alpine's scopes, GLOBALS and APP_FUNCTIONS.
  */
 "use strict";
 
 (() => {
-  // Browser globals and functions of Unfold's app.js that expressions may use. Of `window`, only the location.
+  // The browser globals that expressions may use. Of `window`, they see only the location.
   const GLOBALS = { Date, window: { location: window.location }, get localStorage() { return window.localStorage; } };
-  const APP = new Set(["getCurrentTab", "searchCommand", "searchDropdown", "searchForm", "theme"]);
+  // The functions of Unfold's app.js that expressions may use.
+  const APP_FUNCTIONS = new Set(["getCurrentTab", "searchCommand", "searchDropdown", "searchForm", "theme"]);
   const FORBIDDEN = new Set(["__proto__", "constructor", "prototype"]);
   const CONSTANTS = { true: true, false: false, null: null, undefined: undefined };
   const TOKENS =
@@ -29,11 +30,11 @@
     "%": (a, b) => a % b,
   };
 
-  /* The object that a name belongs to: the scope, so that its methods get it as `this`, or the globals. */
-  function holder(scope, name) {
+  /* Returns the object that a name belongs to. Methods of the scope get the scope as `this`. */
+  function getOwner(scope, name) {
     if (name in scope) return scope;
     if (Object.hasOwn(GLOBALS, name)) return GLOBALS;
-    if (APP.has(name)) return globalThis;
+    if (APP_FUNCTIONS.has(name)) return globalThis;
     throw new ReferenceError(`${name} is not defined`);
   }
 
@@ -41,9 +42,9 @@
     const tokens = [];
     TOKENS.lastIndex = 0;
     while (text.slice(TOKENS.lastIndex).trim()) {
-      const at = TOKENS.lastIndex;
+      const position = TOKENS.lastIndex;
       const match = TOKENS.exec(text);
-      if (!match) throw new SyntaxError(`Unknown character at ${at} in: ${text}`);
+      if (!match) throw new SyntaxError(`Unknown character at ${position} in: ${text}`);
       const [, number, string, name, sign] = match;
       if (number) tokens.push({ type: "value", value: Number(number) });
       else if (string) tokens.push({ type: "value", value: string.slice(1, -1).replace(/\\(.)/g, "$1") });
@@ -53,7 +54,9 @@
     return tokens;
   }
 
-  /* Parsing functions return functions from a scope to a value. Assignable ones have `set`, members `owner`. */
+  /* Each parsing function returns a function that evaluates in a scope. For an assignable expression, this function
+   * has `set`. For a member, it also has `owner` and `key`.
+   */
   function parse(text) {
     const tokens = tokenize(text);
     let next = 0;
@@ -69,9 +72,9 @@
     };
 
     function statements(end) {
-      const all = [];
-      while (next < tokens.length && !is(end)) if (!take(";")) all.push(statement());
-      return (scope) => all.reduce((_, run) => run(scope), undefined);
+      const parsed = [];
+      while (next < tokens.length && !is(end)) if (!take(";")) parsed.push(statement());
+      return (scope) => parsed.reduce((_, run) => run(scope), undefined);
     }
 
     function statement() {
@@ -118,7 +121,7 @@
     function binary(level) {
       if (level === BINARY.length) return unary();
       let left = binary(level + 1);
-      for (let sign; (sign = BINARY[level].find((one) => is(one))); ) {
+      for (let sign; (sign = BINARY[level].find((operator) => is(operator))); ) {
         next++;
         const [a, b] = [left, binary(level + 1)];
         if (sign === "||") left = (scope) => a(scope) || b(scope);
@@ -138,9 +141,9 @@
         return (scope) => -operand(scope);
       }
       if (!take("new")) return access(primary());
-      const made = variable(name());
-      const given = take("(") ? list(")") : () => [];
-      return access((scope) => new (made(scope))(...given(scope)));
+      const constructor = variable(name());
+      const args = take("(") ? list(")") : () => [];
+      return access((scope) => new (constructor(scope))(...args(scope)));
     }
 
     function access(start) {
@@ -159,23 +162,23 @@
     }
 
     function member(owner, key) {
-      const safe = (scope) => {
-        const found = key(scope);
-        if (FORBIDDEN.has(String(found))) throw new TypeError(`${found} can't be used in: ${text}`);
-        return found;
+      const safeKey = (scope) => {
+        const name = key(scope);
+        if (FORBIDDEN.has(String(name))) throw new TypeError(`${name} can't be used in: ${text}`);
+        return name;
       };
-      const read = (scope) => owner(scope)[safe(scope)];
+      const read = (scope) => owner(scope)[safeKey(scope)];
       read.owner = owner;
-      read.key = safe;
-      read.set = (scope, value) => (owner(scope)[safe(scope)] = value);
+      read.key = safeKey;
+      read.set = (scope, value) => (owner(scope)[safeKey(scope)] = value);
       return read;
     }
 
-    function call(what, given) {
-      if (!what.owner) return (scope) => what(scope)(...given(scope));
+    function call(callee, args) {
+      if (!callee.owner) return (scope) => callee(scope)(...args(scope));
       return (scope) => {
-        const owner = what.owner(scope);
-        return owner[what.key(scope)](...given(scope));
+        const owner = callee.owner(scope);
+        return owner[callee.key(scope)](...args(scope));
       };
     }
 
@@ -198,12 +201,12 @@
       return (scope) => Object.fromEntries(members.map(([key, value]) => [key, value(scope)]));
     }
 
-    function variable(wanted) {
+    function variable(identifier) {
       const read = member(
-        (scope) => holder(scope, wanted),
-        () => wanted,
+        (scope) => getOwner(scope, identifier),
+        () => identifier,
       );
-      read.set = (scope, value) => (scope[wanted] = value);
+      read.set = (scope, value) => (scope[identifier] = value);
       return read;
     }
 
@@ -221,33 +224,33 @@
       }
       if (take("[")) return list("]");
       if (take("{")) return object();
-      const wanted = name();
-      return Object.hasOwn(CONSTANTS, wanted) ? () => CONSTANTS[wanted] : variable(wanted);
+      const identifier = name();
+      return Object.hasOwn(CONSTANTS, identifier) ? () => CONSTANTS[identifier] : variable(identifier);
     }
 
-    // A leading brace starts an object, as in x-data, not a block.
+    // As in x-data, a leading brace starts an object and not a block.
     const program = is("{") ? expression() : statements();
-    if (next < tokens.length) throw new SyntaxError(`Can't read the rest of: ${text}`);
+    if (next < tokens.length) throw new SyntaxError(`Unexpected token in: ${text}`);
     return program;
   }
 
   const programs = new Map();
 
-  function compiled(text) {
+  function compile(text) {
     if (!programs.has(text)) programs.set(text, parse(text));
     return programs.get(text);
   }
 
   function evaluator(element, expression) {
     return (receive = () => {}, { scope = {}, params = [] } = {}) => {
-      const own = {
+      const magics = {
         $el: element,
         $dispatch: (name, detail = {}) =>
           element.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true, cancelable: true })),
       };
-      const data = Alpine.mergeProxies([scope, own, ...Alpine.closestDataStack(element)]);
+      const data = Alpine.mergeProxies([scope, magics, ...Alpine.closestDataStack(element)]);
       try {
-        let value = typeof expression === "function" ? expression : compiled(expression)(data);
+        let value = typeof expression === "function" ? expression : compile(expression)(data);
         if (typeof value === "function") value = value.apply(data, params);
         if (value instanceof Promise) value.then(receive);
         else receive(value);

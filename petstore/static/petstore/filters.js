@@ -1,7 +1,7 @@
-/* Submits a dropdown filter on change. */
+/* Submits a filter as soon as its dropdown changes. */
 "use strict";
 
 window.addEventListener("load", () => {
   const form = document.getElementById("filter-form");
-  if (form) django.jQuery(form).on("change", "select", () => form.requestSubmit()); // select2 only triggers jQuery events.
+  if (form) django.jQuery(form).on("change", "select", () => form.requestSubmit()); // select2 triggers only jQuery events.
 });

@@ -1,5 +1,5 @@
-/* Keyboard access to Unfold's clickable elements that are not buttons. The panels that they open (filters, menus) get
- * the focus, and close on Escape or when the focus leaves them.
+/* Makes Unfold's clickable elements accessible by keyboard, although they are not buttons. The panels that they open
+ * (filters, menus) get the focus. They close on Escape and when the focus leaves them.
  */
 "use strict";
 
@@ -8,12 +8,12 @@
   const CONTROLS = "a[href], button, input:not([type=hidden]), select, textarea, [role=button]";
   const OPENING = /^(\w+) = (true|!\1)$/;
   const LISTS = ".select2-container"; // Appended to the body.
-  const LABELS = { dock_to_right: "Menu" }; // Of icons without text.
+  const LABELS = { dock_to_right: "Menu" }; // By the name of the icon.
 
-  const isShown = (element) => element.getClientRects().length > 0;
+  const isVisible = (element) => element.getClientRects().length > 0;
 
-  /* The panel that the element opens, if a click outside closes it; else null. */
-  function panelOf(element) {
+  /* Returns the panel that the element opens, or null if the panel can't be closed again. */
+  function getPanel(element) {
     const [, name] = OPENING.exec(element.getAttribute("x-on:click")) ?? [];
     if (!name) return null;
     const scope = element.closest(`[x-data*="${name}"]`) ?? document;
@@ -22,63 +22,63 @@
     return panel && (panel.hasAttribute("x-on:click.outside") || panel.querySelector(closing)) ? panel : null;
   }
 
-  function letOpen(opener, panel) {
+  function connect(opener, panel) {
     let byKeyboard = false;
 
     function close() {
-      if (!isShown(panel)) return;
+      if (!isVisible(panel)) return;
       (panel.querySelector('[x-on\\:click$=" = false"]') ?? opener).click();
     }
 
     opener.addEventListener("keydown", () => (byKeyboard = true));
     opener.addEventListener("pointerdown", () => (byKeyboard = false));
-    opener.setAttribute("aria-expanded", String(isShown(panel)));
+    opener.setAttribute("aria-expanded", String(isVisible(panel)));
     new MutationObserver(() => {
-      const opened = isShown(panel);
-      const changed = opener.getAttribute("aria-expanded") !== String(opened);
-      opener.setAttribute("aria-expanded", String(opened));
-      if (!changed || !byKeyboard) return;
-      if (opened) [...panel.querySelectorAll(CONTROLS)].find(isShown)?.focus();
-      else setTimeout(leadBack); // After select2, which moves the focus when it closes.
+      const isOpen = isVisible(panel);
+      const hasChanged = opener.getAttribute("aria-expanded") !== String(isOpen);
+      opener.setAttribute("aria-expanded", String(isOpen));
+      if (!hasChanged || !byKeyboard) return;
+      if (isOpen) [...panel.querySelectorAll(CONTROLS)].find(isVisible)?.focus();
+      else setTimeout(returnFocus); // Runs after select2, which moves the focus when it closes.
     }).observe(panel, { attributes: true });
 
-    function leadBack() {
+    function returnFocus() {
       const active = document.activeElement;
       if (active === document.body || panel.contains(active) || active.closest(LISTS)) opener.focus();
     }
 
     for (const element of [opener, panel]) {
       element.addEventListener("keydown", (event) => {
-        if (event.key !== "Escape" || !isShown(panel)) return;
+        if (event.key !== "Escape" || !isVisible(panel)) return;
         close();
         opener.focus();
       });
     }
     panel.addEventListener("focusout", ({ relatedTarget: next }) => {
-      const within = !next || next === opener || panel.contains(next) || next.closest(LISTS);
-      if (!within) close();
+      const staysInside = !next || next === opener || panel.contains(next) || next.closest(LISTS);
+      if (!staysInside) close();
     });
   }
 
   document.addEventListener("DOMContentLoaded", () => {
     for (const element of document.querySelectorAll(CLICKABLE)) {
       const text = element.textContent.trim();
-      if (!text || element.querySelector("a, button, input")) continue; // No text: a backdrop.
+      if (!text || element.querySelector("a, button, input")) continue; // An element without text is a backdrop.
       element.setAttribute("role", "button");
       element.setAttribute("tabindex", "0");
       if (LABELS[text]) element.setAttribute("aria-label", LABELS[text]);
     }
     for (const opener of document.querySelectorAll("[x-on\\:click]")) {
-      const panel = panelOf(opener);
-      if (panel) letOpen(opener, panel);
+      const panel = getPanel(opener);
+      if (panel) connect(opener, panel);
     }
-    document.querySelector("#content [autofocus]")?.focus(); // Unfold builds the page too late for the browser.
+    document.querySelector("#content [autofocus]")?.focus(); // Unfold builds the page too late for autofocus.
   });
 
-  /* The mobile menu has no x-show panel: Escape clicks its close button. */
+  /* Escape closes the mobile menu, which has no x-show panel, by clicking its close button. */
   document.addEventListener("keydown", ({ key }) => {
     const [closer, opener] = document.querySelectorAll('[x-on\\:click^="sidebarMobileOpen"]');
-    if (key !== "Escape" || !opener || !isShown(closer) || document.querySelector("dialog[open]")) return;
+    if (key !== "Escape" || !opener || !isVisible(closer) || document.querySelector("dialog[open]")) return;
     closer.click();
     opener.focus();
   });

@@ -1,10 +1,10 @@
-/* Accessible names for select2, which ignores the field's label; and capitalized column names on narrow screens. */
+/* Gives select2 the accessible name that it lacks, and capitalizes the column names on narrow screens. */
 "use strict";
 
 (() => {
   const SELECTION = ".select2-selection:not([aria-label])";
 
-  function name(selection) {
+  function setLabel(selection) {
     const id = selection.closest(".select2-container")?.previousElementSibling?.id;
     const label = id && document.querySelector(`label[for="${CSS.escape(id)}"]`);
     if (!label) return;
@@ -20,8 +20,8 @@
     }
   });
 
-  // Selects are added on load and with each inline row.
-  new MutationObserver(() => document.querySelectorAll(SELECTION).forEach(name)).observe(document, {
+  // select2 appears on load and with each inline row.
+  new MutationObserver(() => document.querySelectorAll(SELECTION).forEach(setLabel)).observe(document, {
     childList: true,
     subtree: true,
   });

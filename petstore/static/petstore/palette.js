@@ -1,19 +1,19 @@
-/* The command palette. Ctrl+K opens it, typing searches, Enter follows the first result, arrow keys move. Terms are
- * sent by POST and stored nowhere.
+/* The command palette. Ctrl+K opens it, typing searches, Enter follows the first result, and the arrow keys move
+ * between results. Terms are sent by POST and not stored.
  */
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
   const dialog = document.getElementById("palette");
   if (!dialog) return;
-  const [form, list, status] = ["form", "ul", "[role=status]"].map((one) => dialog.querySelector(one));
+  const [form, list, status] = ["form", "ul", "[role=status]"].map((selector) => dialog.querySelector(selector));
   const input = form.elements.s;
   const openers = [...document.querySelectorAll(".palette-opener")];
-  const PAUSE = 150; // Debounce, in milliseconds.
+  const DEBOUNCE = 150; // Milliseconds.
   const FAILED = "The search failed. Try again or reload the page.";
-  let before; // The element to return the focus to.
+  let previousFocus;
   let timer;
-  let last = 0; // Sequence of the latest search; earlier responses are discarded.
+  let latestSearch = 0; // Responses to earlier searches are discarded.
   let searching = Promise.resolve();
 
   function show(items, message) {
@@ -22,42 +22,42 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   async function search() {
-    const number = ++last;
+    const thisSearch = ++latestSearch;
     try {
       const response = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
       if (!response.ok || response.redirected) throw new Error(FAILED); // A redirect leads to the sign-in.
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
-      if (number === last) show(page.querySelectorAll("li"), page.querySelector("p").textContent);
+      if (thisSearch === latestSearch) show(page.querySelectorAll("li"), page.querySelector("p").textContent);
     } catch {
-      if (number === last) show([], FAILED);
+      if (thisSearch === latestSearch) show([], FAILED);
     }
   }
 
   function searchNow() {
     clearTimeout(timer);
     timer = undefined;
-    withoutSecret(input);
+    stripSecret(input);
     searching = search();
   }
 
   function open() {
-    before = document.activeElement;
+    previousFocus = document.activeElement;
     dialog.showModal();
     searchNow();
   }
 
   dialog.addEventListener("close", () => {
     clearTimeout(timer);
-    last++;
+    latestSearch++;
     form.reset();
     show([], "");
-    // The browser restores the focus unless no element had it.
-    if (before === document.body) openers.find((opener) => opener.checkVisibility())?.focus();
+    // The browser restores the focus only if an element had it.
+    if (previousFocus === document.body) openers.find((opener) => opener.checkVisibility())?.focus();
   });
 
   input.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(searchNow, PAUSE);
+    timer = setTimeout(searchNow, DEBOUNCE);
   });
 
   form.addEventListener("submit", async (event) => {
@@ -69,10 +69,10 @@ document.addEventListener("DOMContentLoaded", () => {
 
   dialog.addEventListener("keydown", (event) => {
     const links = [...list.querySelectorAll("a")];
-    const at = links.indexOf(document.activeElement);
+    const index = links.indexOf(document.activeElement);
     if (event.key === "Escape") dialog.close();
-    else if (event.key === "ArrowDown") (links[at + 1] ?? links[at])?.focus();
-    else if (event.key === "ArrowUp") (links[at - 1] ?? input).focus();
+    else if (event.key === "ArrowDown") (links[index + 1] ?? links[index])?.focus();
+    else if (event.key === "ArrowUp") (links[index - 1] ?? input).focus();
     else {
       if (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey) input.focus();
       return;
@@ -81,8 +81,8 @@ document.addEventListener("DOMContentLoaded", () => {
   });
 
   dialog.addEventListener("click", (event) => {
-    const beside = event.target === dialog;
-    if (beside || event.target.closest(".palette-close, a")) dialog.close();
+    const isBackdrop = event.target === dialog;
+    if (isBackdrop || event.target.closest(".palette-close, a")) dialog.close();
   });
 
   document.addEventListener("keydown", (event) => {

@@ -76,13 +76,13 @@ function makeTabs(group) {
 
 // See copy.js.
 function addCopyButton(code) {
-  const said = newElement("span", { id: `${code.id}-said` }, { role: "status" });
+  const status = newElement("span", { id: `${code.id}-status` }, { role: "status" });
   const button = newElement("button", { type: "button", textContent: "Copy" }, {
     "data-copy": code.id,
-    "data-said": said.id,
+    "data-status": status.id,
   });
   const row = newElement("div", { className: "copy" });
-  row.append(said, button);
+  row.append(status, button);
   code.parentElement.before(row);
 }
 
