@@ -99,7 +99,7 @@ class SuspensionFilter(ChoiceFilter):
         return Q(suspended_at__isnull=chosen == "active")
 
 
-class PlanForm(ReasonForm):
+class ChangePlanForm(ReasonForm):
     """`choice` is the value of the button that was pressed."""
 
     per_minute = build_limit_field("Requests per minute, for Enterprise", required=False)
@@ -255,7 +255,7 @@ class AccountAdmin(PetstoreModelAdmin):
             CHANGE_PLAN,
             method=change_plan,
             message=PLAN_CHANGED,
-            form_class=PlanForm,
+            form_class=ChangePlanForm,
             choices=choices,
             **self.get_question_context(account),
         )

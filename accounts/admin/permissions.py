@@ -1,7 +1,7 @@
 """Protection against privilege escalation in the admin of staff and roles.
 
-Staff can't edit colleagues who have more permissions, grant permissions they lack, or drop their own. So at
-least one person can always manage the others.
+Staff can't edit colleagues who have more permissions, grant permissions they lack, or drop their own. This
+ensures that at least one person can always manage the others.
 """
 
 from collections.abc import Iterable

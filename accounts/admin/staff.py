@@ -57,7 +57,7 @@ RESET_PASSWORD = Confirmation(
     "Creates a link for choosing a new password. Make sure that the request really comes from them. "
     "Their old password works until they use the link.",
 )
-MAX_FAILED_SIGN_INS = 20  # Few, so that an attack does not hide other entries.
+MAX_FAILED_SIGN_INS = 20  # A low limit, so that an attack does not hide other entries.
 OWN_PERMISSIONS = ("is_active", "is_superuser", "user_permissions")
 ROLE_HELP = "If none fits, add one under Roles."
 ROLE_DESCRIPTIONS = {

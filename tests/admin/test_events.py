@@ -67,8 +67,8 @@ def test_list_shows_events_newest_first_with_subject_and_account(staff: Client, 
     text = unescape(staff.get(LIST).text)
     kinds = ["pet.status_changed", "order.placed", "pet.created"]
     assert list_types(staff) == list_types(staff, type="nothing") == kinds
-    for words in (f"order {order.pk}", "pet Biscuit", "Acme Pets", "every account"):
-        assert words in text, words
+    for text_part in (f"order {order.pk}", "pet Biscuit", "Acme Pets", "every account"):
+        assert text_part in text, text_part
     for kind in kinds:
         assert list_types(staff, type=kind) == [kind]
 
@@ -179,8 +179,8 @@ def test_event_is_described(staff: Client, account: Account) -> None:
     EventDraft.build(EventType.KEY_ISSUED, unnamed, account.pk).save()
     sequence_all()
     text = unescape(staff.get(LIST).text)
-    for words in ("1,200 pets, from 301", "80% of the day", "key abc"):
-        assert words in text
+    for text_part in ("1,200 pets, from 301", "80% of the day", "key abc"):
+        assert text_part in text
 
 
 def test_links_need_the_permission_for_the_subject(order: Order) -> None:
