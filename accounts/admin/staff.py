@@ -302,7 +302,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             raise PermissionDenied
 
     def may_reset(self, request: HttpRequest, user: User) -> bool:
-        """Whether the editor may reset a password or second factor. Changing one's own asks for both."""
+        """Whether the user is a colleague whose password and second factor the editor may reset."""
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
     def get_form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
