@@ -89,15 +89,15 @@ def test_text_line_has_the_same_fields(key: Any, settings: Any, capfd: pytest.Ca
 # --- Secrets -------------------------------------------------------------------------------------
 
 PASSWORD = "geheim-Wort"
-PLACES: dict[str, Callable[[Client, str], Any]] = {
+REQUESTS_WITH_A_KEY: dict[str, Callable[[Client, str], Any]] = {
     "authorization": lambda client, key: client.get("/v1/pets", headers={"Authorization": f"Bearer {key}"}),
     "another scheme": lambda client, key: client.get("/v1/pets", headers={"Authorization": f"Basic {key}"}),
     "path": lambda client, key: client.get(f"/v1/pets/{key}"),
-    "path of nothing": lambda client, key: client.get(f"/v1/{key}"),
+    "path of no operation": lambda client, key: client.get(f"/v1/{key}"),
     "path of a page": lambda client, key: client.get(f"/{key}"),
-    "path of the office": lambda client, key: client.get(f"/admin/{key}/"),
+    "path of the back office": lambda client, key: client.get(f"/admin/{key}/"),
     "query": lambda client, key: client.get(f"/v1/pets?api_key={key}"),
-    "name in the query": lambda client, key: client.get(f"/v1/pets?{key}"),
+    "parameter name": lambda client, key: client.get(f"/v1/pets?{key}"),
     "query of a page": lambda client, key: client.get(f"/admin/login/?next=/{key}"),
     "request id": lambda client, key: client.get("/v1/pets", headers={"X-Request-Id": key}),
     "within a request id": lambda client, key: client.get("/", headers={"X-Request-Id": f"~{key}~"}),
@@ -114,21 +114,21 @@ PLACES: dict[str, Callable[[Client, str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["json", "text"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("log_format", ["json", "text"])
+@pytest.mark.parametrize("location", REQUESTS_WITH_A_KEY)
 def test_key_is_never_logged(
-    key: Any, form: str, place: str, settings: Any, capfd: pytest.CaptureFixture[str]
+    key: Any, log_format: str, location: str, settings: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    settings.LOG_FORMAT = form
+    settings.LOG_FORMAT = log_format
     settings.TRUSTED_PROXY_COUNT = 1
-    PLACES[place](Client(raise_request_exception=False), key.text)
-    written = capfd.readouterr().err
-    assert written
-    assert secret_of(key.text) not in written
-    assert PASSWORD not in written
+    REQUESTS_WITH_A_KEY[location](Client(raise_request_exception=False), key.text)
+    output = capfd.readouterr().err
+    assert output
+    assert get_secret(key.text) not in output
+    assert PASSWORD not in output
 
 
-def secret_of(key: str) -> str:
+def get_secret(key: str) -> str:
     return key.rpartition("_")[2][: key_format.SECRET_LENGTH]
 
 
@@ -144,11 +144,11 @@ def test_tracebacks_are_redacted(api: Api, lines: Lines, monkeypatch: pytest.Mon
     text = json.dumps(lines())
     assert "postgresql://petstore:***@db/petstore" in text
     assert PASSWORD not in text
-    assert secret_of(api.key or "") not in text
+    assert get_secret(api.key or "") not in text
 
 
 @pytest.mark.parametrize(
-    ("text", "safe"),
+    ("text", "redacted"),
     [
         ("postgresql://me:geheim@db:5432/petstore", "postgresql://me:***@db:5432/petstore"),
         ("postgresql://me:ge@he/im@db/petstore", "postgresql://me:***@db/petstore"),
@@ -170,16 +170,16 @@ def test_tracebacks_are_redacted(api: Api, lines: Lines, monkeypatch: pytest.Mon
         ("3 pets: a, b and c", "3 pets: a, b and c"),
     ],
 )
-def test_secrets_are_redacted(text: str, safe: str) -> None:
-    assert redact(text) == safe
+def test_secrets_are_redacted(text: str, redacted: str) -> None:
+    assert redact(text) == redacted
 
 
 @pytest.mark.parametrize("piece", ["psk_live_", "://a:", "password", "password=", "bearer ", "'", "a" * 9])
 def test_redaction_takes_linear_time(piece: str) -> None:
     text = piece * (60_000 // len(piece))
-    began = datetime.now(UTC)
+    start = datetime.now(UTC)
     redact(text)
-    assert datetime.now(UTC) - began < timedelta(seconds=2)
+    assert datetime.now(UTC) - start < timedelta(seconds=2)
 
 
 # --- Loggers -------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_libraries_log_the_same_fields(lines: Lines) -> None:
     assert line == {"level": "warning", "event": "3 of five", "logger": "some.library"}
 
 
-def output_handler() -> logging.Handler:
+def get_log_handler() -> logging.Handler:
     """Return the process's log handler, detached from pytest's."""
     (handler,) = (each for each in logging.getLogger().handlers if isinstance(each, QueuedHandler))
     return handler
@@ -200,7 +200,7 @@ def output_handler() -> logging.Handler:
 
 def test_undecodable_byte_in_a_message_is_replaced(lines: Lines) -> None:
     name = (os.fsdecode(b"\xff"),)
-    output_handler().handle(
+    get_log_handler().handle(
         logging.LogRecord("some.library", logging.WARNING, "", 1, "a name: %s", name, None)
     )
     assert lines()[0]["event"] == "a name: ?"
@@ -210,7 +210,7 @@ def test_unformattable_message_logs_its_location_only(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     record = logging.LogRecord("some.library", logging.WARNING, "library.py", 7, "%d", (PASSWORD,), None)
-    output_handler().handle(record)
+    get_log_handler().handle(record)
     assert capfd.readouterr().err == "A log message from library.py:7 could not be formatted.\n"
 
 

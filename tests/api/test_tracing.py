@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from petstore.observability.tracing import trace_requests
-from tests.api.test_logs import secret_of
+from tests.api.test_logs import get_secret
 from tests.conftest import Api
 
 COLLECTOR = "http://127.0.0.1:4318"
@@ -87,7 +87,7 @@ def test_failure_marks_the_span(spans: Spans, key: Any, monkeypatch: pytest.Monk
 
 def test_span_contains_no_key(spans: Spans, key: Any) -> None:
     Api(key.text).get(f"/pets/{key.text}?key={key.text}", X_Request_Id=key.text)
-    assert secret_of(key.text) not in spans.take().to_json()
+    assert get_secret(key.text) not in spans.take().to_json()
 
 
 def test_any_host_is_served_while_tracing(spans: Spans, key: Any) -> None:

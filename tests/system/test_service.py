@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.api.test_logs import secret_of
+from tests.api.test_logs import get_secret
 from tests.api.test_pages import PAGES
 from tests.support.live import Service, live_service, stopped_service
 from tests.support.servers import wait_until
@@ -30,7 +30,7 @@ def test_service_has_flushed_every_request_when_it_exits(tmp_path: Path) -> None
     told = [json.loads(line) for line in written if line.startswith("{")]
     ids = {line["request_id"] for line in told if line.get("route") == "/v1/pets"}
     assert ids == {answer.headers["X-Request-Id"] for answer in answers}
-    assert not any(secret_of(key) in line for line in written)
+    assert not any(get_secret(key) in line for line in written)
 
 
 def test_pages_are_served_while_the_database_is_down(tmp_path: Path) -> None:
