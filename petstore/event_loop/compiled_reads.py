@@ -59,7 +59,7 @@ class Read:
         return Read(self._model, self._get_queryset, self, **(self._filters | filters))
 
     def fetch(self, count: int, using: str = DEFAULT_DB_ALIAS) -> Rows:
-        """Read up to `count` rows from the database `using`, or from the primary if that fails."""
+        """Read up to `count` rows, from the primary if the database `using` fails."""
         return replicas.read(using, self._fetch, count)
 
     def fetch_one(self, using: str = DEFAULT_DB_ALIAS) -> dict[str, Any] | None:
@@ -78,13 +78,10 @@ class Read:
     def _get_compiled(self, alias: str) -> CompiledRead:
         # Each value of a field with choices is a literal in its own statement. Otherwise PostgreSQL could
         # not use the partial index for the value in a prepared statement.
-        literal_fields = get_choice_fields(self._model)
-        cache_key = (
-            alias,
-            *(item if item[0] in literal_fields else item[0] for item in self._filters.items()),
-        )
+        choice_fields = get_choice_fields(self._model)
+        choices = {name: value for name, value in self._filters.items() if name in choice_fields}
+        cache_key = (alias, *self._filters, *choices.values())
         if cache_key not in self._statements:
-            choices = {name: value for name, value in self._filters.items() if name in literal_fields}
             self._statements[cache_key] = compile_read(
                 self._get_ordered_queryset(), alias, tuple(self._filters), choices
             )
@@ -102,8 +99,8 @@ class Read:
 class RawRead:
     """A raw SQL query with %(name)s parameters, which runs on the primary."""
 
-    def __init__(self, text: str) -> None:
-        self.statement, self.names = compile_named_parameters(text)
+    def __init__(self, sql: str) -> None:
+        self.statement, self.names = compile_named_parameters(sql)
 
     def fetch_all(self, **parameters: int | str) -> list[tuple[Any, ...]]:
         """Run the query, which is not allowed under `atomic`. Raises Django's database errors."""

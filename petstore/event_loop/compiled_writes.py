@@ -70,8 +70,8 @@ class CompiledWrite(NamedTuple):
 class RawStatement:
     """A raw SQL statement with %(name)s parameters that returns one row."""
 
-    def __init__(self, text: str) -> None:
-        self._statement, self._names = compile_named_parameters(text)
+    def __init__(self, sql: str) -> None:
+        self._statement, self._names = compile_named_parameters(sql)
 
     def execute(self, *, wait: bool = True, **parameters: int) -> tuple[Any, ...]:
         """Run the statement in the open transaction or its own. Raises Django's database errors.

@@ -34,7 +34,7 @@ class ConnectionClosedError(ConnectionFailedError):
 
 
 class Receiver(Protocol):
-    """Receives a reply: usually a RequestTask."""
+    """Receives a reply. Usually it is a RequestTask."""
 
     def switch(self, result: Any) -> Any: ...
 
@@ -65,8 +65,8 @@ class Connection(ABC):
         self._now = 0  # In ticks.
         # Each receiver, or None after its timeout, with the tick at which it was queued.
         self._queue: deque[tuple[Receiver | None, int]] = deque()
-        self._sent = 0  # The number of requests in the queue that have been sent.
-        self._head_since = 0  # The tick since which the head of the queue has been waiting for its reply.
+        self._sent_count = 0  # The number of requests in the queue that have been sent.
+        self._head_since = 0  # The tick since which the head of the queue has been waiting.
         self._loop = asyncio.get_running_loop()
         self._next_tick: asyncio.TimerHandle | None = None
 
@@ -142,30 +142,32 @@ class Connection(ABC):
             self._flush()
         except Exception as error:  # noqa: BLE001  The connection is unusable after any failure.
             self.fail(ConnectionClosedError(str(error)))
-        if not self._sent:
+        if not self._sent_count:
             self._head_since = self._now
-        self._sent = len(self._queue)
+        self._sent_count = len(self._queue)
 
     def _resolve_next(self, reply: Any) -> None:
         receiver, _ = self._queue.popleft()
-        self._sent -= 1
+        self._sent_count -= 1
         self._head_since = self._now
         if receiver is not None:
             receiver.switch(reply)
 
     def _tick(self) -> None:
         self._now += 1
-        if self._sent and (self._is_unavailable() or self._now - self._head_since >= self._timeout_ticks):
+        if self._sent_count and (
+            self._is_unavailable() or self._now - self._head_since >= self._timeout_ticks
+        ):
             self.fail(ConnectionFailedError(TIMED_OUT))
             return
         self._next_tick = self._loop.call_later(TICK, self._tick)
-        if self._sent:
+        if self._sent_count:
             self._loop.call_soon(self._expire)
             self._loop.call_soon(self._read)
 
     def _expire(self) -> None:
         """Fail requests whose replies are late, but keep their places for replies that still arrive."""
-        for index in range(self._sent if self.error is None else 0):
+        for index in range(self._sent_count if self.error is None else 0):
             receiver, queued_at = self._queue[index]
             if self._now - queued_at < self._timeout_ticks:
                 break

@@ -177,7 +177,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + settings.QUEUE_TIMEOUT / 1000
         while True:
-            connection = self._next_idle() or self._wait_for_connection(deadline - loop.time())
+            connection = self._pop_idle() or self._wait_for_connection(deadline - loop.time())
             if connection.is_usable:
                 return connection
             connection.close()
@@ -192,7 +192,7 @@ class ConnectionPool:
         if self._waiting:
             self._serve_waiting()
 
-    def _next_idle(self) -> PostgresqlConnection | None:
+    def _pop_idle(self) -> PostgresqlConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable:
@@ -223,7 +223,7 @@ class ConnectionPool:
     def _serve_waiting(self) -> None:
         """Lend idle connections to waiting requests, open more connections, or fail the requests."""
         loop = asyncio.get_running_loop()
-        while self._waiting and (connection := self._next_idle()) is not None:
+        while self._waiting and (connection := self._pop_idle()) is not None:
             loop.call_soon(self._waiting.popleft().switch, connection)
         pause_ends = self._failed_at + PAUSE_AFTER_FAILURE
         if loop.time() < pause_ends or is_unavailable(self._alias):

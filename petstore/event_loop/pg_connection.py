@@ -88,7 +88,7 @@ class PostgresqlConnection(Connection):
 
     @property
     def is_usable(self) -> bool:
-        """False if it closed or an outage has occurred, because another server may be the primary now."""
+        # After an outage, another server may be the primary.
         server = servers.get(self._alias)
         return self.error is None and (server is None or self._connection.generation == server.generation)
 
@@ -98,7 +98,7 @@ class PostgresqlConnection(Connection):
 
     @property
     def has_pending_results(self) -> bool:
-        return self._sent > 0
+        return self._sent_count > 0
 
     def fetch_rows(self, statement: Statement, values: Sequence[Value], *, isolated: bool = False) -> Rows:
         """Run a statement. Raises ConnectionFailedError and Django's database errors.

@@ -73,16 +73,15 @@ MAX_NAME_LENGTH = 256  # Longer names are truncated, because names are cached.
 HOST = re.compile(r"(?:[\w.~!$&'()*+;=%-]*|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.ASCII | re.IGNORECASE)
 
 BAD_HOST = invalid_header("The request has no valid Host header, or several. Send exactly one.")
-BAD_TRANSFER_ENCODING = invalid_header("The Transfer-Encoding is not supported. Use chunked or none.")
+BAD_TRANSFER_ENCODING = invalid_header(
+    "The Transfer-Encoding is not supported. Send the body with a Content-Length or as chunked."
+)
 
 
 @lru_cache(maxsize=1000)  # Bounded, because clients may send any name.
 def get_meta_name(header: str) -> str:
     """Return the name of a header in META, or "" for a name with "_", which META can't tell from "-"."""
-    if "_" in header:
-        return ""
-    name = HttpHeaders.to_wsgi_name(header)
-    return str(name)
+    return "" if "_" in header else str(HttpHeaders.to_wsgi_name(header))
 
 
 def build_meta(scope: Any) -> dict[str, Any]:

@@ -29,36 +29,32 @@ async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, get_response
     """
     future = asyncio.get_running_loop().create_future()
     request = RSGIRequest(scope, body)
-    start_limiter.start(RequestTask(partial(run, partial(get_response, request), future)).start)
-    send(exchange, await future)
+    start_limiter.start(RequestTask(partial(run, get_response, request, future)).start)
+    send_response(exchange, await future)
 
 
-def run(get_response: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
+def run(get_response: GetResponse, request: RSGIRequest, future: "asyncio.Future[Any]") -> None:
     """Set the future's result to the response, or to None if `get_response` raises."""
     response = None
     try:
-        response = get_response()
+        response = get_response(request)
     finally:
         if not future.done():
             future.set_result(response)
 
 
-def send(exchange: Exchange, response: Any) -> None:
+def send_response(exchange: Exchange, response: Any) -> None:
     try:
-        send_response(exchange, response)
+        headers = [(name.lower(), value) for name, value in response.headers.items()]
+        if settings.DRAIN_SECONDS:
+            close_while_draining(headers)
+        if body := response.content:
+            exchange.protocol.response_bytes(response.status_code, headers, body)
+        else:
+            exchange.protocol.response_empty(response.status_code, headers)
     except Exception:
         logger.exception("A response could not be sent.")
         exchange.protocol.response_bytes(500, [], b"")
-
-
-def send_response(exchange: Exchange, response: Any) -> None:
-    headers = [(name.lower(), value) for name, value in response.headers.items()]
-    if settings.DRAIN_SECONDS:
-        close_while_draining(headers)
-    if body := response.content:
-        exchange.protocol.response_bytes(response.status_code, headers, body)
-    else:
-        exchange.protocol.response_empty(response.status_code, headers)
 
 
 def close_while_draining(headers: Headers) -> None:

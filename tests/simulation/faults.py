@@ -73,7 +73,7 @@ async def open_with_inherited_queue(self: SharedRedisConnection) -> RedisConnect
 
 def tick_by_the_clock(self: Connection) -> None:
     self._now = round(self._loop.time() / TICK)
-    if self._sent and self._now - self._head_since >= self._timeout_ticks:
+    if self._sent_count and self._now - self._head_since >= self._timeout_ticks:
         self.fail(ConnectionFailedError("No answer came in time."))
     else:
         self._next_tick = self._loop.call_later(TICK, self._tick)
@@ -192,7 +192,7 @@ FAULTS: dict[str, Fault] = {
         "writes", Patch(connection_pool, "NotExecutedError", ConnectionFailedError)
     ),
     "a connection is lent twice at a time": Fault(
-        "writes", Patch(ConnectionPool, "_next_idle", first_usable)
+        "writes", Patch(ConnectionPool, "_pop_idle", first_usable)
     ),
     "a write succeeds before the Sync that commits it": Fault(
         "writes", Patch(PostgresqlConnection, "_deliver_batch", deliver_before_sync)
