@@ -11,7 +11,7 @@ from tests.api.test_logs import get_secret
 from tests.api.test_pages import PAGES
 from tests.support.live import Service, live_service, stopped_service
 from tests.support.servers import wait_until
-from tests.unit.test_counters import TIMES, WORKERS, count_together
+from tests.unit.test_counters import INCREMENTS, WORKERS, count_concurrently
 
 
 def test_service_flushes_usage_by_itself(service: Service) -> None:
@@ -50,5 +50,5 @@ def test_pages_are_served_while_the_database_is_down(tmp_path: Path) -> None:
 
 def test_counters_of_one_machine_are_exact_across_processes(tmp_path: Path) -> None:
     fresh = multiprocessing.get_context("spawn")  # A fork of a process with threads may hang.
-    reached = count_together(ProcessPoolExecutor(3, mp_context=fresh), tmp_path)
-    assert reached == list(range(1, WORKERS * TIMES + 1))
+    reached = count_concurrently(ProcessPoolExecutor(3, mp_context=fresh), tmp_path)
+    assert reached == list(range(1, WORKERS * INCREMENTS + 1))

@@ -5,21 +5,22 @@ import sqlite3
 import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from petstore.cache.machine import CLEANUP_INTERVAL, MachineCounters
 
-ENDED = -1  # Seconds: expired from the start.
+EXPIRED = -1  # Seconds.
 WORKERS = 8
-TIMES = 50
+INCREMENTS = 50
 
 
-def count_together(pool: Executor, folder: Path) -> list[int]:
-    """Count in every worker of the pool; return all results."""
+def count_concurrently(pool: Executor, folder: Path) -> list[int]:
+    """Count in every worker of the pool, and return all results in order."""
     with pool:
-        return sorted(number for part in pool.map(count, [str(folder)] * WORKERS) for number in part)
+        return sorted(chain.from_iterable(pool.map(count, [str(folder)] * WORKERS)))
 
 
 @pytest.fixture
@@ -27,42 +28,42 @@ def counters(tmp_path: Path) -> MachineCounters:
     return MachineCounters(str(tmp_path), {})
 
 
-def rows(folder: Path) -> int:
+def count_rows(folder: Path) -> int:
     with closing(sqlite3.connect(folder / "counters.sqlite3")) as connection:
         return int(connection.execute("SELECT count(*) FROM counter").fetchone()[0])
 
 
 def count(folder: str) -> list[int]:
-    """Start the counter or increment it, like a request; return each result."""
+    """Start the counter or increment it, like a request, and return each result."""
     counters = MachineCounters(folder, {})
-    return [1 if counters.add("requests", 1, 60) else counters.incr("requests") for _ in range(TIMES)]
+    return [1 if counters.add("requests", 1, 60) else counters.incr("requests") for _ in range(INCREMENTS)]
 
 
 def test_concurrent_increments_are_exact(tmp_path: Path) -> None:
-    reached = count_together(ThreadPoolExecutor(WORKERS), tmp_path)
-    assert reached == list(range(1, WORKERS * TIMES + 1))
+    results = count_concurrently(ThreadPoolExecutor(WORKERS), tmp_path)
+    assert results == list(range(1, WORKERS * INCREMENTS + 1))
 
 
 def test_concurrent_first_use_creates_the_file_once(tmp_path: Path) -> None:
-    together = threading.Barrier(WORKERS)
+    barrier = threading.Barrier(WORKERS)
 
     def start(folder: Path) -> bool:
         counters = MachineCounters(str(folder), {})
-        together.wait()
+        barrier.wait()
         return counters.add("requests", 1, 60)
 
     with ThreadPoolExecutor(WORKERS) as workers:
         for round_ in range(30):
             assert sum(workers.map(start, [tmp_path / str(round_)] * WORKERS)) == 1
             if round_ % 10 == 0:
-                gc.collect()  # Closes their files: SQLite connections are in a reference cycle.
+                gc.collect()  # Closes the SQLite connections, which are part of reference cycles.
 
 
 def test_counters_are_thread_safe(counters: MachineCounters) -> None:
     counters.add("requests", 0, 60)
     with ThreadPoolExecutor(WORKERS) as workers:
-        list(workers.map(lambda _: counters.incr("requests"), range(WORKERS * TIMES)))
-    assert counters.get("requests") == WORKERS * TIMES
+        list(workers.map(lambda _: counters.incr("requests"), range(WORKERS * INCREMENTS)))
+    assert counters.get("requests") == WORKERS * INCREMENTS
 
 
 def test_counter_continues_from_the_value_that_was_set(counters: MachineCounters) -> None:
@@ -86,7 +87,7 @@ def test_counters_are_independent(counters: MachineCounters) -> None:
     assert counters.get("other") is None
 
 
-@pytest.mark.parametrize("seconds", [0, ENDED])
+@pytest.mark.parametrize("seconds", [0, EXPIRED])
 def test_expired_counter_starts_from_zero(counters: MachineCounters, seconds: int) -> None:
     counters.set("requests", 5, seconds)
     assert counters.get("requests", "none") == "none"
@@ -100,8 +101,8 @@ def test_expired_counter_starts_from_zero(counters: MachineCounters, seconds: in
 def test_cleanup_removes_only_expired_counters(counters: MachineCounters, tmp_path: Path) -> None:
     counters.add("runs", 1, 60)
     for number in range(3 * CLEANUP_INTERVAL):
-        counters.add(f"ended {number}", 1, ENDED)
-    assert rows(tmp_path) <= CLEANUP_INTERVAL
+        counters.add(f"expired {number}", 1, EXPIRED)
+    assert count_rows(tmp_path) <= CLEANUP_INTERVAL
     assert counters.get("runs") == 1
 
 

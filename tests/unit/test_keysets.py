@@ -28,19 +28,19 @@ def test_order_follows_the_index_of_the_filters(
 
 
 @pytest.mark.parametrize(
-    ("model", "columns", "one"),
+    ("model", "columns", "is_unique"),
     [
         (Category, {"name"}, True),
         (Category, set(), False),
         (IdempotencyRecord, {"account_id", "key"}, True),
         (Order, {"account_id"}, False),
         (Order, {"account_id", "id"}, True),
-        (Order, {"pet_id"}, False),  # Only one of them is open.
+        (Order, {"pet_id"}, False),  # A pet has at most one open order, but any number of closed ones.
         (Pet, {"id"}, True),
     ],
 )
-def test_unique_constraint_selects_one_row(model: type[Pet], columns: set[str], one: bool) -> None:
-    assert is_one_row(model, frozenset(columns)) is one
+def test_unique_constraint_selects_one_row(model: type[Pet], columns: set[str], is_unique: bool) -> None:
+    assert is_one_row(model, frozenset(columns)) is is_unique
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from petstore.server.event_loop_requests import GetResponse, serve_on_loop
 
 
 class Headers:
-    """As granian has them: a line whose value is not ASCII is in no item.
+    """Headers that behave like granian's, whose `items` omits values that are not ASCII.
 
-    `unreadable`: the headers of which such a line comes first.
+    `unreadable` names the headers whose first value is not ASCII.
     """
 
     def __init__(self, *items: tuple[str, str], unreadable: tuple[str, ...] = ()) -> None:
@@ -45,50 +45,50 @@ class Headers:
 HOST = ("host", "a")
 
 
-def scope_of(headers: Headers | None = None, **other: Any) -> Any:
-    usual = {
+def make_scope(headers: Headers | None = None, **attributes: Any) -> Any:
+    defaults = {
         "method": "GET", "path": "/v1/pets", "query_string": "", "client": "127.0.0.1:1",
         "server": "127.0.0.1:2", "scheme": "http", "http_version": "1.1", "authority": None,
         "headers": headers or Headers(HOST),
     }  # fmt: skip
-    return SimpleNamespace(**usual | other)
+    return SimpleNamespace(**defaults | attributes)
 
 
-def problem(*lines: tuple[str, str], **other: Any) -> ErrorCode | None:
+def get_problem(*lines: tuple[str, str], **attributes: Any) -> ErrorCode | None:
     """Return the error code of a malformed head."""
-    found = build_meta(scope_of(Headers(*lines), **other)).get(PROBLEM)
-    return found and found[0]
+    problem = build_meta(make_scope(Headers(*lines), **attributes)).get(PROBLEM)
+    return problem and problem[0]
 
 
 async def serve(protocol: Any, get_response: GetResponse) -> None:
-    await serve_on_loop(scope_of(), Exchange(protocol), bodies.EMPTY_BODY, get_response)
+    await serve_on_loop(make_scope(), Exchange(protocol), bodies.EMPTY_BODY, get_response)
 
 
 def test_responses_of_one_loop_iteration_are_sent_together() -> None:
-    seen = Mock()
+    protocol = Mock()
 
-    def answer(request: RSGIRequest) -> Response:
+    def get_response(request: RSGIRequest) -> Response:
         wait(asyncio.sleep(0))
-        seen.made()
+        protocol.created()
         return Response(status=204)
 
     async def main() -> None:
-        await asyncio.gather(serve(seen, answer), serve(seen, answer))
+        await asyncio.gather(serve(protocol, get_response), serve(protocol, get_response))
 
     asyncio.run(main())
     sent = call.response_empty(204, [])
-    assert seen.mock_calls == [call.made(), call.made(), sent, sent]
+    assert protocol.mock_calls == [call.created(), call.created(), sent, sent]
 
 
 def fail(request: RSGIRequest) -> Response:
     raise ValueError
 
 
-def unsendable(request: RSGIRequest) -> Response:
+def return_unsendable(request: RSGIRequest) -> Response:
     return Response(headers={"Location": 1})  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("get_response", [fail, unsendable])
+@pytest.mark.parametrize("get_response", [fail, return_unsendable])
 def test_failed_request_gets_500(get_response: GetResponse) -> None:
     protocol = Mock()
     protocol.response_empty.side_effect = TypeError
@@ -97,13 +97,13 @@ def test_failed_request_gets_500(get_response: GetResponse) -> None:
 
 
 def test_undecodable_header_is_not_missing() -> None:
-    meta = build_meta(scope_of(Headers(("x-a", "1"), ("x-a", "2"), unreadable=("authorization",))))
+    meta = build_meta(make_scope(Headers(("x-a", "1"), ("x-a", "2"), unreadable=("authorization",))))
     assert (meta["HTTP_X_A"], meta["HTTP_AUTHORIZATION"]) == ("1,2", UNREADABLE)
 
 
 @pytest.mark.parametrize("unreadable", [(), ("x-b", "x_c")])
 def test_header_with_underscore_is_dropped(unreadable: tuple[str, ...]) -> None:
-    meta = build_meta(scope_of(Headers(("x_a", "1"), ("x-a", "2"), unreadable=unreadable)))
+    meta = build_meta(make_scope(Headers(("x_a", "1"), ("x-a", "2"), unreadable=unreadable)))
     assert meta["HTTP_X_A"] == "2"
     assert "" not in meta
     assert "HTTP_X_C" not in meta
@@ -111,12 +111,12 @@ def test_header_with_underscore_is_dropped(unreadable: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("name", ["x-forwarded-for", "cookie", "idempotency-key", "authorization"])
 def test_undecodable_line_invalidates_its_header(name: str) -> None:
-    meta = build_meta(scope_of(Headers(HOST, (name, "127.0.0.1"), unreadable=(name,))))
+    meta = build_meta(make_scope(Headers(HOST, (name, "127.0.0.1"), unreadable=(name,))))
     assert meta[get_meta_name(name)] == UNREADABLE
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "code"),
     [
         ([("x-a", "a" * 8_192)], None),
         ([("x-a", "a" * 8_193)], ErrorCode.HEADERS_TOO_LARGE),
@@ -129,62 +129,62 @@ def test_undecodable_line_invalidates_its_header(name: str) -> None:
     ],
 )
 def test_lines_of_a_header_have_at_most_8192_bytes_together(
-    lines: list[tuple[str, str]], found: ErrorCode | None
+    lines: list[tuple[str, str]], code: ErrorCode | None
 ) -> None:
-    assert problem(HOST, *lines) is found
+    assert get_problem(HOST, *lines) is code
 
 
 @pytest.mark.parametrize("name", ["cookie", "content-type", "x-a", "if-none-match", "x" * 9_000])
 def test_overlong_values_are_truncated(name: str) -> None:
-    meta = build_meta(scope_of(Headers(HOST, *[(name, "a" * 9_000)] * 3)))
+    meta = build_meta(make_scope(Headers(HOST, *[(name, "a" * 9_000)] * 3)))
     assert all(len(text) <= 8_192 for item in meta.items() for text in item if isinstance(text, str))
     assert len(meta.get("CONTENT_TYPE", "")) <= MAX_CONTENT_TYPE_LENGTH + 1
 
 
 def test_truncation_keeps_the_proxies_addresses() -> None:
-    meta = build_meta(scope_of(Headers(HOST, ("x-forwarded-for", "1," * 9_000 + "192.0.2.1"))))
+    meta = build_meta(make_scope(Headers(HOST, ("x-forwarded-for", "1," * 9_000 + "192.0.2.1"))))
     assert meta["HTTP_X_FORWARDED_FOR"].endswith(",192.0.2.1")
 
 
 def test_backslashes_are_removed_from_cookies() -> None:
-    meta = build_meta(scope_of(Headers(HOST, ("cookie", r'a="\\"; sessionid=b'))))
+    meta = build_meta(make_scope(Headers(HOST, ("cookie", r'a="\\"; sessionid=b'))))
     assert meta["HTTP_COOKIE"] == 'a=""; sessionid=b'
 
 
 @pytest.mark.parametrize("host", ["a", "a:1", "A_b.example:80", "[::1]", "[::1]:80", "", "xn--a~b", "a."])
 def test_valid_host_is_accepted(host: str) -> None:
-    assert problem(("host", host)) is None
+    assert get_problem(("host", host)) is None
 
 
 @pytest.mark.parametrize("host", ["a b", "a,b", "a/b", "a@b", "[::1", "::1", "a:b", "\xff", "a?b", "[a g]"])
 def test_invalid_host_is_a_problem(host: str) -> None:
-    assert problem(("host", host)) is ErrorCode.INVALID_PARAMETER
+    assert get_problem(("host", host)) is ErrorCode.INVALID_PARAMETER
 
 
 def test_http_1_1_needs_exactly_one_host() -> None:
-    assert problem() is ErrorCode.INVALID_PARAMETER
-    assert problem(HOST, HOST) is ErrorCode.INVALID_PARAMETER
-    assert problem(authority="a.example") is ErrorCode.INVALID_PARAMETER
-    assert problem(http_version="1") is None
-    assert problem(HOST, HOST, http_version="1") is ErrorCode.INVALID_PARAMETER
+    assert get_problem() is ErrorCode.INVALID_PARAMETER
+    assert get_problem(HOST, HOST) is ErrorCode.INVALID_PARAMETER
+    assert get_problem(authority="a.example") is ErrorCode.INVALID_PARAMETER
+    assert get_problem(http_version="1") is None
+    assert get_problem(HOST, HOST, http_version="1") is ErrorCode.INVALID_PARAMETER
 
 
 def test_host_of_the_request_line_has_precedence() -> None:
-    assert build_meta(scope_of(authority="b.example:80"))["HTTP_HOST"] == "b.example:80"
+    assert build_meta(make_scope(authority="b.example:80"))["HTTP_HOST"] == "b.example:80"
 
 
-@pytest.mark.parametrize("sent", ["gzip, chunked", "chunked, chunked", "identity", "gzip", ""])
-def test_only_chunked_transfer_encoding_is_accepted(sent: str) -> None:
-    assert problem(HOST, ("transfer-encoding", sent)) is ErrorCode.INVALID_PARAMETER
-    assert problem(HOST, ("transfer-encoding", "Chunked")) is None
+@pytest.mark.parametrize("coding", ["gzip, chunked", "chunked, chunked", "identity", "gzip", ""])
+def test_only_chunked_transfer_encoding_is_accepted(coding: str) -> None:
+    assert get_problem(HOST, ("transfer-encoding", coding)) is ErrorCode.INVALID_PARAMETER
+    assert get_problem(HOST, ("transfer-encoding", "Chunked")) is None
 
 
 @pytest.mark.parametrize("method", ["get", "Get", "PROPFIND", "X" * 9_000])
 def test_methods_are_case_sensitive(method: str) -> None:
-    assert RSGIRequest(scope_of(method=method), bodies.EMPTY_BODY).method == "other"
+    assert RSGIRequest(make_scope(method=method), bodies.EMPTY_BODY).method == "other"
 
 
-class Healthy(BaseHTTPRequestHandler):
+class HealthHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "0")
@@ -192,7 +192,7 @@ class Healthy(BaseHTTPRequestHandler):
 
 
 def test_announcing_thread_imports_nothing() -> None:
-    """A worker that is forked during an import would wait forever for the import lock."""
+    """A worker that is forked during an import would wait for the import lock forever."""
     script = """
 import sys
 from petstore.server.supervisor import is_alive
@@ -200,8 +200,8 @@ is_alive(1)  # As `main` does before the first fork.
 loaded = set(sys.modules)
 print(is_alive(int(sys.argv[1])), *set(sys.modules) - loaded)
 """
-    with HTTPServer(("127.0.0.1", 0), Healthy) as server:
+    with HTTPServer(("127.0.0.1", 0), HealthHandler) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
-        told = [sys.executable, "-c", script, str(server.server_port)]
-        done = subprocess.run(told, capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+        command = [sys.executable, "-c", script, str(server.server_port)]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "True\n"

@@ -1,4 +1,4 @@
-"""Connections that close or stop responding at the worst time."""
+"""Connections that close or stop responding at an inconvenient time."""
 
 import asyncio
 import itertools
@@ -22,32 +22,32 @@ from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
-ONE = Statement(b"one", b"SELECT 1")
-OWN = Statement(b"own", b"SELECT pg_backend_pid()")
+SELECT_ONE = Statement(b"select_one", b"SELECT 1")
+GET_PID = Statement(b"get_pid", b"SELECT pg_backend_pid()")
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.05)")
-AT_ONCE = 1.0  # Seconds; the timeout is six.
+IMMEDIATELY = 1.0  # Seconds. The timeout is six seconds.
 
 
 @pytest.mark.parametrize("kind", [ReadPipeline, ConnectionPool])
 def test_closed_connection_is_detected_at_once_and_only_reads_are_retried(
     kind: type[ReadPipeline | ConnectionPool],
 ) -> None:
-    def ask() -> float:
-        way = kind("default")
-        ((process,),) = way.fetch_rows(OWN, [])
-        terminate_backend(process)  # Blocks the loop, which can't have read the socket yet.
-        began = time.monotonic()
+    def send() -> float:
+        connections = kind("default")
+        ((pid,),) = connections.fetch_rows(GET_PID, [])
+        terminate_backend(pid)  # Blocks the loop, which can't have read the socket yet.
+        started_at = time.monotonic()
         try:
-            way.fetch_rows(OWN, [])
+            connections.fetch_rows(GET_PID, [])
             assert kind is ReadPipeline  # Reads are retried, writes are not.
         except OperationalError:
             assert kind is ConnectionPool
-        seconds = time.monotonic() - began
-        assert way.fetch_rows(ONE, []) == [(1,)]
-        return seconds
+        duration = time.monotonic() - started_at
+        assert connections.fetch_rows(SELECT_ONE, []) == [(1,)]
+        return duration
 
-    (seconds,) = serve(ask)
-    assert seconds < AT_ONCE
+    (duration,) = serve(send)
+    assert duration < IMMEDIATELY
 
 
 def test_obsolete_connection_frees_its_place_in_the_pool(
@@ -60,19 +60,19 @@ def test_obsolete_connection_frees_its_place_in_the_pool(
     serve_waiting = writers._serve_waiting
 
     def serve_during_an_outage() -> None:
-        waited = len(writers._waiting)
+        before = len(writers._waiting)
         serve_waiting()
-        if len(writers._waiting) < waited:  # A connection is being handed over.
+        if len(writers._waiting) < before:  # A connection is being handed over.
             server.generation += 1
             monkeypatch.delattr(writers, "_serve_waiting")
 
     async def main() -> list[Any]:
         for _ in range(2):
-            await run_request(lambda: writers.fetch_rows(ONE, []))
+            await run_request(lambda: writers.fetch_rows(SELECT_ONE, []))
             monkeypatch.setattr(writers, "_serve_waiting", serve_during_an_outage, raising=False)
-            asked = [run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(3)]
-            await asyncio.gather(*asked, return_exceptions=True)
-        return [await run_request(lambda: writers.fetch_rows(ONE, [])) for _ in range(3)]
+            requests = [run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(3)]
+            await asyncio.gather(*requests, return_exceptions=True)
+        return [await run_request(lambda: writers.fetch_rows(SELECT_ONE, [])) for _ in range(3)]
 
     assert run(main()) == [[(1,)]] * 3
 
@@ -91,18 +91,18 @@ def test_waiting_writes_retry_opening_a_connection(
     writers = ConnectionPool("default")
     wait_for_lock = Statement(b"wait_for_lock", b"SELECT pg_advisory_xact_lock(2)")
     connection.ensure_connection()
-    lock = connection.connection  # Not through Django, which rejects queries on a loop.
+    lock = connection.connection  # Bypasses Django, which rejects queries on a loop.
 
     async def main() -> Any:
         lock.execute("SELECT pg_advisory_lock(2)")
-        await run_request(lambda: writers.fetch_rows(ONE, []))
+        await run_request(lambda: writers.fetch_rows(SELECT_ONE, []))
         busy = asyncio.ensure_future(run_request(lambda: writers.fetch_rows(wait_for_lock, [])))
         await asyncio.sleep(0.01)
-        waited = await run_request(lambda: writers.fetch_rows(ONE, []))
+        rows = await run_request(lambda: writers.fetch_rows(SELECT_ONE, []))
         assert not busy.done()
         lock.execute("SELECT pg_advisory_unlock(2)")
         await busy
-        return waited
+        return rows
 
     assert run(main()) == [(1,)]
 
@@ -110,31 +110,35 @@ def test_waiting_writes_retry_opening_a_connection(
 def test_cancelled_request_blocks_no_replies_behind_it() -> None:
     async def main() -> list[Any]:
         reader = ReadPipeline("default")
-        await run_request(lambda: reader.fetch_rows(ONE, []))
+        await run_request(lambda: reader.fetch_rows(SELECT_ONE, []))
 
-        def end() -> None:
-            reader.fetch_rows(ONE, [])
+        def cancel() -> None:
+            reader.fetch_rows(SELECT_ONE, [])
             raise asyncio.CancelledError
 
-        async def begin_and_end() -> None:
-            RequestTask(end).start()
+        async def start_and_cancel() -> None:
+            RequestTask(cancel).start()
 
-        asked = (run_request(lambda: reader.fetch_rows(ONE, [])) for _ in range(3))
-        return await asyncio.wait_for(asyncio.gather(begin_and_end(), *asked), AT_ONCE)
+        requests = (run_request(lambda: reader.fetch_rows(SELECT_ONE, [])) for _ in range(3))
+        return await asyncio.wait_for(asyncio.gather(start_and_cancel(), *requests), IMMEDIATELY)
 
     assert run(main()) == [None, *[[(1,)]] * 3]
+
+
+def count_open(connections: list[PostgresqlConnection]) -> int:
+    return len([connection for connection in connections if connection.error is None])
 
 
 def test_idle_connections_are_closed_when_one_does_not_respond() -> None:
     async def main() -> tuple[int, int]:
         writers = ConnectionPool("default")
         await asyncio.gather(*(run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(6)))
-        before = len([one for one in writers._idle if one.error is None])
-        silent = writers._next_idle()
-        assert silent is not None
-        silent.fail(ConnectionFailedError("No answer came in time."))
-        writers._release(silent)
-        return before, len([one for one in writers._idle if one.error is None])
+        before = count_open(writers._idle)
+        unresponsive = writers._pop_idle()
+        assert unresponsive is not None
+        unresponsive.fail(ConnectionFailedError("The server did not respond in time."))
+        writers._release(unresponsive)
+        return before, count_open(writers._idle)
 
     before, after = run(main())
     assert before > 1
@@ -144,19 +148,19 @@ def test_idle_connections_are_closed_when_one_does_not_respond() -> None:
 def test_confirmed_commit_succeeds_although_the_connection_closes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = PostgresqlConnection._deliver_batch
+    deliver_batch = PostgresqlConnection._deliver_batch
 
-    def end_before_the_sync(self: PostgresqlConnection) -> None:
+    def close_before_sync(self: PostgresqlConnection) -> None:
         if self._results[-1].command_status == b"COMMIT":
-            raise ConnectionClosedError("The server ended it before the Sync.")
-        real(self)
+            raise ConnectionClosedError("The connection closed before the Sync.")
+        deliver_batch(self)
 
-    monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", end_before_the_sync)
+    monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", close_before_sync)
     writers = ConnectionPool("default")
 
     def write() -> Any:
         with writers.transaction():
-            return writers.fetch_rows(ONE, [])
+            return writers.fetch_rows(SELECT_ONE, [])
 
     assert serve(write) == [[(1,)]]
 
@@ -164,27 +168,27 @@ def test_confirmed_commit_succeeds_although_the_connection_closes(
 def test_result_without_its_sync_is_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def end_before_the_sync(self: PostgresqlConnection) -> None:
-        raise ConnectionClosedError("The server ended it before the Sync.")
+    def close_before_sync(self: PostgresqlConnection) -> None:
+        raise ConnectionClosedError("The connection closed before the Sync.")
 
-    monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", end_before_the_sync)
-    (outcome,) = serve(lambda: ConnectionPool("default").fetch_rows(ONE, []))
+    monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", close_before_sync)
+    (outcome,) = serve(lambda: ConnectionPool("default").fetch_rows(SELECT_ONE, []))
     assert isinstance(outcome, OperationalError)
 
 
 def test_prepared_statement_survives_a_changed_table() -> None:
-    make = Statement(b"make", b"CREATE TABLE changing AS SELECT 1 AS number")
-    change = Statement(b"change", b"ALTER TABLE changing ALTER number TYPE text")
+    create = Statement(b"create", b"CREATE TABLE changing AS SELECT 1 AS number")
+    alter = Statement(b"alter", b"ALTER TABLE changing ALTER number TYPE text")
     read = Statement(b"read_changing", b"SELECT number FROM changing")
     drop = Statement(b"drop", b"DROP TABLE changing")
     reader, writers = ReadPipeline("default"), ConnectionPool("default")
 
-    def read_around() -> list[Any]:
-        writers.fetch_rows(make, [])
-        found = [reader.fetch_rows(read, []), writers.fetch_rows(read, [])]
-        writers.fetch_rows(change, [])
-        found += [reader.fetch_rows(read, []), writers.fetch_rows(read, [])]
+    def read_before_and_after() -> list[Any]:
+        writers.fetch_rows(create, [])
+        results = [reader.fetch_rows(read, []), writers.fetch_rows(read, [])]
+        writers.fetch_rows(alter, [])
+        results += [reader.fetch_rows(read, []), writers.fetch_rows(read, [])]
         writers.fetch_rows(drop, [])
-        return found
+        return results
 
-    assert serve(read_around) == [[[(1,)], [(1,)], [("1",)], [("1",)]]]
+    assert serve(read_before_and_after) == [[[(1,)], [(1,)], [("1",)], [("1",)]]]

@@ -26,7 +26,7 @@ POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.db"
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """The state of the server as in a serving process, but without a monitor thread."""
+    """The state of the server, as in a serving process but without a monitor thread."""
     server = Server("default")
     monkeypatch.setitem(monitor.servers, "default", server)
     return server
@@ -46,10 +46,10 @@ def test_query_fails_when_the_monitor_finds_the_server_unavailable(
     wrapper: DatabaseWrapper, server: Server
 ) -> None:
     threading.Timer(0.2, setattr, [server, "unavailable", True]).start()
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(OperationalError), wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(30)")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - started_at < 2
     assert wrapper.connection.closed
 
 
@@ -58,11 +58,11 @@ def test_query_fails_on_an_unresponsive_connection_of_an_available_server(
     wrapper: DatabaseWrapper, settings: Any
 ) -> None:
     wrapper.connect()
-    wrapper.connection.response_timeout = 0.3  # As if the server were cut off.
-    began = time.monotonic()
+    wrapper.connection.response_timeout = 0.3  # Simulates a dead connection.
+    started_at = time.monotonic()
     with pytest.raises(OperationalError), wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(3)")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - started_at < 2
     assert wrapper.connection.closed
 
 
@@ -78,10 +78,7 @@ def test_connecting_fails_while_the_server_is_unavailable(wrapper: DatabaseWrapp
 def test_connecting_waits_for_a_slow_monitor(server: Server) -> None:
     server.query_sent_at = time.monotonic() - base.SLOW_SECONDS - 1
 
-    def lose() -> None:
-        server.unavailable = True
-
-    threading.Timer(0.2, lose).start()
+    threading.Timer(0.2, setattr, [server, "unavailable", True]).start()
     with pytest.raises(DatabaseUnavailableError):
         wait_for_monitor(server)
 
@@ -115,7 +112,7 @@ def test_commands_have_no_timeout(db: None, name: str) -> None:
 
 @NEEDS_POSTGRESQL
 def test_loop_uses_indexes_of_small_tables(db: None) -> None:
-    """Plans of prepared statements are kept while the table grows."""
+    """PostgreSQL keeps the plans of prepared statements while the table grows."""
     wrapper = connect("default")
     with wrapper.cursor() as cursor:
         cursor.execute("CREATE TEMPORARY TABLE small AS SELECT 1 AS id")
@@ -127,15 +124,14 @@ def test_loop_uses_indexes_of_small_tables(db: None) -> None:
 
 @NEEDS_POSTGRESQL
 def test_keepalives_detect_a_dead_machine_within_15_seconds(wrapper: DatabaseWrapper) -> None:
-    """The settings that are in effect on the socket."""
     with wrapper.cursor() as cursor:
-        shown = []
+        values = []
         for name in ("idle", "interval", "count"):
             cursor.execute(f"SHOW tcp_keepalives_{name}")
-            shown.append(int(cursor.fetchone()[0]))
+            values.append(int(cursor.fetchone()[0]))
         cursor.execute("SHOW tcp_user_timeout")
         assert cursor.fetchone() == ("15000",)
-    idle, interval, count = shown
+    idle, interval, count = values
     assert idle + interval * count <= 15
 
 
@@ -145,14 +141,14 @@ def test_locks_of_a_hanging_process_are_released(
     account: Account, wrapper: DatabaseWrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(base.SESSION, "idle_in_transaction_session_timeout", 100)
-    rows = "SELECT id FROM accounts_account FOR UPDATE"
-    with transaction.atomic(), connection.cursor() as mine:
+    lock_rows = "SELECT id FROM accounts_account FOR UPDATE"
+    with transaction.atomic(), connection.cursor() as cursor:
         wrapper.set_autocommit(False)
-        with wrapper.cursor() as cursor:
-            cursor.execute(rows)
-        mine.execute("SET LOCAL lock_timeout = '20s'")
-        mine.execute(rows)
-        assert mine.fetchall() == [(account.pk,)]
+        with wrapper.cursor() as hanging_cursor:
+            hanging_cursor.execute(lock_rows)
+        cursor.execute("SET LOCAL lock_timeout = '20s'")
+        cursor.execute(lock_rows)
+        assert cursor.fetchall() == [(account.pk,)]
 
 
 @NEEDS_POSTGRESQL
@@ -169,7 +165,7 @@ def test_read_only_connection_is_unusable_if_a_primary_is_required(
     assert not wrapper.is_usable()
 
 
-# --- The monitor
+# The monitor
 
 
 @NEEDS_POSTGRESQL
@@ -224,13 +220,13 @@ def test_server_that_accepts_connections_but_does_not_respond_is_unavailable(
     with create_server(("127.0.0.1", 0)) as listener:
         monkeypatch.setitem(settings_dict, "HOST", "127.0.0.1")
         monkeypatch.setitem(settings_dict, "PORT", str(listener.getsockname()[1]))
-        began = time.monotonic()
+        started_at = time.monotonic()
         server.poll()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - started_at < 3
     assert server.unavailable
 
 
-# --- Responses
+# Responses
 
 
 def test_write_on_a_server_that_became_a_standby_is_a_503() -> None:

@@ -32,14 +32,14 @@ DOUBLE = Statement(b"double", b"SELECT $1 * 2")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
 
 
-# --- Waiting -------------------------------------------------------------------------------------
+# Waiting
 
 
 def test_waiting_request_lets_others_continue() -> None:
     order = []
 
     def first() -> None:
-        order.append("first begins")
+        order.append("first starts")
         wait(asyncio.sleep(0))
         order.append("first ends")
 
@@ -47,36 +47,36 @@ def test_waiting_request_lets_others_continue() -> None:
         order.append("second")
 
     serve(first, second)
-    assert order == ["first begins", "second", "first ends"]
+    assert order == ["first starts", "second", "first ends"]
 
 
-def entered(count: int, beside: Callable[[StartLimiter, list[int]], None]) -> list[int]:
-    """Start requests at once, next to another callback; returns the order of events."""
-    happened: list[int] = []
+def record_starts(count: int, callback: Callable[[StartLimiter, list[int]], None]) -> list[int]:
+    """Start requests at once, alongside another callback, and return the order of events."""
+    events: list[int] = []
 
     async def main() -> None:
         start_limiter = StartLimiter()
         for number in range(count):
-            start_limiter.start(partial(happened.append, number))
-        asyncio.get_running_loop().call_soon(beside, start_limiter, happened)
+            start_limiter.start(partial(events.append, number))
+        asyncio.get_running_loop().call_soon(callback, start_limiter, events)
         for _ in range(count):
             await asyncio.sleep(0)
 
     run(main())
-    return happened
+    return events
 
 
 def test_limited_number_of_requests_start_per_iteration() -> None:
-    happened = entered(2 * STARTS_PER_ITERATION + 1, lambda _, happened: happened.append(-1))
-    assert happened == [*range(2 * STARTS_PER_ITERATION), -1, 2 * STARTS_PER_ITERATION]
+    events = record_starts(2 * STARTS_PER_ITERATION + 1, lambda _, events: events.append(-1))
+    assert events == [*range(2 * STARTS_PER_ITERATION), -1, 2 * STARTS_PER_ITERATION]
 
 
 def test_requests_start_in_the_order_of_arrival() -> None:
-    happened = entered(
+    events = record_starts(
         2 * STARTS_PER_ITERATION + 1,
-        lambda start_limiter, happened: start_limiter.start(lambda: happened.append(-1)),
+        lambda start_limiter, events: start_limiter.start(lambda: events.append(-1)),
     )
-    assert happened == [*range(2 * STARTS_PER_ITERATION + 1), -1]
+    assert events == [*range(2 * STARTS_PER_ITERATION + 1), -1]
 
 
 def test_blocking_call_runs_in_a_thread_and_off_the_loop_directly() -> None:
@@ -93,16 +93,16 @@ def test_query_on_the_loop_is_rejected() -> None:
     assert isinstance(error, SynchronousOnlyOperation)
 
 
-# --- PostgreSQL ----------------------------------------------------------------------------------
+# PostgreSQL
 
 
-def rows(pipe: ReadPipeline, statement: Statement, value: int) -> Function:
+def make_read(pipe: ReadPipeline, statement: Statement, value: int) -> Function:
     return lambda: pipe.fetch_rows(statement, [value])
 
 
 @pytest.fixture
 def pipe(django_db_blocker: Any) -> Iterator[ReadPipeline]:
-    """Unblocked, since `make quick` creates no database."""
+    """Unblocks database access, because `make quick` creates no database."""
     with django_db_blocker.unblock():
         yield ReadPipeline("default")
 
@@ -114,18 +114,18 @@ def test_statement_timeout_ends_before_the_response_timeout(monkeypatch: pytest.
 
 @NEEDS_POSTGRESQL
 def test_each_read_gets_its_own_result(pipe: ReadPipeline) -> None:
-    assert serve(*(rows(pipe, DOUBLE, n) for n in range(100))) == [[(2 * n,)] for n in range(100)]
+    assert serve(*(make_read(pipe, DOUBLE, n) for n in range(100))) == [[(2 * n,)] for n in range(100)]
 
 
 @NEEDS_POSTGRESQL
 def test_failing_statement_fails_no_other(pipe: ReadPipeline) -> None:
-    def one_after_the_other() -> list[Any]:
-        return [pipe.fetch_rows(DOUBLE, [1]), pipe.fetch_rows(DIVIDE, [5])]  # Both are prepared now.
+    def prepare() -> list[Any]:
+        return [pipe.fetch_rows(DOUBLE, [1]), pipe.fetch_rows(DIVIDE, [5])]
 
     async def main() -> tuple[Any, list[Any]]:
-        before = await run_request(one_after_the_other)
-        questions = [rows(pipe, DIVIDE if n == 2 else DOUBLE, 0 if n == 2 else n) for n in range(5)]
-        return before, await asyncio.gather(*map(run_request, questions), return_exceptions=True)
+        before = await run_request(prepare)
+        reads = [make_read(pipe, DIVIDE if n == 2 else DOUBLE, 0 if n == 2 else n) for n in range(5)]
+        return before, await asyncio.gather(*map(run_request, reads), return_exceptions=True)
 
     before, after = run(main())
     assert before == [[(2,)], [(2,)]]
@@ -136,20 +136,20 @@ def test_failing_statement_fails_no_other(pipe: ReadPipeline) -> None:
 @NEEDS_POSTGRESQL
 def test_statement_that_cannot_be_prepared_fails_no_other(pipe: ReadPipeline) -> None:
     wrong = Statement(b"wrong", b"SELECT nothing FROM nowhere WHERE $1 = 1")
-    found = serve(rows(pipe, wrong, 1), rows(pipe, DOUBLE, 1), rows(pipe, DOUBLE, 2))
-    assert type(found[0]).__name__ == "ProgrammingError"
-    assert found[1:] == [[(2,)], [(4,)]]
+    results = serve(make_read(pipe, wrong, 1), make_read(pipe, DOUBLE, 1), make_read(pipe, DOUBLE, 2))
+    assert type(results[0]).__name__ == "ProgrammingError"
+    assert results[1:] == [[(2,)], [(4,)]]
 
 
 @NEEDS_POSTGRESQL
 def test_deallocated_statement_is_prepared_again(pipe: ReadPipeline) -> None:
-    def ask() -> list[Any]:
+    def read_twice() -> list[Any]:
         first = pipe.fetch_rows(DOUBLE, [1])
         with suppress(Exception):
             pipe.fetch_rows(Statement(b"all", b"DEALLOCATE ALL"), [])
         return [first, pipe.fetch_rows(DOUBLE, [2])]
 
-    assert serve(ask) == [[[(2,)], [(4,)]]]
+    assert serve(read_twice) == [[[(2,)], [(4,)]]]
 
 
 @COMMITTED
@@ -163,12 +163,12 @@ def test_writes_commit_independently() -> None:
         b" VALUES ($1, $2, 'sold', now(), now()) RETURNING id",
     )
     categories = [category.pk if n % 2 else 10**12 for n in range(20)]
-    found = serve(*(lambda c=c: writers.fetch_rows(add, ["Rex", c]) for c in categories))
-    assert [isinstance(one, IntegrityError) for one in found] == [True, False] * 10
+    results = serve(*(lambda c=c: writers.fetch_rows(add, ["Rex", c]) for c in categories))
+    assert [isinstance(result, IntegrityError) for result in results] == [True, False] * 10
     assert Pet.objects.filter(name="Rex").count() == 10
 
 
-# --- Redis ---------------------------------------------------------------------------------------
+# Redis
 
 
 def test_each_command_gets_its_own_reply(redis: RedisServer) -> None:
@@ -179,11 +179,11 @@ def test_each_command_gets_its_own_reply(redis: RedisServer) -> None:
 
 def test_error_reply_affects_only_its_command(redis: RedisServer) -> None:
     pipe = SharedRedisConnection(redis.url, 5)
-    found = serve(
+    results = serve(
         lambda: pipe.get_connection().call("NO-SUCH"), lambda: pipe.get_connection().call("ECHO", "a")
     )
-    assert isinstance(found[0], hiredis.ReplyError)
-    assert found[1] == b"a"
+    assert isinstance(results[0], hiredis.ReplyError)
+    assert results[1] == b"a"
 
 
 def test_unreachable_redis_fails_at_once() -> None:

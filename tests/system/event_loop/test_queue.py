@@ -23,26 +23,26 @@ SHARE_THE_LOCK = Statement(b"share_the_lock", b"SELECT pg_advisory_xact_lock_sha
 def test_request_that_gets_no_thread_in_time_is_a_503(settings: Any) -> None:
     settings.QUEUE_TIMEOUT = 500
     release = threading.Event()
-    begun = []
+    started = []
 
     def block() -> str:
-        begun.append(1)
+        started.append(1)
         release.wait(10)
         return "served"
 
-    def ask() -> str:
+    def send() -> str:
         try:
             return in_thread(block)
-        finally:  # The request without a thread ends first, and releases the others.
+        finally:  # The request without a thread ends first and releases the others.
             release.set()
 
     count = settings.THREADS
-    *served, refused = serve(*[ask] * (count + 1))
+    *served, error = serve(*[send] * (count + 1))
     assert served == ["served"] * count  # Started calls are not cancelled.
-    assert isinstance(refused, OperationalError)
-    assert str(refused) == greenlets.QUEUED_TOO_LONG
-    assert convert_exception(refused).code is ErrorCode.SERVICE_UNAVAILABLE
-    assert len(begun) == count
+    assert isinstance(error, OperationalError)
+    assert str(error) == greenlets.QUEUED_TOO_LONG
+    assert convert_exception(error).code is ErrorCode.SERVICE_UNAVAILABLE
+    assert len(started) == count
 
 
 @NEEDS_POSTGRESQL
@@ -55,13 +55,13 @@ def test_write_that_gets_no_connection_in_time_is_a_503(
     settings.WRITE_CONNECTIONS = count = 3
     writers = ConnectionPool("default")
     connection.ensure_connection()
-    lock = connection.connection  # Not through Django, which rejects queries on a loop.
+    lock = connection.connection  # Bypasses Django, which rejects queries on a loop.
 
-    def all_wait_for_the_lock() -> None:
-        here = "(SELECT oid FROM pg_database WHERE datname = current_database())"
-        kind = "locktype = 'advisory' AND NOT granted"
-        asked = lock.execute(f"SELECT count(*) FROM pg_locks WHERE database = {here} AND {kind}")
-        assert asked.fetchone() == (count,)
+    def check_all_wait_for_the_lock() -> None:
+        database = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+        condition = f"database = {database} AND locktype = 'advisory' AND NOT granted"
+        cursor = lock.execute(f"SELECT count(*) FROM pg_locks WHERE {condition}")
+        assert cursor.fetchone() == (count,)
 
     def write() -> Any:
         return run_request(lambda: writers.fetch_rows(SHARE_THE_LOCK, []))
@@ -69,14 +69,14 @@ def test_write_that_gets_no_connection_in_time_is_a_503(
     async def main() -> tuple[list[Any], list[Any]]:
         lock.execute("SELECT pg_advisory_lock(1)")
         served = [asyncio.create_task(write()) for _ in range(count)]
-        await asyncio.to_thread(wait_until, all_wait_for_the_lock)
+        await asyncio.to_thread(wait_until, check_all_wait_for_the_lock)
         settings.QUEUE_TIMEOUT = 100
-        refused = await asyncio.gather(write(), write(), return_exceptions=True)
+        errors = await asyncio.gather(write(), write(), return_exceptions=True)
         lock.execute("SELECT pg_advisory_unlock(1)")
-        return list(refused), await asyncio.gather(*served)
+        return list(errors), await asyncio.gather(*served)
 
-    refused, served = run(main())
-    assert [str(one) for one in refused] == [greenlets.QUEUED_TOO_LONG] * 2
-    assert all(isinstance(one, OperationalError) for one in refused)
+    errors, served = run(main())
+    assert [str(error) for error in errors] == [greenlets.QUEUED_TOO_LONG] * 2
+    assert all(isinstance(error, OperationalError) for error in errors)
     assert len(served) == len(writers._idle) == count
     assert not writers._waiting

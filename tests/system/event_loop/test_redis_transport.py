@@ -1,4 +1,4 @@
-"""Redis clusters, which are used through threads with one warning, and TLS."""
+"""Redis clusters, which are used through threads after a single warning, and TLS."""
 
 import gc
 from collections.abc import Iterator
@@ -20,8 +20,7 @@ from tests.system.operations.proxy import certificate
 
 
 @pytest.fixture(autouse=True)
-def unwarned() -> Iterator[None]:
-    """Reset the warning before and after."""
+def reset_warning() -> Iterator[None]:
     redis_scripts.warn_about_cluster.cache_clear()
     yield
     redis_scripts.warn_about_cluster.cache_clear()
@@ -67,9 +66,9 @@ def test_loop_supports_tls(
     monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", None)
     echo = make_script("return ARGV[1]")
     with redis_server(tmp_path, *tls, "--tls-auth-clients", "no"):
-        trusting = ScriptRunner(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")
-        assert serve(lambda: trusting.run(echo, ["a"], ["a" * 100_000])) == [b"a" * 100_000]
-        (refusal,) = serve(lambda: ScriptRunner(f"rediss://127.0.0.1:{port}").run(echo, ["a"], ["a"]))
-        assert isinstance(refusal, RedisUnavailableError)  # The certificate is self-signed.
-        assert "certificate verify failed" in str(refusal)
+        runner = ScriptRunner(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")
+        assert serve(lambda: runner.run(echo, ["a"], ["a" * 100_000])) == [b"a" * 100_000]
+        (error,) = serve(lambda: ScriptRunner(f"rediss://127.0.0.1:{port}").run(echo, ["a"], ["a"]))
+        assert isinstance(error, RedisUnavailableError)  # The certificate is self-signed.
+        assert "certificate verify failed" in str(error)
     assert not caplog.records

@@ -27,151 +27,152 @@ from tests.support.skips import NEEDS_POSTGRESQL
 pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
 ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VALUES ($1, '') RETURNING id")
-OWN = Statement(b"own", b"SELECT pg_backend_pid()")
+GET_PID = Statement(b"get_pid", b"SELECT pg_backend_pid()")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
 LENGTH = Statement(b"length", b"SELECT length($1)")
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.02)")
 ADDED = ["one", "two", "three"]
-FORGET = Statement(b"forget", b"DEALLOCATE add")
-FORGET_ALL = Statement(b"forget_all", b"DEALLOCATE ALL")
+DEALLOCATE = Statement(b"deallocate", b"DEALLOCATE add")
+DEALLOCATE_ALL = Statement(b"deallocate_all", b"DEALLOCATE ALL")
 
 
 @pytest.fixture
 def writers(db: None) -> Iterator[ConnectionPool]:
-    """Its transactions commit, unlike the test's, so their rows are deleted at the end."""
+    """A pool whose transactions commit, unlike the test's. Their rows are deleted afterwards."""
     yield ConnectionPool("default")
     in_other_thread(Category.objects.filter(name__in=ADDED).delete)
 
 
 def add_two(writers: ConnectionPool, between: Function) -> Function:
-    """A transaction that adds two categories and calls `between` in between."""
+    """Return a function that adds two categories in a transaction and calls `between` in between."""
 
-    def both() -> None:
+    def add() -> None:
         with writers.transaction():
             writers.fetch_rows(ADD, ["one"])
             between()
             writers.fetch_rows(ADD, ["two"])
 
-    return both
+    return add
 
 
-def names() -> set[str]:
+def get_names() -> set[str]:
     return set(Category.objects.filter(name__in=ADDED).values_list("name", flat=True))
 
 
 def test_nothing_is_visible_before_the_commit(writers: ConnectionPool) -> None:
-    seen: list[set[str]] = []
-    serve(add_two(writers, lambda: seen.append(in_other_thread(names))))
-    assert (seen, names()) == ([set()], {"one", "two"})
+    visible: list[set[str]] = []
+    serve(add_two(writers, lambda: visible.append(in_other_thread(get_names))))
+    assert (visible, get_names()) == ([set()], {"one", "two"})
 
 
 def test_exception_rolls_back_only_its_transaction(writers: ConnectionPool) -> None:
     failed, _ = serve(add_two(writers, lambda: 1 / 0), lambda: writers.fetch_rows(ADD, ["three"]))
     assert isinstance(failed, ZeroDivisionError)
-    assert names() == {"three"}
+    assert get_names() == {"three"}
 
 
 def test_concurrent_transactions_have_a_connection_each(writers: ConnectionPool) -> None:
-    stayed = []
+    is_same = []
 
-    def look_twice() -> None:
+    def get_pid_twice() -> None:
         with writers.transaction():
-            first = writers.fetch_rows(OWN, [])
+            first = writers.fetch_rows(GET_PID, [])
             wait(asyncio.sleep(0.001))
-            stayed.append(writers.fetch_rows(OWN, []) == first)
+            is_same.append(writers.fetch_rows(GET_PID, []) == first)
 
-    assert serve(*[look_twice] * 20) == [None] * 20
-    assert stayed == [True] * 20
+    assert serve(*[get_pid_twice] * 20) == [None] * 20
+    assert is_same == [True] * 20
 
 
 def test_writes_share_the_open_connections_if_the_server_accepts_no_more(
     writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = itertools.count(1)
+    attempts = itertools.count(1)
 
     def connect_twice(alias: str) -> BaseDatabaseWrapper:
-        if next(taken) > 2:
+        if next(attempts) > 2:
             raise OperationalError("sorry, too many clients already")
         return connect(alias)
 
     monkeypatch.setattr(opening, "connect", connect_twice)
 
-    async def twelve_at_once() -> list[Any]:
-        tasks = (run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(12))
-        return await asyncio.gather(*tasks, return_exceptions=True)
+    async def write_concurrently() -> list[Any]:
+        requests = (run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(12))
+        return await asyncio.gather(*requests, return_exceptions=True)
 
-    async def twice() -> list[Any]:  # A failed connection is not used the second time.
-        return await twelve_at_once() + await twelve_at_once()
+    async def main() -> list[Any]:  # The second time, a failed connection is not used.
+        return await write_concurrently() + await write_concurrently()
 
-    assert run(twice()) == [[("",)]] * 24
+    assert run(main()) == [[("",)]] * 24
 
 
 def test_write_is_sent_at_once(writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    happened: list[str] = []
+    events: list[str] = []
     flush = PostgresqlConnection._flush
 
-    def note_and_flush(pipe: PostgresqlConnection) -> None:
-        happened.append("left")
-        flush(pipe)
+    def record_and_flush(self: PostgresqlConnection) -> None:
+        events.append("sent")
+        flush(self)
 
-    def ask() -> None:
-        writers.fetch_rows(OWN, [])  # Opens the connection, and prepares the statement.
-        happened.clear()
-        asyncio.get_running_loop().call_soon(happened.append, "next iteration")
-        writers.fetch_rows(OWN, [])
+    def send() -> None:
+        writers.fetch_rows(GET_PID, [])  # Opens the connection and prepares the statement.
+        events.clear()
+        asyncio.get_running_loop().call_soon(events.append, "next iteration")
+        writers.fetch_rows(GET_PID, [])
 
-    monkeypatch.setattr(PostgresqlConnection, "_flush", note_and_flush)
-    assert serve(ask) == [None]
-    assert happened == ["left", "next iteration"]
+    monkeypatch.setattr(PostgresqlConnection, "_flush", record_and_flush)
+    assert serve(send) == [None]
+    assert events == ["sent", "next iteration"]
 
 
-def watching_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
-    """Record readers and writers that requests change: libuv could crash."""
-    found: list[str] = []
+def record_changes_by_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
+    """Record the readers and writers that requests change, which could crash libuv."""
+    changes: list[str] = []
 
-    def noted(name: str, change: Callable[..., Any]) -> Callable[..., Any]:
-        def note(*args: Any) -> Any:
+    def wrap(name: str, change: Callable[..., Any]) -> Callable[..., Any]:
+        def record_and_change(*args: Any) -> Any:
             if is_on_loop():
-                found.append(name)
+                changes.append(name)
             return change(*args)
 
-        return note
+        return record_and_change
 
     for name in ("add_reader", "remove_reader", "add_writer", "remove_writer"):
-        setattr(loop, name, noted(name, getattr(loop, name)))
-    return found
+        setattr(loop, name, wrap(name, getattr(loop, name)))
+    return changes
 
 
 def test_only_the_loop_changes_its_readers_and_writers(writers: ConnectionPool) -> None:
-    long = "x" * 10_000_000  # More than a socket takes at once.
+    long = "x" * 10_000_000  # More than fits into the socket's buffer.
     reader = ReadPipeline("default")
 
-    def close_what_others_wait_for() -> None:
+    def close_busy_connection() -> None:
         reader.get_connection().close()
 
     async def main() -> tuple[list[str], list[Any]]:
-        found = watching_requests(asyncio.get_running_loop())
-        asked = [lambda: reader.fetch_rows(SLEEP, []), lambda: writers.fetch_rows(LENGTH, [long])]
-        first = await asyncio.gather(*map(run_request, asked))
-        again = [*asked, close_what_others_wait_for, *asked, add_two(writers, lambda: 1 / 0)]
-        return found, [*first, *await asyncio.gather(*map(run_request, again), return_exceptions=True)]
+        changes = record_changes_by_requests(asyncio.get_running_loop())
+        queries = [lambda: reader.fetch_rows(SLEEP, []), lambda: writers.fetch_rows(LENGTH, [long])]
+        results = await asyncio.gather(*map(run_request, queries))
+        requests = [*queries, close_busy_connection, *queries, add_two(writers, lambda: 1 / 0)]
+        results += await asyncio.gather(*map(run_request, requests), return_exceptions=True)
+        return changes, results
 
-    found, answers = run(main())
-    assert isinstance(answers.pop(), ZeroDivisionError)
-    assert [answer for answer in answers if answer is not None] == [[("",)], [(len(long),)]] * 3
-    assert found == []
+    changes, results = run(main())
+    assert isinstance(results.pop(), ZeroDivisionError)
+    assert [result for result in results if result is not None] == [[("",)], [(len(long),)]] * 3
+    assert changes == []
 
 
 def test_transaction_does_not_continue_on_another_connection(writers: ConnectionPool) -> None:
-    def lose() -> None:
-        ((process,),) = writers.fetch_rows(OWN, [])
-        terminate_backend(process)
+    def lose_connection() -> None:
+        ((pid,),) = writers.fetch_rows(GET_PID, [])
+        terminate_backend(pid)
         with suppress(OperationalError):
-            writers.fetch_rows(OWN, [])
+            writers.fetch_rows(GET_PID, [])
 
-    (outcome,) = serve(add_two(writers, lose))
+    (outcome,) = serve(add_two(writers, lose_connection))
     assert isinstance(outcome, OperationalError)
-    assert names() == set()
+    assert get_names() == set()
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
@@ -180,14 +181,14 @@ def test_transaction_with_a_caught_failure_does_not_commit(writers: ConnectionPo
         with suppress(DataError):
             writers.fetch_rows(DIVIDE, [0])
 
-    def one_only() -> None:
+    def add_and_fail() -> None:
         with writers.transaction():
             writers.fetch_rows(ADD, ["one"])
             fail()
 
-    (outcome,) = serve(one_only)
+    (outcome,) = serve(add_and_fail)
     assert isinstance(outcome, OperationalError)
-    assert names() == set()
+    assert get_names() == set()
 
 
 def test_nested_transaction_is_part_of_the_outer_one(writers: ConnectionPool) -> None:
@@ -197,30 +198,30 @@ def test_nested_transaction_is_part_of_the_outer_one(writers: ConnectionPool) ->
             raise ZeroDivisionError
 
     serve(outer)
-    assert names() == set()
+    assert get_names() == set()
 
 
 def test_deallocated_statement_fails_the_transaction(writers: ConnectionPool) -> None:
-    (outcome,) = serve(add_two(writers, lambda: writers.fetch_rows(FORGET, [])))
+    (outcome,) = serve(add_two(writers, lambda: writers.fetch_rows(DEALLOCATE, [])))
     assert isinstance(outcome, OperationalError)
-    assert names() == set()
+    assert get_names() == set()
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
 def test_statement_sent_without_waiting_is_committed(writers: ConnectionPool) -> None:
-    def send_both() -> None:
-        writers.fetch_rows(OWN, [])
+    def add_both() -> None:
+        writers.fetch_rows(GET_PID, [])
         with writers.transaction():
             writers.fetch_rows(ADD, ["one"])
             writers.send(ADD, ["two"])
 
-    assert serve(send_both) == [None]
-    assert names() == {"one", "two"}
+    assert serve(add_both) == [None]
+    assert get_names() == {"one", "two"}
 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_failed_statement_sent_without_waiting_rolls_back(writers: ConnectionPool, waits: bool) -> None:
-    def fail_unheard() -> list[Any]:
+    def fail_without_waiting() -> list[Any]:
         with suppress(DataError), writers.transaction():
             writers.fetch_rows(DIVIDE, [5])
             writers.fetch_rows(ADD, ["three"])
@@ -228,11 +229,11 @@ def test_failed_statement_sent_without_waiting_rolls_back(writers: ConnectionPoo
             writers.send(ADD, ["one"])
             if waits:
                 writers.fetch_rows(ADD, ["two"])
-            return ["It was committed."]
-        return writers.fetch_rows(DIVIDE, [2])  # The connection is of use.
+            return ["The transaction was committed."]
+        return writers.fetch_rows(DIVIDE, [2])  # The connection is still usable.
 
-    assert serve(fail_unheard) == [[(5,)]]
-    assert names() == set()
+    assert serve(fail_without_waiting) == [[(5,)]]
+    assert get_names() == set()
 
 
 def test_exception_after_an_unnoticed_failure_rolls_back(writers: ConnectionPool) -> None:
@@ -249,31 +250,31 @@ def test_exception_after_an_unnoticed_failure_rolls_back(writers: ConnectionPool
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_deallocated_statement_sent_without_waiting_fails(writers: ConnectionPool, waits: bool) -> None:
-    def send_forgotten() -> None:
+    def send_deallocated() -> None:
         with writers.transaction():
             writers.fetch_rows(ADD, ["one"])
-            writers.fetch_rows(FORGET, [])
+            writers.fetch_rows(DEALLOCATE, [])
             writers.send(ADD, ["two"])
             if waits:
-                writers.fetch_rows(OWN, [])
+                writers.fetch_rows(GET_PID, [])
 
-    (outcome,) = serve(send_forgotten)
+    (outcome,) = serve(send_deallocated)
     assert isinstance(outcome, OperationalError)
-    assert names() == set()
+    assert get_names() == set()
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
 def test_connection_is_usable_after_deallocate_all(writers: ConnectionPool) -> None:
-    def forget_and_fail() -> None:
+    def deallocate_and_fail() -> None:
         with suppress(ZeroDivisionError), writers.transaction():
             writers.fetch_rows(ADD, ["one"])
-            writers.fetch_rows(FORGET_ALL, [])
+            writers.fetch_rows(DEALLOCATE_ALL, [])
             writers.send(ADD, ["two"])
             raise ZeroDivisionError
         writers.fetch_rows(ADD, ["three"])
 
-    assert serve(forget_and_fail) == [None]
-    assert names() == {"three"}
+    assert serve(deallocate_and_fail) == [None]
+    assert get_names() == {"three"}
 
 
 def test_caught_exception_of_a_nested_transaction_prevents_the_commit(writers: ConnectionPool) -> None:
@@ -283,7 +284,7 @@ def test_caught_exception_of_a_nested_transaction_prevents_the_commit(writers: C
 
     (outcome,) = serve(outer)
     assert isinstance(outcome, OperationalError)
-    assert names() == set()
+    assert get_names() == set()
 
 
 def test_pooled_connection_from_before_an_outage_is_closed(
@@ -291,15 +292,15 @@ def test_pooled_connection_from_before_an_outage_is_closed(
 ) -> None:
     server = Server("default")
 
-    def several() -> list[Any]:
-        before = writers.fetch_rows(OWN, [])
+    def write() -> list[Any]:
+        before = writers.fetch_rows(GET_PID, [])
         server.generation += 1  # As after a failover.
         monkeypatch.setitem(servers, "default", server)
         with writers.transaction():
-            first = writers.fetch_rows(OWN, [])
-        return [before == first, first == writers.fetch_rows(OWN, [])]
+            first = writers.fetch_rows(GET_PID, [])
+        return [before == first, first == writers.fetch_rows(GET_PID, [])]
 
-    assert serve(several) == [[False, True]]
+    assert serve(write) == [[False, True]]
 
 
 def test_pooled_connection_is_not_reused_across_an_outage(
@@ -309,42 +310,42 @@ def test_pooled_connection_is_not_reused_across_an_outage(
     writers, server = ConnectionPool("default"), Server("default")
     attempts: list[str] = []
 
-    def connect_but_not_the_second(alias: str) -> BaseDatabaseWrapper:
+    def fail_second_attempt(alias: str) -> BaseDatabaseWrapper:
         attempts.append(alias)
         if len(attempts) == 2:
             raise OperationalError("sorry, too many clients already")
         return connect(alias)
 
-    def lose() -> Any:
+    def start_outage() -> Any:
         with writers.transaction():
-            process = writers.fetch_rows(OWN, [])
+            pid = writers.fetch_rows(GET_PID, [])
             while len(attempts) < 2:
                 wait(asyncio.sleep(0.001))
             server.generation += 1
             monkeypatch.setitem(servers, "default", server)
-        return process
+        return pid
 
-    def follow() -> Any:
+    def write_afterwards() -> Any:
         with writers.transaction():
-            return writers.fetch_rows(OWN, [])
+            return writers.fetch_rows(GET_PID, [])
 
-    monkeypatch.setattr(opening, "connect", connect_but_not_the_second)
-    lost, process = serve(lose, follow)
-    assert lost != process
+    monkeypatch.setattr(opening, "connect", fail_second_attempt)
+    pid, next_pid = serve(start_outage, write_afterwards)
+    assert pid != next_pid
 
 
 def test_connection_to_a_standby_is_closed(writers: ConnectionPool) -> None:
     read_only = Statement(b"read_only", b"SET TRANSACTION READ ONLY")
 
     def write() -> list[Any]:
-        before = writers.fetch_rows(OWN, [])
+        before = writers.fetch_rows(GET_PID, [])
         with suppress(InternalError), writers.transaction():
             writers.fetch_rows(read_only, [])
             writers.fetch_rows(ADD, ["one"])
-        return [before == writers.fetch_rows(OWN, [])]
+        return [before == writers.fetch_rows(GET_PID, [])]
 
     assert serve(write) == [[False]]
-    assert names() == set()
+    assert get_names() == set()
 
 
 @COMMITTED
@@ -352,22 +353,22 @@ def test_atomic_functions_work_on_and_off_the_loop() -> None:
     category = Category.objects.create(name="one")
 
     @atomic
-    def rename(then: Callable[[], Any]) -> tuple[bool, Pet]:
+    def rename(callback: Callable[[], Any]) -> tuple[bool, Pet]:
         pet = insert(Pet(name="Rex", category_id=category.pk))
         assert update(Pet, {"pk": pet.pk, "name": "Rex"}, name="Max", status="sold") == 1
         assert update(Pet, {"pk": pet.pk, "name": "Rex"}, name="Tom") == 0
-        known = Pet(pk=pet.pk)
-        refresh(known, lock=True)
-        assert (known.name, known.status, known.created_at) == ("Max", "sold", pet.created_at)
-        then()
-        return is_on_loop(), known
+        stored = Pet(pk=pet.pk)
+        refresh(stored, lock=True)
+        assert (stored.name, stored.status, stored.created_at) == ("Max", "sold", pet.created_at)
+        callback()
+        return is_on_loop(), stored
 
-    for on_the_loop in (True, False):
+    for on_loop in (True, False):
         with suppress(ZeroDivisionError):
-            serve(lambda: rename(lambda: 1 / 0)) if on_the_loop else rename(lambda: 1 / 0)
+            serve(lambda: rename(lambda: 1 / 0)) if on_loop else rename(lambda: 1 / 0)
         assert not Pet.objects.exists()
-        was_there, pet = serve(lambda: rename(list))[0] if on_the_loop else rename(list)
-        assert was_there == on_the_loop
+        was_on_loop, pet = serve(lambda: rename(list))[0] if on_loop else rename(list)
+        assert was_on_loop == on_loop
         assert Pet.objects.get() == pet
         pet.delete()
 

@@ -15,30 +15,30 @@ from tests.support.skips import NEEDS_POSTGRESQL
 @COMMITTED
 @NEEDS_POSTGRESQL
 def test_step_that_loses_its_connection_does_not_affect_the_next() -> None:
-    done = []
+    rows = []
 
-    def lose() -> None:
+    def lose_connection() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid()")
             terminate_backend(*cursor.fetchone())
             cursor.execute("SELECT 1")
 
-    def look() -> None:
+    def query() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-            done.append(cursor.fetchone())
+            rows.append(cursor.fetchone())
 
-    write_behind.run_safely(lose)
-    write_behind.run_safely(look)
-    assert done == [(1,)]
+    write_behind.run_safely(lose_connection)
+    write_behind.run_safely(query)
+    assert rows == [(1,)]
 
 
 def test_flush_can_be_triggered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_behind, "WRITE_INTERVAL_SECONDS", 3_600)
     monkeypatch.setattr(UsageRecorder, "write", lambda self: None)
-    began = threading.Event()
+    started = threading.Event()
     recorder = UsageRecorder()
-    recorder.start(began.set)
+    recorder.start(started.set)
     recorder.wake()
-    assert began.wait(10)
+    assert started.wait(10)
     recorder.stop()

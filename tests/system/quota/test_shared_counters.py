@@ -1,4 +1,4 @@
-"""Counters over all machines: petstore.cache.redis.SharedCounters."""
+"""Counters that all machines share (petstore.cache.redis.SharedCounters)."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,35 +11,35 @@ from petstore.event_loop.threads import in_thread
 from tests.support.event_loop import serve
 from tests.support.servers import RedisServer
 
-Make = Callable[[str, str], SharedCounters]
+MakeCounters = Callable[[str, str], SharedCounters]
 
 
 @pytest.fixture
-def machine_of(tmp_path: Path) -> Make:
-    """Makes the counters of one machine, by its name and the address of its Redis."""
+def make_machine(tmp_path: Path) -> MakeCounters:
+    """Return a function that creates the counters of a machine with this name and Redis URL."""
     return lambda name, url: SharedCounters(str(tmp_path / name), {"OPTIONS": {"redis": url}})
 
 
-def test_machines_count_together(redis: RedisServer, machine_of: Make) -> None:
+def test_machines_count_together(redis: RedisServer, make_machine: MakeCounters) -> None:
     redis.client.flushall()
-    machines = [machine_of(name, redis.url) for name in "ab"]
+    machines = [make_machine(name, redis.url) for name in "ab"]
     assert [machine.add("visits", 1, 60) for machine in machines] == [True, False]
     with ThreadPoolExecutor(8) as pool:
-        counted = list(pool.map(lambda number: machines[number % 2].incr("visits"), range(200)))
-    assert sorted(counted) == list(range(2, 202))
+        results = list(pool.map(lambda number: machines[number % 2].incr("visits"), range(200)))
+    assert sorted(results) == list(range(2, 202))
     assert machines[0].get("visits") == 201
 
 
-def test_missing_counter_is_a_value_error(redis: RedisServer, machine_of: Make) -> None:
+def test_missing_counter_is_a_value_error(redis: RedisServer, make_machine: MakeCounters) -> None:
     redis.client.flushall()
     with pytest.raises(ValueError, match="nothing"):
-        machine_of("a", redis.url).incr("nothing")
+        make_machine("a", redis.url).incr("nothing")
 
 
 def test_machine_counts_locally_while_redis_is_unavailable(
-    machine_of: Make, caplog: pytest.LogCaptureFixture
+    make_machine: MakeCounters, caplog: pytest.LogCaptureFixture
 ) -> None:
-    machine = machine_of("a", "redis://127.0.0.1:1")
+    machine = make_machine("a", "redis://127.0.0.1:1")
     assert machine.add("visits", 1, 60)
     assert [machine.incr("visits") for _ in range(3)] == [2, 3, 4]
     assert machine.delete("visits")
@@ -50,17 +50,17 @@ def test_machine_counts_locally_while_redis_is_unavailable(
 @pytest.mark.parametrize("start", ["add", "set"])
 @pytest.mark.parametrize("seconds", [0, -1])
 def test_expired_counter_starts_from_zero(
-    redis: RedisServer, machine_of: Make, start: str, seconds: int
+    redis: RedisServer, make_machine: MakeCounters, start: str, seconds: int
 ) -> None:
-    machine = machine_of("a", redis.url)
+    machine = make_machine("a", redis.url)
     machine.delete("visits")
     getattr(machine, start)("visits", 5, seconds)
     assert machine.get("visits", "none") == "none"
     assert not machine.delete("visits")
 
 
-def test_counter_expires_in_redis_as_set(redis: RedisServer, machine_of: Make) -> None:
-    machine = machine_of("a", redis.url)
+def test_counter_expires_in_redis_as_set(redis: RedisServer, make_machine: MakeCounters) -> None:
+    machine = make_machine("a", redis.url)
     machine.set("minute", 5, 60)
     machine.set("ever", 5, None)
     name = machine.make_key("minute").encode()
@@ -69,20 +69,20 @@ def test_counter_expires_in_redis_as_set(redis: RedisServer, machine_of: Make) -
 
 
 def test_requests_on_the_event_loop_count_without_a_thread(
-    redis: RedisServer, machine_of: Make, monkeypatch: pytest.MonkeyPatch
+    redis: RedisServer, make_machine: MakeCounters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*arguments: object) -> None:
-        raise AssertionError("It went to a thread.")
+    def fail(*arguments: object) -> None:
+        raise AssertionError("The call used a thread.")
 
     redis.client.flushall()
-    machine = machine_of("a", redis.url)
-    monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", refuse)
+    machine = make_machine("a", redis.url)
+    monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", fail)
     assert serve(lambda: machine.add("visits", 1, 60)) == [True]
     assert sorted(serve(*[lambda: machine.incr("visits")] * 50)) == list(range(2, 52))
 
 
-def test_requests_on_the_event_loop_count_while_redis_is_unavailable(machine_of: Make) -> None:
-    machine = machine_of("a", "redis://127.0.0.1:1")
+def test_requests_on_the_event_loop_count_while_redis_is_unavailable(make_machine: MakeCounters) -> None:
+    machine = make_machine("a", "redis://127.0.0.1:1")
     assert serve(lambda: machine.add("visits", 1, 60)) == [True]
     assert sorted(serve(*[lambda: machine.incr("visits")] * 10)) == list(range(2, 12))
 
@@ -90,8 +90,8 @@ def test_requests_on_the_event_loop_count_while_redis_is_unavailable(machine_of:
 def test_every_thread_and_request_has_the_same_counters(tmp_path: Path) -> None:
     params = {"OPTIONS": {"redis": "redis://127.0.0.1:1"}}
 
-    def ask() -> SharedCounters:
+    def get_counters() -> SharedCounters:
         return get_shared_counters(str(tmp_path), params)
 
-    found = serve(ask, ask, lambda: in_thread(ask))
-    assert found == [ask()] * 3
+    instances = serve(get_counters, get_counters, lambda: in_thread(get_counters))
+    assert instances == [get_counters()] * 3
