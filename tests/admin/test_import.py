@@ -72,7 +72,7 @@ def test_bad_lines_are_listed_and_block_the_import(staff: Client) -> None:
     ]
     assert "No category has the name" in lines[1][2]
     assert "3 bad lines" in page.text
-    assert "2 pets good" in page.text
+    assert "2 pets without problems" in page.text
     assert find_token(page) == ""
     assert not PetUpload.objects.exists()
 

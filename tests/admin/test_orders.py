@@ -25,30 +25,30 @@ ORDERS = "/admin/inventory/order/"
 @pytest.fixture
 def orders(account: Account, category: Category) -> list[Order]:
     """Four orders: placed, approved, delivered and cancelled."""
-    made = []
+    orders = []
     for name in ("Max", "Luna", "Coco", "Milo"):
         pet = Pet.objects.create(name=name, category=category)
-        made.append(Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests"))
-    for order in made[1:3]:
+        orders.append(Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests"))
+    for order in orders[1:3]:
         order.approve(by="tests")
-    made[2].deliver(by="tests")
-    made[3].cancel(by="tests")
-    return made
+    orders[2].deliver(by="tests")
+    orders[3].cancel(by="tests")
+    return orders
 
 
-def act(staff: Client, action: str, *orders: Order, **answer: Any) -> str:
-    """Perform a bulk action; `answer` is the data of the confirmation page."""
-    chosen = {"action": action, "_selected_action": [order.pk for order in orders]}
-    return str(staff.post(ORDERS, chosen | answer, follow=True).text.replace("&#x27;", "'"))
+def run_action(staff: Client, action: str, *orders: Order, **form_data: Any) -> str:
+    """Perform a bulk action; `form_data` is that of the confirmation page."""
+    data = {"action": action, "_selected_action": [order.pk for order in orders]}
+    return str(staff.post(ORDERS, data | form_data, follow=True).text.replace("&#x27;", "'"))
 
 
-def press(staff: Client, order: Order, verb: str, **answer: Any) -> str:
+def press_button(staff: Client, order: Order, verb: str, **form_data: Any) -> str:
     """Press a button on the page of an order, or on its confirmation page."""
-    page = staff.post(f"{ORDERS}{order.pk}/act/{verb}/", answer, follow=True)
+    page = staff.post(f"{ORDERS}{order.pk}/act/{verb}/", form_data, follow=True)
     return str(page.text.replace("&#x27;", "'"))
 
 
-def status_of(order: Order) -> str:
+def get_status(order: Order) -> str:
     order.refresh_from_db()
     return order.status
 
@@ -57,41 +57,44 @@ CONFIRMED = {"confirmed": "1"}
 
 
 def test_delivered_order_sells_the_pet(staff: Client, order: Order, pet: Pet) -> None:
-    assert f"Order {order.pk} is approved." in act(staff, "approve", order)
-    assert f"Order {order.pk} is shipped." in act(staff, "ship", order)
-    assert f"Order {order.pk} is delivered." in act(staff, "deliver", order, **CONFIRMED)
+    assert f"Order {order.pk} is approved." in run_action(staff, "approve", order)
+    assert f"Order {order.pk} is shipped." in run_action(staff, "ship", order)
+    assert f"Order {order.pk} is delivered." in run_action(staff, "deliver", order, **CONFIRMED)
     order.refresh_from_db()
     pet.refresh_from_db()
     assert (order.status, pet.status) == ("delivered", "sold")
     assert order.ship_date is not None
-    by = set(order.events.exclude(by="tests").values_list("by", flat=True))
-    assert by == {"staff boss"}
+    actors = set(order.events.exclude(by="tests").values_list("by", flat=True))
+    assert actors == {"staff boss"}
 
 
 def test_cancelled_order_releases_the_pet(staff: Client, order: Order, pet: Pet) -> None:
-    act(staff, "approve", order)
-    act(staff, "cancel", order, reason="The buyer moved away.", **CONFIRMED)
+    run_action(staff, "approve", order)
+    run_action(staff, "cancel", order, reason="The buyer moved away.", **CONFIRMED)
     pet.refresh_from_db()
     assert pet.status == "available"
     assert order.events.latest("id").reason == "The buyer moved away."
 
 
-@pytest.mark.parametrize(("action", "done"), [("ship", "shipped"), ("deliver", "delivered")])
+@pytest.mark.parametrize(("action", "past_participle"), [("ship", "shipped"), ("deliver", "delivered")])
 def test_illegal_action_is_skipped_with_a_reason(
-    staff: Client, order: Order, action: str, done: str
+    staff: Client, order: Order, action: str, past_participle: str
 ) -> None:
-    page = act(staff, action, order, **CONFIRMED)
-    assert f"1 skipped, order {order.pk}: placed orders can't be {done}; approve them first." in page
-    assert status_of(order) == "placed"
+    page = run_action(staff, action, order, **CONFIRMED)
+    assert (
+        f"1 skipped, order {order.pk}: placed orders can't be {past_participle}; approve them first."
+        in page
+    )
+    assert get_status(order) == "placed"
 
 
 def test_skipped_orders_are_grouped_by_reason(staff: Client, orders: list[Order]) -> None:
     placed, approved, delivered, cancelled = orders
-    page = act(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
+    page = run_action(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
     assert "2 orders cancelled." in page
     assert f"1 skipped, order {delivered.pk}: delivered orders can't be cancelled." in page
     assert f"1 skipped, order {cancelled.pk}: cancelled orders can't be cancelled." in page
-    assert {status_of(order) for order in (placed, approved)} == {"cancelled"}
+    assert {get_status(order) for order in (placed, approved)} == {"cancelled"}
 
 
 @pytest.mark.parametrize("action", ["deliver", "cancel", "ship_later"])
@@ -99,123 +102,125 @@ def test_final_actions_and_actions_with_a_form_need_confirmation(
     staff: Client, orders: list[Order], action: str
 ) -> None:
     approved = orders[1]
-    page = act(staff, action, approved)
+    page = run_action(staff, action, approved)
     assert f"Order {approved.pk}: Luna ({approved.pet_id}) for Acme Pets" in page
     assert f'value="{approved.pk}"' in page
-    assert (status_of(approved), approved.ship_date) == ("approved", None)
+    assert (get_status(approved), approved.ship_date) == ("approved", None)
 
 
 def test_cancellation_needs_a_reason(staff: Client, orders: list[Order]) -> None:
-    assert "This field is required" in act(staff, "cancel", orders[0], **CONFIRMED)
-    assert "This field is required" in press(staff, orders[0], "cancel", reason=" ", **CONFIRMED)
-    assert status_of(orders[0]) == "placed"
+    assert "This field is required" in run_action(staff, "cancel", orders[0], **CONFIRMED)
+    assert "This field is required" in press_button(staff, orders[0], "cancel", reason=" ", **CONFIRMED)
+    assert get_status(orders[0]) == "placed"
 
 
 @pytest.mark.parametrize(
-    ("place", "verbs"),
+    ("index", "verbs"),
     [(0, {"approve", "cancel"}), (1, {"ship", "ship_later", "deliver", "cancel"}), (2, set()), (3, set())],
 )
 def test_order_page_offers_exactly_the_legal_actions(
-    staff: Client, orders: list[Order], place: int, verbs: set[str]
+    staff: Client, orders: list[Order], index: int, verbs: set[str]
 ) -> None:
-    page = staff.get(f"{ORDERS}{orders[place].pk}/change/").text
-    every = {"approve", "ship", "ship_later", "change_ship_date", "deliver", "cancel"}
-    assert {verb for verb in every if f"/act/{verb}/" in page} == verbs
+    page = staff.get(f"{ORDERS}{orders[index].pk}/change/").text
+    all_verbs = {"approve", "ship", "ship_later", "change_ship_date", "deliver", "cancel"}
+    assert {verb for verb in all_verbs if f"/act/{verb}/" in page} == verbs
     assert 'name="_save"' not in page
 
 
 def test_buttons_of_the_order_page_perform_their_actions(staff: Client, order: Order, pet: Pet) -> None:
-    assert f"Order {order.pk} is approved." in press(staff, order, "approve")
-    press(staff, order, "ship")
-    assert "is delivered" in press(staff, order, "deliver", **CONFIRMED)
+    assert f"Order {order.pk} is approved." in press_button(staff, order, "approve")
+    press_button(staff, order, "ship")
+    assert "is delivered" in press_button(staff, order, "deliver", **CONFIRMED)
     pet.refresh_from_db()
-    assert (status_of(order), pet.status) == ("delivered", "sold")
+    assert (get_status(order), pet.status) == ("delivered", "sold")
     assert order.ship_date is not None
     assert AuditEntry.objects.for_object(order).count() == 3
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Order], None]:
+def fail_on_approval(monkeypatch: pytest.MonkeyPatch) -> Callable[[Order], None]:
     """Make the database fail when this order is approved."""
     approve = Order.approve
 
-    def fail_at(bad: Order) -> None:
+    def install(failing_order: Order) -> None:
         def approve_or_fail(self: Order, **options: Any) -> None:
-            if self == bad:
+            if self == failing_order:
                 raise OperationalError("server closed the connection unexpectedly")
             approve(self, **options)
 
         monkeypatch.setattr(Order, "approve", approve_or_fail)
 
-    return fail_at
+    return install
 
 
 def test_database_failure_reports_changed_and_unchanged_orders(
-    staff: Client, account: Account, category: Category, failing: Callable[[Order], None]
+    staff: Client, account: Account, category: Category, fail_on_approval: Callable[[Order], None]
 ) -> None:
     pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(4)]
     orders = [Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests") for pet in pets]
-    failing(orders[2])  # The list has the newest first.
-    page = act(staff, "approve", *orders)
+    fail_on_approval(orders[2])  # The list has the newest first.
+    page = run_action(staff, "approve", *orders)
     assert f"Order {orders[3].pk} is approved." in page
     assert f"The database failed at order {orders[2].pk}. Check whether it is approved." in page
-    left = f"(order {orders[1].pk}, order {orders[0].pk})"
-    assert f"Unchanged: 2 other orders {left}. Try again." in page
-    assert [status_of(order) for order in orders] == ["placed", "placed", "placed", "approved"]
+    unchanged = f"(order {orders[1].pk}, order {orders[0].pk})"
+    assert f"Unchanged: 2 other orders {unchanged}. Try again." in page
+    assert [get_status(order) for order in orders] == ["placed", "placed", "placed", "approved"]
 
 
 def test_database_failure_on_one_order_is_reported(
-    staff: Client, order: Order, failing: Callable[[Order], None]
+    staff: Client, order: Order, fail_on_approval: Callable[[Order], None]
 ) -> None:
-    failing(order)
-    assert f"The database failed at order {order.pk}. Check whether" in press(staff, order, "approve")
-    assert status_of(order) == "placed"
+    fail_on_approval(order)
+    assert f"The database failed at order {order.pk}. Check whether" in press_button(
+        staff, order, "approve"
+    )
+    assert get_status(order) == "placed"
 
 
-def test_get_of_an_action_changes_nothing(staff: Client, order: Order) -> None:
+def test_get_request_for_an_action_changes_nothing(staff: Client, order: Order) -> None:
     for verb in ("approve", "ship", "deliver", "cancel"):
         assert staff.get(f"{ORDERS}{order.pk}/act/{verb}/").status_code == 200
-    assert status_of(order) == "placed"
+    assert get_status(order) == "placed"
     assert staff.get(f"{ORDERS}{order.pk}/act/explode/").status_code == 404
 
 
 def test_order_ships_on_a_date(staff: Client, orders: list[Order]) -> None:
     day = (timezone.now() + timedelta(days=3)).replace(second=0, microsecond=0)
-    press(staff, orders[1], "ship_later", ship_date=f"{day:%Y-%m-%dT%H:%M}", **CONFIRMED)
+    press_button(staff, orders[1], "ship_later", ship_date=f"{day:%Y-%m-%dT%H:%M}", **CONFIRMED)
     orders[1].refresh_from_db()
     assert orders[1].ship_date == day
 
 
 def test_ship_date_of_a_shipped_order_changes_only_by_its_own_action(staff: Client, order: Order) -> None:
-    act(staff, "approve", order)
-    press(staff, order, "ship")
+    run_action(staff, "approve", order)
+    press_button(staff, order, "ship")
     order.refresh_from_db()
-    shipped = order.ship_date
-    assert shipped is not None
+    ship_date = order.ship_date
+    assert ship_date is not None
     page = staff.get(f"{ORDERS}{order.pk}/change/").text
-    assert f"Approved, shipped {shipped:%Y-%m-%d}" in page
-    places = [page.find(f"/act/{verb}/") for verb in ("deliver", "change_ship_date", "cancel")]
-    assert places == sorted(places)
-    assert -1 not in places
-    assert "they have a ship date, which can be changed" in press(staff, order, "ship")
+    assert f"Approved, shipped {ship_date:%Y-%m-%d}" in page
+    positions = [page.find(f"/act/{verb}/") for verb in ("deliver", "change_ship_date", "cancel")]
+    assert positions == sorted(positions)
+    assert -1 not in positions
+    assert "they have a ship date, which can be changed" in press_button(staff, order, "ship")
     order.refresh_from_db()
-    assert order.ship_date == shipped
+    assert order.ship_date == ship_date
     day = (timezone.now() + timedelta(days=3)).replace(second=0, microsecond=0)
-    press(staff, order, "change_ship_date", ship_date=f"{day:%Y-%m-%dT%H:%M}", **CONFIRMED)
+    press_button(staff, order, "change_ship_date", ship_date=f"{day:%Y-%m-%dT%H:%M}", **CONFIRMED)
     order.refresh_from_db()
     assert order.ship_date == day
 
 
 @pytest.mark.parametrize("date", ["", "soon", "0001-01-01T00:00", "9999-12-31T23:59", "2026-13-45T99:99"])
 def test_invalid_ship_date_is_rejected(staff: Client, orders: list[Order], date: str) -> None:
-    press(staff, orders[1], "ship_later", ship_date=date, **CONFIRMED)
+    press_button(staff, orders[1], "ship_later", ship_date=date, **CONFIRMED)
     orders[1].refresh_from_db()
     assert orders[1].ship_date is None
 
 
 def test_saving_the_order_form_changes_nothing(staff: Client, order: Order) -> None:
     staff.post(f"{ORDERS}{order.pk}/change/", {"status": "delivered", "ship_date": "2026-01-01"})
-    assert status_of(order) == "placed"
+    assert get_status(order) == "placed"
 
 
 def test_viewer_has_no_actions(order: Order) -> None:
@@ -225,73 +230,75 @@ def test_viewer_has_no_actions(order: Order) -> None:
     assert "/act/" not in page.text
     assert client.post(f"{ORDERS}{order.pk}/act/approve/").status_code == 403
     client.post(ORDERS, {"action": "approve", "_selected_action": [order.pk]})
-    assert status_of(order) == "placed"
+    assert get_status(order) == "placed"
 
 
-def listed(staff: Client, **query: str) -> list[Order]:
+def list_orders(staff: Client, **query: str) -> list[Order]:
     return list(staff.get(ORDERS, query).context["cl"].result_list)
 
 
 def test_orders_are_found_by_their_id_their_pet_or_their_account(
     staff: Client, orders: list[Order], account: Account
 ) -> None:
-    assert orders[1] in listed(staff, q=str(orders[1].pk))
-    assert orders[2] in listed(staff, q=str(orders[2].pet_id))
-    assert listed(staff, q="acme") == orders[::-1]
-    assert listed(staff, q="nobody") == []
-    assert listed(staff, q="9" * 22) == []
+    assert orders[1] in list_orders(staff, q=str(orders[1].pk))
+    assert orders[2] in list_orders(staff, q=str(orders[2].pet_id))
+    assert list_orders(staff, q="acme") == orders[::-1]
+    assert list_orders(staff, q="nobody") == []
+    assert list_orders(staff, q="9" * 22) == []
 
 
-def tabs_of(page: str) -> list[tuple[str, ...]]:
+def find_tabs(page: str) -> list[tuple[str, ...]]:
     tab = r'<a href="[^"]*"(?: aria-current="(page)")?>([\w ]+?)(?: <span>([\d,+]+)</span>)?</a>'
     return re.findall(tab, page)[:5]
 
 
 def test_tabs_show_the_stages_of_orders(staff: Client, orders: list[Order]) -> None:
     placed, approved, delivered, cancelled = orders
-    shown = {stage: listed(staff, stage=stage) for stage in ("to_approve", "to_ship", "shipped", "done")}
-    assert shown == {
+    orders_by_stage = {
+        stage: list_orders(staff, stage=stage) for stage in ("to_approve", "to_ship", "shipped", "done")
+    }
+    assert orders_by_stage == {
         "to_approve": [placed],
         "to_ship": [approved],
         "shipped": [],
         "done": [cancelled, delivered],
     }
-    assert tabs_of(staff.get(ORDERS, {"stage": "done"}).text) == [
+    assert find_tabs(staff.get(ORDERS, {"stage": "done"}).text) == [
         ("", "All", ""), ("", "To approve", "1"), ("", "To ship", "1"), ("", "Shipped", "0"),
         ("page", "Done", "2"),
     ]  # fmt: skip
     approved.ship(by="tests")
-    assert listed(staff, stage="to_ship") == []
-    assert listed(staff, stage="shipped") == [approved]
+    assert list_orders(staff, stage="to_ship") == []
+    assert list_orders(staff, stage="shipped") == [approved]
 
 
-def test_tabs_and_home_show_current_numbers(staff: Client, orders: list[Order]) -> None:
+def test_tabs_and_home_show_current_counts(staff: Client, orders: list[Order]) -> None:
     assert stock.refresh()
     staff.post(f"{ORDERS}{orders[0].pk}/act/approve/")
-    assert [number for _, _, number in tabs_of(staff.get(ORDERS).text)] == ["", "0", "2", "0", "2"]
+    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == ["", "0", "2", "0", "2"]
     assert "2 orders wait to be shipped." in staff.get("/admin/").text
 
 
-def test_large_stages_show_the_last_count(
+def test_large_stages_show_the_latest_stock_count(
     staff: Client, orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status_tabs, "MAX_EXACT_COUNT", 1)
     assert stock.refresh()
-    assert [number for _, _, number in tabs_of(staff.get(ORDERS).text)] == ["", "1", "1", "0", "2+"]
+    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == ["", "1", "1", "0", "2+"]
 
 
 def test_orders_are_filtered_by_status_and_time(staff: Client, orders: list[Order]) -> None:
-    assert listed(staff, status__exact="delivered") == [orders[2]]
+    assert list_orders(staff, status__exact="delivered") == [orders[2]]
     Order.objects.filter(pk=orders[0].pk).update(created_at=timezone.now() - timedelta(days=8))
-    assert orders[0] not in listed(staff, placed="7")
-    assert orders[0] in listed(staff, placed="30")
-    assert listed(staff, placed="nonsense", stage="perhaps") == orders[::-1]
+    assert orders[0] not in list_orders(staff, placed="7")
+    assert orders[0] in list_orders(staff, placed="30")
+    assert list_orders(staff, placed="nonsense", stage="perhaps") == orders[::-1]
 
 
 def test_order_list_has_a_constant_number_of_queries(
     staff: Client, account: Account, orders: list[Order]
 ) -> None:
-    assert stock.refresh()  # Once a minute at most; pages read what it found.
+    assert stock.refresh()  # So that no page counts.
     costs = []
     for _ in range(3):
         with CaptureQueriesContext(connection) as queries:
@@ -354,18 +361,18 @@ def test_order_cancelled_concurrently_is_skipped(
 ) -> None:
     refresh = Order.refresh_from_db
 
-    def cancelled_meanwhile(self: Order, *args: Any, **kwargs: Any) -> None:
+    def cancel_and_refresh(self: Order, *args: Any, **kwargs: Any) -> None:
         Order.objects.filter(pk=self.pk).update(status=OrderStatus.CANCELLED)
         refresh(self, *args, **kwargs)
 
-    monkeypatch.setattr(Order, "refresh_from_db", cancelled_meanwhile)
-    said = act(staff, "cancel", order, confirmed="1", reason="Nobody came")
-    assert "cancelled orders can't be cancelled" in said
+    monkeypatch.setattr(Order, "refresh_from_db", cancel_and_refresh)
+    page = run_action(staff, "cancel", order, confirmed="1", reason="Nobody came")
+    assert "cancelled orders can't be cancelled" in page
     assert not order.events.filter(reason="Nobody came").exists()
 
 
 @pytest.mark.parametrize(
-    ("stage", "offered"),
+    ("stage", "expected"),
     [
         ("", set(ACTIONS)),
         ("to_approve", {"approve", "cancel"}),
@@ -375,11 +382,11 @@ def test_order_cancelled_concurrently_is_skipped(
     ],
 )
 def test_tab_offers_the_actions_of_its_orders(
-    staff: Client, order: Order, stage: str, offered: set[str]
+    staff: Client, order: Order, stage: str, expected: set[str]
 ) -> None:
     page = staff.get(ORDERS, {"stage": stage} if stage else {})
     assert page.status_code == 200
-    assert {name for name in ACTIONS if f'<option value="{name}"' in page.text} == offered
+    assert {name for name in ACTIONS if f'<option value="{name}"' in page.text} == expected
 
 
 def test_change_of_ship_date_is_described(staff: Client, order: Order) -> None:

@@ -27,17 +27,17 @@ def pets(category: Category) -> dict[str, Pet]:
     }
 
 
-def act(staff: Client, action: str, *pets: Pet, **answer: Any) -> str:
-    """Perform a bulk action; `answer` is the data of the confirmation page."""
-    chosen = {"action": action, "_selected_action": [pet.pk for pet in pets]}
-    return str(staff.post(PETS, chosen | answer, follow=True).text.replace("&#x27;", "'"))
+def run_action(staff: Client, action: str, *pets: Pet, **form_data: Any) -> str:
+    """Perform a bulk action; `form_data` is that of the confirmation page."""
+    data = {"action": action, "_selected_action": [pet.pk for pet in pets]}
+    return str(staff.post(PETS, data | form_data, follow=True).text.replace("&#x27;", "'"))
 
 
-def statuses(*pets: Pet) -> list[str]:
+def stored_statuses(*pets: Pet) -> list[str]:
     return [Pet.objects.get(pk=pet.pk).status for pet in pets]
 
 
-def listed(staff: Client, **query: Any) -> list[Pet]:
+def list_pets(staff: Client, **query: Any) -> list[Pet]:
     return list(staff.get(PETS, query).context["cl"].result_list)
 
 
@@ -45,43 +45,45 @@ def listed(staff: Client, **query: Any) -> list[Pet]:
 
 
 def test_bulk_action_reports_changed_and_skipped_pets(staff: Client, pets: dict[str, Pet]) -> None:
-    page = act(staff, "make_available", *pets.values())
+    page = run_action(staff, "make_available", *pets.values())
     assert "1 pet made available." in page
     available, sold = pets["available"], pets["sold"]
     assert f"1 skipped, Available one ({available.pk}): they are already available." in page
     assert f"1 skipped, Sold one ({sold.pk}): sold pets can only be returned." in page
-    assert statuses(*pets.values()) == ["available", "available", "sold"]
+    assert stored_statuses(*pets.values()) == ["available", "available", "sold"]
 
 
 @pytest.mark.parametrize(
-    ("action", "after"),
+    ("action", "expected"),
     [
         ("set_pending", ["pending", "pending", "sold"]),
         ("mark_sold", ["sold", "sold", "sold"]),
     ],
 )
 def test_bulk_actions_obey_the_allowed_transitions(
-    staff: Client, pets: dict[str, Pet], action: str, after: list[str]
+    staff: Client, pets: dict[str, Pet], action: str, expected: list[str]
 ) -> None:
-    act(staff, action, *pets.values())
-    assert statuses(*pets.values()) == after
+    run_action(staff, action, *pets.values())
+    assert stored_statuses(*pets.values()) == expected
 
 
 def test_bulk_action_is_in_the_history_and_the_audit_trail(staff: Client, pets: dict[str, Pet]) -> None:
-    act(staff, "mark_sold", pets["available"], pets["pending"])
+    run_action(staff, "mark_sold", pets["available"], pets["pending"])
     events = PetEvent.objects.order_by("pet").values_list("from_status", "to_status", "by")
     assert list(events) == [("available", "sold", "staff boss"), ("pending", "sold", "staff boss")]
     assert AuditEntry.objects.filter(action="changed", reason="Marked sold.").count() == 2
 
 
 def test_return_to_stock_asks_for_a_reason_and_stores_it(staff: Client, pets: dict[str, Pet]) -> None:
-    page = act(staff, "return_to_stock", *pets.values())
+    page = run_action(staff, "return_to_stock", *pets.values())
     assert "Return to stock" in page
-    assert statuses(pets["sold"]) == ["sold"]
-    page = act(staff, "return_to_stock", *pets.values(), reason="The buyer is allergic.", **CONFIRMED)
+    assert stored_statuses(pets["sold"]) == ["sold"]
+    page = run_action(
+        staff, "return_to_stock", *pets.values(), reason="The buyer is allergic.", **CONFIRMED
+    )
     assert "1 pet returned to stock." in page
     assert re.search(r"2 skipped, [^:]+: only sold pets can be returned", page)
-    assert statuses(*pets.values()) == ["available", "pending", "available"]
+    assert stored_statuses(*pets.values()) == ["available", "pending", "available"]
     assert pets["sold"].events.get().reason == "The buyer is allergic."
 
 
@@ -89,18 +91,18 @@ def test_return_to_stock_asks_for_a_reason_and_stores_it(staff: Client, pets: di
 def test_return_without_a_valid_reason_is_rejected(
     staff: Client, pets: dict[str, Pet], reason: str
 ) -> None:
-    page = act(staff, "return_to_stock", pets["sold"], reason=reason, **CONFIRMED)
+    page = run_action(staff, "return_to_stock", pets["sold"], reason=reason, **CONFIRMED)
     assert 'name="reason"' in page
-    assert statuses(pets["sold"]) == ["sold"]
+    assert stored_statuses(pets["sold"]) == ["sold"]
 
 
 def test_pet_with_an_open_order_is_skipped(staff: Client, account: Account, pets: dict[str, Pet]) -> None:
     pet = pets["available"]
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
-    page = act(staff, "make_available", pet)
+    page = run_action(staff, "make_available", pet)
     reason = "they have an open order; cancel or deliver it first"
     assert f"1 skipped, Available one ({pet.pk}) in order {order.pk}: {reason}." in page
-    assert statuses(pet) == ["pending"]
+    assert stored_statuses(pet) == ["pending"]
 
 
 def test_names_of_skipped_pets_are_escaped_and_abbreviated(staff: Client, category: Category) -> None:
@@ -108,7 +110,7 @@ def test_names_of_skipped_pets_are_escaped_and_abbreviated(staff: Client, catego
         Pet.objects.create(name=f"<b>{number}" + "x" * 200, category=category, status="sold")
         for number in range(8)
     ]
-    page = act(staff, "set_pending", *pets)
+    page = run_action(staff, "set_pending", *pets)
     assert "<b>" not in page
     assert page.count("&lt;b&gt;") >= 5
     assert " and 3 more: " in page
@@ -117,26 +119,26 @@ def test_names_of_skipped_pets_are_escaped_and_abbreviated(staff: Client, catego
 def test_pet_deleted_concurrently_is_reported(
     staff: Client, pets: dict[str, Pet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*args: Any, **options: Any) -> None:
+    def raise_does_not_exist(*args: Any, **options: Any) -> None:
         raise Pet.DoesNotExist
 
-    monkeypatch.setattr(Pet, "refresh_from_db", gone)
-    page = act(staff, "mark_sold", pets["available"])
+    monkeypatch.setattr(Pet, "refresh_from_db", raise_does_not_exist)
+    page = run_action(staff, "mark_sold", pets["available"])
     assert f"1 skipped, pet {pets['available'].pk}: they no longer exist." in page
 
 
 def test_bulk_action_costs_few_queries_per_pet(staff: Client, category: Category) -> None:
     pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(12)]
     costs = []
-    for chosen in (pets[:1], pets[1:]):
+    for selection in (pets[:1], pets[1:]):
         with CaptureQueriesContext(connection) as queries:
-            act(staff, "mark_sold", *chosen)
+            run_action(staff, "mark_sold", *selection)
         costs.append(len(queries))
     assert costs[1] - costs[0] <= 10 * 11, costs
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "data",
     [
         {"_selected_action": ["abc"]},
         {"_selected_action": ["9" * 30]},
@@ -150,12 +152,12 @@ def test_bulk_action_costs_few_queries_per_pet(staff: Client, category: Category
     ],
 )
 def test_forged_selection_reaches_no_other_rows(
-    staff: Client, pets: dict[str, Pet], sent: dict[str, Any]
+    staff: Client, pets: dict[str, Pet], data: dict[str, Any]
 ) -> None:
-    before = statuses(*pets.values())
-    response = staff.post(PETS, {"action": "mark_sold"} | sent)
+    before = stored_statuses(*pets.values())
+    response = staff.post(PETS, {"action": "mark_sold"} | data)
     assert response.status_code in {200, 302, 400}
-    assert statuses(*pets.values()) == before
+    assert stored_statuses(*pets.values()) == before
 
 
 def test_selection_across_pages_is_confirmed_first(staff: Client, category: Category) -> None:
@@ -163,9 +165,9 @@ def test_selection_across_pages_is_confirmed_first(staff: Client, category: Cate
     Pet.objects.bulk_create(Pet(name="Sold", category=category, status="sold") for _ in range(3))
     page = staff.get(PETS, {"status__exact": "available"})
     assert "Select up to 200 rows of the list" in page.text
-    chosen = {"action": "mark_sold", "select_across": "1", "_selected_action": [1]}
-    asked = staff.post(f"{PETS}?status__exact=available", chosen)
-    ids = re.findall(r'name="_selected_action" value="(\d+)"', asked.text)
+    data = {"action": "mark_sold", "select_across": "1", "_selected_action": [1]}
+    confirmation = staff.post(f"{PETS}?status__exact=available", data)
+    ids = re.findall(r'name="_selected_action" value="(\d+)"', confirmation.text)
     newest = Pet.objects.filter(status="available").order_by("-id").values_list("id", flat=True)
     assert [int(pk) for pk in ids] == list(newest[:200])
     assert Pet.objects.filter(status="sold").count() == 3
@@ -175,7 +177,7 @@ def test_selection_across_pages_is_confirmed_first(staff: Client, category: Cate
 
 
 def test_pets_cannot_be_deleted_in_bulk(staff: Client, pets: dict[str, Pet]) -> None:
-    act(staff, "delete_selected", *pets.values(), post="yes")
+    run_action(staff, "delete_selected", *pets.values(), post="yes")
     assert Pet.objects.count() == 3
 
 
@@ -183,8 +185,8 @@ def test_pets_cannot_be_deleted_in_bulk(staff: Client, pets: dict[str, Pet]) -> 
 
 
 def add_pet(staff: Client, category: Category, name: str, **button: str) -> Any:
-    sent = {"name": name, "category": category.pk, "status": "available"}
-    return staff.post(f"{PETS}add/?_changelist_filters=after%3D1", sent | button, follow=True)
+    data = {"name": name, "category": category.pk, "status": "available"}
+    return staff.post(f"{PETS}add/?_changelist_filters=after%3D1", data | button, follow=True)
 
 
 def test_save_and_add_another_keeps_the_category(staff: Client, category: Category) -> None:
@@ -200,30 +202,30 @@ def test_invalid_category_in_the_query_is_ignored(staff: Client, value: str) -> 
     assert (page.status_code, page.context["adminform"].form["category"].value()) == (200, None)
 
 
-def test_new_pet_is_first_in_the_list_that_follows(staff: Client, many: list[Pet]) -> None:
-    page = add_pet(staff, many[0].category, "Rex")
-    assert [pet.name for pet in page.context["cl"].result_list[:2]] == ["Rex", many[-1].name]
+def test_new_pet_is_first_in_the_list_that_follows(staff: Client, many_pets: list[Pet]) -> None:
+    page = add_pet(staff, many_pets[0].category, "Rex")
+    assert [pet.name for pet in page.context["cl"].result_list[:2]] == ["Rex", many_pets[-1].name]
 
 
 # --- Lists ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def many(category: Category) -> list[Pet]:
-    """120 pets: the list shows 50 on a page."""
+def many_pets(category: Category) -> list[Pet]:
+    """Create 120 pets for a list with 50 on a page."""
     Pet.objects.bulk_create(Pet(name=f"Pet {number % 7}", category=category) for number in range(120))
     return list(Pet.objects.order_by("id"))
 
 
-def walk(staff: Client, way: str, query: str, path: str = PETS) -> list[list[Any]]:
+def follow_pages(staff: Client, direction: str, query: str, path: str = PETS) -> list[list[Any]]:
     """Follow the links to the end, and return the pages."""
-    found = []
+    pages = []
     while True:
         changelist = staff.get(f"{path}{query}").context["cl"]
-        found.append(list(changelist.result_list))
-        query = getattr(changelist, f"{way}_query")
+        pages.append(list(changelist.result_list))
+        query = getattr(changelist, f"{direction}_query")
         if not query:
-            return found
+            return pages
 
 
 @pytest.mark.parametrize(
@@ -236,20 +238,20 @@ def walk(staff: Client, way: str, query: str, path: str = PETS) -> list[list[Any
     ],
 )
 def test_pagination_shows_every_pet_once_in_both_directions(
-    staff: Client, many: list[Pet], query: str, order: Any
+    staff: Client, many_pets: list[Pet], query: str, order: Any
 ) -> None:
-    wanted = sorted(many, key=order)
-    pages = walk(staff, "next", query)
+    expected = sorted(many_pets, key=order)
+    pages = follow_pages(staff, "next", query)
     assert [len(page) for page in pages] == [50, 50, 20]
-    assert [pet for page in pages for pet in page] == wanted
-    last = f"{query}{'&' if query else '?'}after={pages[1][-1].pk}"
-    backwards = walk(staff, "previous", last)
-    assert [pet for page in backwards[::-1] for pet in page] == wanted
+    assert [pet for page in pages for pet in page] == expected
+    last_page = f"{query}{'&' if query else '?'}after={pages[1][-1].pk}"
+    backwards = follow_pages(staff, "previous", last_page)
+    assert [pet for page in backwards[::-1] for pet in page] == expected
 
 
 @pytest.mark.parametrize("edge", ["abc", "-1", "", "9" * 200, "\u0661"])
 @pytest.mark.parametrize("search", ["", "pet"])
-def test_any_cursor_gives_a_page(staff: Client, many: list[Pet], edge: str, search: str) -> None:
+def test_any_cursor_gives_a_page(staff: Client, many_pets: list[Pet], edge: str, search: str) -> None:
     for name in ("after", "before"):
         assert staff.get(PETS, {name: edge, "q": search}).status_code == 200
 
@@ -262,22 +264,24 @@ def test_any_cursor_gives_a_page(staff: Client, many: list[Pet], edge: str, sear
         {"q": "pet", "after": "60", "status__exact": "available"},
     ],
 )
-def test_list_uses_neither_count_nor_offset(staff: Client, many: list[Pet], query: dict[str, str]) -> None:
+def test_list_uses_neither_count_nor_offset(
+    staff: Client, many_pets: list[Pet], query: dict[str, str]
+) -> None:
     costs = []
     for _ in range(3):
         with CaptureQueriesContext(connection) as queries:
             assert staff.get(PETS, query).status_code == 200
         costs.append(len(queries))
         assert not any("COUNT(" in query["sql"] or "OFFSET" in query["sql"] for query in queries)
-        Pet.objects.bulk_create(Pet(name="Pet 1", category=many[0].category) for _ in range(5))
+        Pet.objects.bulk_create(Pet(name="Pet 1", category=many_pets[0].category) for _ in range(5))
     assert costs[1] == costs[2]
     assert costs[2] <= 8
 
 
 def plan_without_sorting(rows: Any) -> str:
-    """Return how the database reads the rows if it can do so without sorting them.
+    """Explain the query, without a sort if the database can avoid it.
 
-    Told to PostgreSQL, because what other tests leave in the table decides which plan it takes for cheaper.
+    PostgreSQL's own choice would depend on the rows that other tests leave in the table.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -286,16 +290,16 @@ def plan_without_sorting(rows: Any) -> str:
     return str(rows.explain())
 
 
-@pytest.mark.parametrize("start", ["pet 12", "\u00e9"])
-def test_search_by_prefix_reads_an_index_in_order(category: Category, start: str) -> None:
+@pytest.mark.parametrize("prefix", ["pet 12", "\u00e9"])
+def test_search_by_prefix_reads_an_index_in_order(category: Category, prefix: str) -> None:
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(3000))
-    plan = plan_without_sorting(filter_by_prefix(Pet.objects.all(), start)[:51])
+    plan = plan_without_sorting(filter_by_prefix(Pet.objects.all(), prefix)[:51])
     assert "pet_by_name" in plan
     assert not re.search("Sort|TEMP B-TREE", plan)
 
 
 @pytest.mark.parametrize(
-    ("start", "found"),
+    ("prefix", "expected"),
     [
         ("rex", {"Rex", "REX II"}),
         ("rex i", {"REX II"}),
@@ -304,19 +308,19 @@ def test_search_by_prefix_reads_an_index_in_order(category: Category, start: str
         ("\\", set()),
     ],
 )
-def test_prefix_is_taken_literally(category: Category, start: str, found: set[str]) -> None:
+def test_prefix_is_taken_literally(category: Category, prefix: str, expected: set[str]) -> None:
     for name in ("Rex", "REX II", "A rex", "100% cat", "1000 cats", "_", "Roy"):
         Pet.objects.create(name=name, category=category)
-    assert {pet.name for pet in filter_by_prefix(Pet.objects.all(), start)} == found
+    assert {pet.name for pet in filter_by_prefix(Pet.objects.all(), prefix)} == expected
 
 
 def test_category_filter_uses_autocomplete(staff: Client, pets: dict[str, Pet]) -> None:
     other = Category.objects.create(name="Unchosen kind")
     newt = Pet.objects.create(name="Newt", category=other)
-    assert listed(staff, category__id__exact=other.pk) == [newt]
+    assert list_pets(staff, category__id__exact=other.pk) == [newt]
     page = staff.get(PETS).text
     assert "unfold-filter-autocomplete" in page
-    assert "Unchosen kind" in page  # Newt's row; without it:
+    assert "Unchosen kind" in page  # In the row of Newt.
     newt.delete()
     assert "Unchosen kind" not in staff.get(PETS).text
 
@@ -342,7 +346,7 @@ def test_category_shows_its_number_of_pets_and_links_to_them(
 
 def test_category_pagination_reaches_every_page(staff: Client) -> None:
     Category.objects.bulk_create(Category(name=f"Kind {number:03}") for number in range(120))
-    pages = walk(staff, "next", "", "/admin/inventory/category/")
+    pages = follow_pages(staff, "next", "", "/admin/inventory/category/")
     assert [category.name for page in pages for category in page] == sorted(
         Category.objects.values_list("name", flat=True)
     )

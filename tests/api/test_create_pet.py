@@ -15,12 +15,12 @@ from tests.support.int64_texts import NOT_INT64_IN_JSON
 INT64_MAX = 2**63 - 1
 
 
-def new(category: Category, **members: Any) -> dict[str, Any]:
+def build_pet(category: Category, **members: Any) -> dict[str, Any]:
     return {"name": "Biscuit", "categoryId": category.id} | members
 
 
 def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
-    response = api.post("/pets", new(category, status="pending"))
+    response = api.post("/pets", build_pet(category, status="pending"))
     pet = Pet.objects.get()
     assert response.status_code == 201
     assert response.json() == {
@@ -31,7 +31,7 @@ def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "stored"),
+    ("name", "stored_name"),
     [
         ("x", "x"),
         ("  Rex ", "Rex"),
@@ -44,30 +44,30 @@ def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
     ],
 )
 def test_name_is_trimmed_and_otherwise_unchanged(
-    api: Api, category: Category, sent: str, stored: str
+    api: Api, category: Category, name: str, stored_name: str
 ) -> None:
-    response = api.post("/pets", new(category, name=sent))
-    assert (response.status_code, response.json().get("name")) == (201, stored)
-    assert Pet.objects.get().name == stored
+    response = api.post("/pets", build_pet(category, name=name))
+    assert (response.status_code, response.json().get("name")) == (201, stored_name)
+    assert Pet.objects.get().name == stored_name
 
 
 @pytest.mark.parametrize("name", ["", "   ", "\t\n", "a" * 256, 5, 1.5, True, None, [], {}, ["Rex"]])
 def test_name_must_be_a_string_of_1_to_255_characters(api: Api, category: Category, name: Any) -> None:
-    response = api.post("/pets", new(category, name=name))
+    response = api.post("/pets", build_pet(category, name=name))
     assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
     assert [detail["field"] for detail in response.json()["details"]] == ["name"]
 
 
-@pytest.mark.parametrize("written", ["1.0", "1e0", "10e-1", "1.000"])
-def test_number_with_integral_value_is_accepted(api: Api, category: Category, written: str) -> None:
+@pytest.mark.parametrize("number", ["1.0", "1e0", "10e-1", "1.000"])
+def test_number_with_integral_value_is_accepted(api: Api, category: Category, number: str) -> None:
     assert category.id == 1 or Category.objects.filter(pk=1).exists()
-    response = api.post("/pets", f'{{"name": "x", "categoryId": {written}}}'.encode())
+    response = api.post("/pets", f'{{"name": "x", "categoryId": {number}}}'.encode())
     assert (response.status_code, response.json().get("categoryId")) == (201, 1)
 
 
-@pytest.mark.parametrize("written", NOT_INT64_IN_JSON)
-def test_category_id_must_be_an_int64(api: Api, db: None, written: str) -> None:
-    response = api.post("/pets", f'{{"name": "x", "categoryId": {written.format(1)}}}'.encode())
+@pytest.mark.parametrize("number", NOT_INT64_IN_JSON)
+def test_category_id_must_be_an_int64(api: Api, db: None, number: str) -> None:
+    response = api.post("/pets", f'{{"name": "x", "categoryId": {number.format(1)}}}'.encode())
     assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
     assert response.json()["details"][0]["field"] == "categoryId"
 
@@ -80,15 +80,15 @@ def test_category_must_exist(api: Api, category_id: int) -> None:
 
 @pytest.mark.parametrize("status", [None, "", "lost", "Available", 1, True, [], {}, ["sold"]])
 def test_status_must_be_one_of_three_strings(api: Api, category: Category, status: Any) -> None:
-    response = api.post("/pets", new(category, status=status))
+    response = api.post("/pets", build_pet(category, status=status))
     assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
 
 
 def test_all_problems_are_reported_together(api: Api) -> None:
-    sent = b'{"categoryId": 999999, "status": "lost"}'
-    both = {"name": "missing_field", "categoryId": "missing_field"}
-    all_three = {"name": "missing_field", "categoryId": "unknown_category", "status": "invalid_field"}
-    for body, problems in ((sent, all_three), (b"{}", both), (b"", both)):
+    invalid_body = b'{"categoryId": 999999, "status": "lost"}'
+    two_problems = {"name": "missing_field", "categoryId": "missing_field"}
+    three_problems = {"name": "missing_field", "categoryId": "unknown_category", "status": "invalid_field"}
+    for body, problems in ((invalid_body, three_problems), (b"{}", two_problems), (b"", two_problems)):
         error = api.post("/pets", body).json()
         assert {detail["field"]: detail["code"] for detail in error["details"]} == problems
         assert (error["code"], error["status"]) == ("missing_field", 400)
@@ -96,7 +96,7 @@ def test_all_problems_are_reported_together(api: Api) -> None:
 
 
 def test_unknown_members_and_id_are_ignored_and_status_has_a_default(api: Api, category: Category) -> None:
-    response = api.post("/pets", new(category, id=INT64_MAX, colour="red", created_at="1999-01-01"))
+    response = api.post("/pets", build_pet(category, id=INT64_MAX, colour="red", created_at="1999-01-01"))
     assert (response.status_code, response.json()["status"]) == (201, "available")
     assert response.json()["id"] != INT64_MAX
 
@@ -163,7 +163,7 @@ def test_surrogate_pair_is_one_character(api: Api, category: Category) -> None:
     ],
 )
 def test_other_media_types_are_rejected(api: Api, category: Category, content_type: str) -> None:
-    response = api.post("/pets", new(category), Content_Type=content_type)
+    response = api.post("/pets", build_pet(category), Content_Type=content_type)
     assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
 
 
@@ -178,7 +178,7 @@ def test_other_media_types_are_rejected(api: Api, category: Category, content_ty
     ],
 )
 def test_json_in_utf8_is_accepted(api: Api, category: Category, content_type: str) -> None:
-    assert api.post("/pets", new(category), Content_Type=content_type).status_code == 201
+    assert api.post("/pets", build_pet(category), Content_Type=content_type).status_code == 201
 
 
 @pytest.mark.parametrize("number", ["1e99999999999999999999", "-1e-99999999999999999999", "1e999999"])
@@ -193,16 +193,16 @@ def test_unrepresentable_number_in_unknown_member_is_ignored(
 
 
 def test_body_limit_is_64_kib(api: Api, category: Category) -> None:
-    body = json.dumps(new(category)).encode()
-    full = body + b" " * (64 * 1024 - len(body))
-    assert api.post("/pets", full).status_code == 201
-    response = api.post("/pets", full + b" ")
+    body = json.dumps(build_pet(category)).encode()
+    largest_body = body + b" " * (64 * 1024 - len(body))
+    assert api.post("/pets", largest_body).status_code == 201
+    response = api.post("/pets", largest_body + b" ")
     assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "", "application/json;q=0"])
 def test_accept_header_is_ignored(api: Api, category: Category, accept: str) -> None:
-    response = api.post("/pets", new(category), Accept=accept)
+    response = api.post("/pets", build_pet(category), Accept=accept)
     assert (response.status_code, response.headers["Content-Type"]) == (201, "application/json")
 
 
@@ -211,19 +211,19 @@ def test_accept_header_is_ignored(api: Api, category: Category, accept: str) -> 
 def test_category_deleted_concurrently_is_unknown(
     api: Api, category: Category, headers: dict[str, str]
 ) -> None:
-    """Another transaction deletes the category after validation; the foreign key still rejects the pet."""
-    gone = new(category, categoryId=999_999)
-    unknown = api.post("/pets", gone)
+    """The cache still has a category that another transaction has deleted."""
+    data = build_pet(category, categoryId=999_999)
+    expected = api.post("/pets", data)
     known_category_ids.add(999_999)
-    response = api.post("/pets", gone, **headers)
+    response = api.post("/pets", data, **headers)
     assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
-    assert response.json() == unknown.json()
+    assert response.json() == expected.json()
     assert not Pet.objects.exists()
 
 
 @pytest.fixture
-def names_are_unique(transactional_db: None) -> Iterator[None]:
-    """Another database constraint, which validation does not know."""
+def unique_names(transactional_db: None) -> Iterator[None]:
+    """Add a database constraint that validation does not check."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE UNIQUE INDEX one_pet_of_a_name ON inventory_pet (name)")
     yield
@@ -234,26 +234,26 @@ def names_are_unique(transactional_db: None) -> Iterator[None]:
 @COMMITTED
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}], ids=["alone", "in a transaction"])
 def test_other_integrity_error_is_not_reported_as_unknown_category(
-    names_are_unique: None, api: Api, category: Category, headers: dict[str, str]
+    unique_names: None, api: Api, category: Category, headers: dict[str, str]
 ) -> None:
-    assert api.post("/pets", new(category)).status_code == 201
-    response = api.post("/pets", new(category), **headers)
+    assert api.post("/pets", build_pet(category)).status_code == 201
+    response = api.post("/pets", build_pet(category), **headers)
     assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
     assert Pet.objects.count() == 1
 
 
 @COMMITTED
 def test_database_failure_during_revalidation_gives_503(
-    names_are_unique: None, api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
+    unique_names: None, api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert api.post("/pets", new(category)).status_code == 201
+    assert api.post("/pets", build_pet(category)).status_code == 201
 
-    def gone(category_id: int) -> bool:
+    def fail_for_unknown_ids(category_id: int) -> bool:
         if category_id not in known_category_ids:
-            raise OperationalError("The server has gone.")
+            raise OperationalError("The server is unavailable.")
         return True
 
-    monkeypatch.setattr("inventory.fields.category_exists", gone)
+    monkeypatch.setattr("inventory.fields.category_exists", fail_for_unknown_ids)
     known_category_ids.add(category.pk)
-    response = api.post("/pets", new(category))
+    response = api.post("/pets", build_pet(category))
     assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")

@@ -22,31 +22,31 @@ def pets(category: Category) -> list[Pet]:
     )
 
 
-def next_url(response: Any) -> str | None:
-    found = NEXT.fullmatch(response.headers.get("Link", ""))
-    return found[1] if found else None
+def get_next_url(response: Any) -> str | None:
+    match = NEXT.fullmatch(response.headers.get("Link", ""))
+    return match[1] if match else None
 
 
-def pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
+def follow_pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
     """Follow Link through all pages."""
-    following: str | None = path
-    while following:
-        response = api.get(following.removeprefix("http://testserver/v1"))
+    next_url: str | None = path
+    while next_url:
+        response = api.get(next_url.removeprefix("http://testserver/v1"))
         assert response.status_code == 200
         yield response.json()
-        following = next_url(response)
+        next_url = get_next_url(response)
 
 
 def test_empty_shop_has_an_empty_list(api: Api) -> None:
     response = api.get("/pets")
-    assert (response.status_code, response.json(), next_url(response)) == (200, [], None)
+    assert (response.status_code, response.json(), get_next_url(response)) == (200, [], None)
 
 
 @pytest.mark.parametrize("limit", [1, 49, 50, 100])
 def test_limit_is_applied_and_the_last_page_has_no_next_link(api: Api, pets: list[Pet], limit: int) -> None:
     response = api.get(f"/pets?limit={limit}")
     assert response.json() == [pet.as_json() for pet in pets[:limit]]
-    assert (next_url(response) is None) is (limit >= 50)
+    assert (get_next_url(response) is None) is (limit >= 50)
 
 
 def test_limit_defaults_to_20_and_unknown_parameters_are_ignored(api: Api, pets: list[Pet]) -> None:
@@ -73,8 +73,8 @@ def test_invalid_value_is_an_invalid_parameter(api: Api, name: str, value: str) 
 
 @pytest.mark.parametrize("status", PetStatus.values)
 def test_status_filters(api: Api, pets: list[Pet], status: str) -> None:
-    wanted = [pet.id for pet in pets if pet.status == status]
-    assert [pet["id"] for pet in api.get(f"/pets?limit=100&status={status}").json()] == wanted
+    expected = [pet.id for pet in pets if pet.status == status]
+    assert [pet["id"] for pet in api.get(f"/pets?limit=100&status={status}").json()] == expected
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_category_filter_combines_with_status(api: Api, pets: list[Pet], cat: Pe
 @pytest.mark.parametrize("category_id", [999_999, 0, -1, 2**63 - 1, -(2**63)])
 def test_unknown_category_has_an_empty_list(api: Api, pets: list[Pet], category_id: int) -> None:
     response = api.get(f"/pets?categoryId={category_id}")
-    assert (response.status_code, response.json(), next_url(response)) == (200, [], None)
+    assert (response.status_code, response.json(), get_next_url(response)) == (200, [], None)
 
 
 def test_category_filter_applies_to_pets_only(api: Api, category: Category) -> None:
@@ -105,18 +105,18 @@ def test_category_filter_applies_to_pets_only(api: Api, category: Category) -> N
 def test_next_link_repeats_only_filters_and_limit(api: Api, pets: list[Pet], cat: Pet) -> None:
     filters = {"limit": "4", "status": "available", "categoryId": str(pets[0].category_id)}
     path = f"/pets?colour=red&{urlencode(filters)}"
-    url = next_url(api.get(path))
+    url = get_next_url(api.get(path))
     assert url is not None
     assert url.startswith("http://testserver/v1/pets?")
     query = dict(parse_qsl(urlsplit(url).query))
     assert query == filters | {"cursor": query["cursor"]}
-    assert [len(page) for page in pages(api, path)] == [4] * 7 + [2]
+    assert [len(page) for page in follow_pages(api, path)] == [4] * 7 + [2]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 50])
 def test_pages_have_every_pet_once_by_ascending_id(api: Api, pets: list[Pet], limit: int) -> None:
-    listed = [pet["id"] for page in pages(api, f"/pets?limit={limit}") for pet in page]
-    assert listed == [pet.id for pet in pets]
+    ids = [pet["id"] for page in follow_pages(api, f"/pets?limit={limit}") for pet in page]
+    assert ids == [pet.id for pet in pets]
 
 
 def test_links_use_base_url_not_the_host_header(api: Api, pets: list[Pet]) -> None:
@@ -127,12 +127,12 @@ def test_links_use_base_url_not_the_host_header(api: Api, pets: list[Pet]) -> No
 def test_concurrent_inserts_and_deletes_neither_repeat_nor_hide_rows(
     api: Api, pets: list[Pet], category: Category
 ) -> None:
-    following = pages(api, "/pets?limit=10")
-    seen = [pet["id"] for pet in next(following)]
+    pages = follow_pages(api, "/pets?limit=10")
+    ids = [pet["id"] for pet in next(pages)]
     pets[3].delete()
     Pet.objects.create(name="Late", category=category)
-    seen += [pet["id"] for page in following for pet in page]
-    assert seen == [pet.id or seen[3] for pet in pets] + [Pet.objects.latest("id").id]
+    ids += [pet["id"] for page in pages for pet in page]
+    assert ids == [pet.id or ids[3] for pet in pets] + [Pet.objects.latest("id").id]
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_concurrent_inserts_and_deletes_neither_repeat_nor_hide_rows(
     ],
 )
 def test_tampered_cursor_is_an_invalid_parameter(api: Api, pets: list[Pet], change: Any) -> None:
-    url = next_url(api.get("/pets"))
+    url = get_next_url(api.get("/pets"))
     assert url is not None
     cursor = dict(parse_qsl(urlsplit(url).query))["cursor"]
     assert api.get(f"/pets?cursor={change(cursor)}").json()["code"] == "invalid_parameter"
 
 
 def test_cursor_of_another_list_is_an_invalid_parameter(api: Api, pets: list[Pet]) -> None:
-    url = next_url(api.get("/categories?limit=1"))
+    url = get_next_url(api.get("/categories?limit=1"))
     assert url is not None
     assert api.get(f"/pets?{urlsplit(url).query}").json()["code"] == "invalid_parameter"
 
@@ -166,16 +166,16 @@ def test_list_uses_three_queries_including_quota(
     api: Api, pets: list[Pet], django_assert_num_queries: Any
 ) -> None:
     api.get("/pets?limit=20")  # Writes the key's last use, which happens once a minute.
-    with django_assert_num_queries(3) as found:
+    with django_assert_num_queries(3) as queries:
         api.get("/pets?limit=20")
-    key, quota, page = (query["sql"] for query in found.captured_queries)
+    key, quota, page = (query["sql"] for query in queries.captured_queries)
     assert "accounts_apikey" in key
     assert "accounts_quotacounter" in quota
     assert "inventory_pet" in page
 
 
 def test_head_responds_as_get_without_a_body(api: Api, pets: list[Pet]) -> None:
-    got, head = api.get("/pets"), api("HEAD", "/pets")
+    get, head = api.get("/pets"), api("HEAD", "/pets")
     assert (head.status_code, head.content) == (200, b"")
-    same = {"Content-Type", "Content-Length", "ETag", "Link"}
-    assert {name: head.headers[name] for name in same} == {name: got.headers[name] for name in same}
+    names = {"Content-Type", "Content-Length", "ETag", "Link"}
+    assert {name: head.headers[name] for name in names} == {name: get.headers[name] for name in names}

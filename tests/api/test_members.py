@@ -30,21 +30,20 @@ def test_sample_values_cover_all_writable_members_without_defaults(
     resource: members.Members, sent: dict[str, Any]
 ) -> None:
     assert list(sent) == [member.name for member in resource.writable]
-    assert not [one.name for one in resource.writable if sent[one.name] in {one.default, one.example}]
+    for member in resource.writable:
+        assert sent[member.name] not in {member.default, member.example}
 
 
-def in_json(row: dict[str, Any]) -> dict[str, Any]:
-    """Convert a row to JSON types."""
-    read: dict[str, Any] = orjson.loads(orjson.dumps(row, option=orjson.OPT_UTC_Z))
-    return read
+def to_json_types(row: dict[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = orjson.loads(orjson.dumps(row, option=orjson.OPT_UTC_Z))
+    return values
 
 
 def without_id(pet: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in pet.items() if name != "id"}
 
 
-def last_event(kind: str) -> dict[str, Any]:
-    """The data of the latest event of this kind."""
+def get_latest_event_data(kind: str) -> dict[str, Any]:
     sequence_all()
     data: dict[str, Any] = json.loads(Event.objects.filter(type__startswith=kind).latest("id").data)[kind]
     return data
@@ -55,8 +54,8 @@ def test_response_list_read_instance_and_event_agree(api: Api) -> None:
     assert without_id(pet) == SENT
     assert api.get("/pets?limit=1").json() == [pet]
     assert api.get(f"/pets/{pet['id']}").json() == pet
-    assert in_json(Pet.objects.get(pk=pet["id"]).as_json()) == pet
-    assert last_event("pet") == pet
+    assert to_json_types(Pet.objects.get(pk=pet["id"]).as_json()) == pet
+    assert get_latest_event_data("pet") == pet
 
 
 def test_response_list_read_instance_and_event_of_an_order_agree(api: Api, category: Category) -> None:
@@ -65,8 +64,8 @@ def test_response_list_read_instance_and_event_of_an_order_agree(api: Api, categ
     assert order | SENT_ORDER == order
     assert api.get("/store/orders?limit=1").json() == [order]
     assert api.get(f"/store/orders/{order['id']}").json() == order
-    assert in_json(Order.objects.get(pk=order["id"]).as_json()) == order
-    assert last_event("order") == order
+    assert to_json_types(Order.objects.get(pk=order["id"]).as_json()) == order
+    assert get_latest_event_data("order") == order
 
 
 @pytest.mark.parametrize("file_format", ["csv", "jsonl"])
@@ -75,10 +74,10 @@ def test_export_and_import_preserve_members(api: Api, tmp_path: Path, file_forma
     file = str(tmp_path / f"pets.{file_format}")
     call_command("export_pets", file, stdout=StringIO())
     call_command("import_pets", file, stdout=StringIO(), stderr=StringIO())
-    imported = in_json(Pet.objects.latest("id").as_json())
+    imported = to_json_types(Pet.objects.latest("id").as_json())
     assert imported["id"] != pet["id"]
     assert without_id(imported) == SENT
-    assert last_event("pet") == imported
+    assert get_latest_event_data("pet") == imported
 
 
 @COMMITTED
@@ -86,13 +85,17 @@ def test_export_and_import_preserve_members(api: Api, tmp_path: Path, file_forma
 def test_event_loop_and_threads_write_and_read_the_same(account: Any) -> None:
     category = Category.objects.get(pk=SENT["categoryId"])
     values = NewPetSerializer().run_validation(SENT)
-    here = Pet.objects.add(**values)
-    (there,) = serve(lambda: Pet.objects.add(**values))
-    assert without_id(in_json(there.as_json())) == without_id(in_json(here.as_json())) == SENT
-    (row,) = serve(lambda: PETS.where(id=there.pk).fetch_one())
-    assert row == PETS.where(id=there.pk).fetch_one() == there.as_json()
-    free = Pet.objects.create(name="Free", category=category)
-    values = NewOrderSerializer().run_validation(SENT_ORDER | {"petId": free.pk})
+    thread_pet = Pet.objects.add(**values)
+    (loop_pet,) = serve(lambda: Pet.objects.add(**values))
+    assert (
+        without_id(to_json_types(loop_pet.as_json()))
+        == without_id(to_json_types(thread_pet.as_json()))
+        == SENT
+    )
+    (row,) = serve(lambda: PETS.where(id=loop_pet.pk).fetch_one())
+    assert row == PETS.where(id=loop_pet.pk).fetch_one() == loop_pet.as_json()
+    available_pet = Pet.objects.create(name="Free", category=category)
+    values = NewOrderSerializer().run_validation(SENT_ORDER | {"petId": available_pet.pk})
     (order,) = serve(partial(Order.objects.place, account_id=account.pk, by="tests", **values))
     (row,) = serve(lambda: ORDERS.where(id=order.pk).fetch_one())
     assert row == order.as_json() == Order.objects.as_json().get(pk=order.pk)

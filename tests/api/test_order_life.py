@@ -33,7 +33,7 @@ PET_TRANSITIONS = {
     ("sold", "available"),
 }
 
-numbers = st.integers(0, 99)  # Chooses one of those that there are.
+numbers = st.integers(0, 99)  # Chooses an existing pet or order, modulo their count.
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Sale:
 
 
 class Shop(RuleBasedStateMachine):
-    """Two accounts and the staff of a shop with three pets; a model predicts every response."""
+    """A shop with three pets, two accounts and staff. A model predicts every response."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,8 +61,8 @@ class Shop(RuleBasedStateMachine):
     def open(self) -> None:
         """Put pets on sale, and give two accounts a key each."""
         category = Category.objects.earliest("id")
-        made = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(PETS)]
-        self.pets = {pet.pk: "available" for pet in made}
+        pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(PETS)]
+        self.pets = {pet.pk: "available" for pet in pets}
         self.clients = []
         for name in ("Acme Pets", "Other Pets"):
             limits = {"per_minute": 10**9, "per_day": 10**9}
@@ -70,7 +70,6 @@ class Shop(RuleBasedStateMachine):
             self.clients.append(Api(ApiKey.objects.issue(account, by=Actor("tests"))[1]))
 
     def teardown(self) -> None:
-        """Roll back."""
         transaction.set_rollback(True)
         self.atomic.__exit__(None, None, None)
 
@@ -82,7 +81,7 @@ class Shop(RuleBasedStateMachine):
         sales = list(self.sales.items())
         return sales[number % len(sales)] if sales else None
 
-    # --- What clients do ---
+    # --- Clients ---
 
     @rule(who=st.integers(0, 1), number=numbers, key=st.sampled_from([None, None, "a", "b"]))
     def order(self, who: int, number: int, key: str | None) -> None:
@@ -109,9 +108,9 @@ class Shop(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1), number=numbers, times=st.integers(1, 2))
     def cancel(self, who: int, number: int, times: int) -> None:
         """Cancel an order, possibly of another account, once or twice."""
-        if (found := self.sale(number)) is None:
+        if (choice := self.sale(number)) is None:
             return
-        order, sale = found
+        order, sale = choice
         for _ in range(times):
             response = self.clients[who]("DELETE", f"/store/orders/{order}")
             if sale.account != who:
@@ -120,12 +119,12 @@ class Shop(RuleBasedStateMachine):
                 assert (response.status_code, response.json()["code"]) == (409, "order_not_cancellable")
             else:
                 assert (response.status_code, response.content) == (204, b"")
-                self.set_free(sale)
+                self.release_pet(sale)
 
-    # --- What staff do ---
+    # --- Staff ---
 
-    def set_free(self, sale: Sale) -> None:
-        """Cancelling a live order releases its pet."""
+    def release_pet(self, sale: Sale) -> None:
+        """Predict the cancellation of a live order."""
         if sale.status in LIVE:
             sale.status = "cancelled"
             self.pets[sale.pet] = "available"
@@ -133,15 +132,15 @@ class Shop(RuleBasedStateMachine):
     @rule(number=numbers, verb=st.sampled_from(["approve", "ship", "ship on a date", "deliver", "cancel"]))
     def handle(self, number: int, verb: str) -> None:
         """Approve, ship, deliver or cancel an order, whether allowed or not."""
-        if (found := self.sale(number)) is None:
+        if (choice := self.sale(number)) is None:
             return
-        order, sale = found
-        needed = {"approve": {"placed"}, "cancel": LIVE | {"cancelled"}}
+        order, sale = choice
+        allowed = {"approve": {"placed"}, "cancel": LIVE | {"cancelled"}}
         dates = {"ship_date": SHIP_DATE} if verb == "ship on a date" else {}
         act = partial(
             getattr(Order.objects.get(pk=order), verb.removesuffix(" on a date")), by="staff", **dates
         )
-        if sale.status not in needed.get(verb, {"approved"}) or (verb == "ship" and sale.shipped):
+        if sale.status not in allowed.get(verb, {"approved"}) or (verb == "ship" and sale.shipped):
             with pytest.raises(TransitionError):
                 act()
             return
@@ -155,65 +154,69 @@ class Shop(RuleBasedStateMachine):
                 sale.status = "delivered"
                 self.pets[sale.pet] = "sold"
             case "cancel":
-                self.set_free(sale)
+                self.release_pet(sale)
 
-    @rule(number=numbers, to=st.sampled_from(PetStatus), reason=st.sampled_from(["", " ", "Returned."]))
-    def move(self, number: int, to: PetStatus, reason: str) -> None:
+    @rule(
+        number=numbers, to_status=st.sampled_from(PetStatus), reason=st.sampled_from(["", " ", "Returned."])
+    )
+    def change_pet_status(self, number: int, to_status: PetStatus, reason: str) -> None:
         """Change the status of a pet by staff, whether allowed or not."""
         pet = self.pet(number)
-        held = any(sale.pet == pet and sale.status in LIVE for sale in self.sales.values())
-        unexplained = self.pets[pet] == "sold" and not reason.strip()
+        is_held = any(sale.pet == pet and sale.status in LIVE for sale in self.sales.values())
+        lacks_reason = self.pets[pet] == "sold" and not reason.strip()
         row = Pet.objects.get(pk=pet)
-        if held or unexplained or (self.pets[pet], str(to)) not in PET_TRANSITIONS:
+        if is_held or lacks_reason or (self.pets[pet], str(to_status)) not in PET_TRANSITIONS:
             with pytest.raises(TransitionError):
-                row.change_status(to, by="staff", reason=reason)
+                row.change_status(to_status, by="staff", reason=reason)
         else:
-            row.change_status(to, by="staff", reason=reason)
-            self.pets[pet] = str(to)
+            row.change_status(to_status, by="staff", reason=reason)
+            self.pets[pet] = str(to_status)
 
-    # --- What must hold after every step ---
+    # --- Invariants ---
 
     @invariant()
-    def pets_and_orders_are_as_the_rules_foretell(self) -> None:
+    def pets_and_orders_match_the_model(self) -> None:
         assert dict(Pet.objects.filter(pk__in=self.pets).values_list("pk", "status")) == self.pets
         statuses = dict(Order.objects.values_list("pk", "status"))
         assert statuses == {order: sale.status for order, sale in self.sales.items()}
 
     @invariant()
-    def pet_of_a_live_order_is_pending_and_has_no_other(self) -> None:
+    def pet_of_a_live_order_is_pending_and_has_no_other_live_order(self) -> None:
         held = list(Order.objects.filter(status__in=LIVE).values_list("pet_id", "pet__status"))
         assert {status for _, status in held} <= {"pending"}
         assert len({pet for pet, _ in held}) == len(held)
 
     @invariant()
-    def accounts_see_their_own_orders_as_they_stand(self) -> None:
+    def accounts_see_exactly_their_own_orders(self) -> None:
         for who, client in enumerate(getattr(self, "clients", [])):
             listed: list[dict[str, Any]] = client.get("/store/orders?limit=100").json()
-            own = {order: sale for order, sale in self.sales.items() if sale.account == who}
-            assert [order["id"] for order in listed] == list(own)
+            expected = {order: sale for order, sale in self.sales.items() if sale.account == who}
+            assert [order["id"] for order in listed] == list(expected)
             for order in listed:
-                sale = own[order["id"]]
+                sale = expected[order["id"]]
                 assert (order["petId"], order["status"]) == (sale.pet, sale.status)
                 assert order["complete"] is (sale.status == "delivered")
                 assert (order["shipDate"] is not None) is sale.shipped
                 assert order["shipDate"] is None or order["status"] != "placed"
 
     @invariant()
-    def histories_are_chains_that_end_in_the_status_of_now(self) -> None:
+    def histories_are_continuous_and_end_in_the_current_status(self) -> None:
         for order, sale in self.sales.items():
             steps = list(OrderEvent.objects.filter(order=order).order_by("id"))
-            assert chain([(step.from_status, step.to_status) for step in steps], "") == sale.status
+            assert check_history([(step.from_status, step.to_status) for step in steps], "") == sale.status
         for pet, status in self.pets.items():
             moves = list(PetEvent.objects.filter(pet=pet).order_by("id"))
-            assert chain([(move.from_status, move.to_status) for move in moves], "available") == status
+            assert (
+                check_history([(move.from_status, move.to_status) for move in moves], "available") == status
+            )
 
 
-def chain(steps: list[tuple[str, str]], start: str) -> str:
-    """The final status of a continuous history."""
-    for from_status, to_status in steps:
-        assert from_status == start
-        start = to_status
-    return start
+def check_history(changes: list[tuple[str, str]], status: str) -> str:
+    """Check that a history is continuous, and return its final status."""
+    for from_status, to_status in changes:
+        assert from_status == status
+        status = to_status
+    return status
 
 
 def test_random_operations_never_break_the_rules_of_orders(db: None) -> None:

@@ -22,7 +22,7 @@ VERBS: dict[str, Callable[[Order], None]] = {
     "cancel as a client": lambda order: order.cancel(by=BUYER, only_placed=True),
 }
 
-# The order's status and its pet's after each legal move; all others are illegal.
+# The statuses of the order and its pet after each legal transition.
 LEGAL = {
     (PLACED, "approve"): (APPROVED, PENDING),
     (PLACED, "cancel"): (CANCELLED, AVAILABLE),
@@ -35,7 +35,7 @@ LEGAL = {
 }
 ILLEGAL = [(status, verb) for status in OrderStatus for verb in VERBS if (status, verb) not in LEGAL]
 
-WAYS = {
+PATHS = {
     PLACED: [],
     APPROVED: ["approve"],
     DELIVERED: ["approve", "deliver"],
@@ -45,69 +45,70 @@ WAYS = {
 
 @pytest.fixture
 def place(account: Account, pet: Pet) -> Callable[..., Order]:
-    """Places an order, and brings it to a status."""
+    """Place an order, and bring it to a status."""
 
-    def place(status: OrderStatus = PLACED, *, known: bool = True) -> Order:
+    def place(status: OrderStatus = PLACED, *, is_fresh: bool = True) -> Order:
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by=BUYER)
-        for verb in WAYS[status]:
-            VERBS[verb](order if known else Order.objects.get(pk=order.pk))
+        for verb in PATHS[status]:
+            VERBS[verb](order if is_fresh else Order.objects.get(pk=order.pk))
         return order
 
     return place
 
 
-def stored(order: Order) -> tuple[str, str]:
-    """The stored statuses of the order and its pet."""
+def get_statuses(order: Order) -> tuple[str, str]:
+    """Read the statuses of the order and its pet."""
     return Order.objects.values_list("status", "pet__status").get(pk=order.pk)
 
 
-def steps(order: Order) -> list[tuple[str, str, str, str]]:
-    """The order's history, oldest first."""
+def get_order_history(order: Order) -> list[tuple[str, str, str, str]]:
     return list(order.events.order_by("id").values_list("from_status", "to_status", "by", "reason"))
 
 
-def pet_steps(pet: Pet) -> list[tuple[str, str, str, str, int | None]]:
-    """The pet's history, oldest first."""
-    rows = pet.events.order_by("id")
-    return list(rows.values_list("from_status", "to_status", "by", "reason", "order_id"))
+def get_pet_history(pet: Pet) -> list[tuple[str, str, str, str, int | None]]:
+    events = pet.events.order_by("id")
+    return list(events.values_list("from_status", "to_status", "by", "reason", "order_id"))
 
 
 # --- Orders ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["the row", "an old copy"])
-def known(request: pytest.FixtureRequest) -> bool:
-    """Whether the instance is stale. Transitions are checked against the row in any case."""
-    return bool(request.param == "the row")
+@pytest.fixture(params=["fresh", "stale"])
+def is_fresh(request: pytest.FixtureRequest) -> bool:
+    """Whether the instance has the status of its row, against which transitions are checked."""
+    return bool(request.param == "fresh")
 
 
 @pytest.mark.parametrize(("status", "verb"), LEGAL)
 def test_allowed_transition_changes_order_and_pet_together(
-    place: Callable[..., Order], status: OrderStatus, verb: str, *, known: bool
+    place: Callable[..., Order], status: OrderStatus, verb: str, *, is_fresh: bool
 ) -> None:
-    order = place(status, known=known)
+    order = place(status, is_fresh=is_fresh)
     VERBS[verb](order)
-    assert (order.status, stored(order)) == (LEGAL[status, verb][0], LEGAL[status, verb])
+    assert (order.status, get_statuses(order)) == (LEGAL[status, verb][0], LEGAL[status, verb])
 
 
 @pytest.mark.parametrize(("status", "verb"), ILLEGAL)
 def test_forbidden_transition_is_rejected_without_effect(
-    place: Callable[..., Order], pet: Pet, status: OrderStatus, verb: str, *, known: bool
+    place: Callable[..., Order], pet: Pet, status: OrderStatus, verb: str, *, is_fresh: bool
 ) -> None:
-    order = place(status, known=known)
-    before = stored(order), steps(order), pet_steps(pet)
+    order = place(status, is_fresh=is_fresh)
+    before = get_statuses(order), get_order_history(order), get_pet_history(pet)
     with pytest.raises(TransitionError) as raised:
         VERBS[verb](order)
     assert status in raised.value.message
     order.refresh_from_db()
-    assert (stored(order), steps(order), pet_steps(pet), order.ship_date) == (*before, None)
+    assert (get_statuses(order), get_order_history(order), get_pet_history(pet), order.ship_date) == (
+        *before,
+        None,
+    )
 
 
 def test_staff_may_cancel_after_the_ship_date_is_set(place: Callable[..., Order]) -> None:
     order = place(APPROVED)
     order.ship(by=STAFF)
     order.cancel(by=STAFF, reason="The van broke down.")
-    assert stored(order) == (CANCELLED, AVAILABLE)
+    assert get_statuses(order) == (CANCELLED, AVAILABLE)
 
 
 def test_ship_date_defaults_to_now(place: Callable[..., Order]) -> None:
@@ -126,11 +127,11 @@ def test_pet_that_is_not_available_cannot_be_ordered(
     place: Callable[..., Order], pet: Pet, status: PetStatus
 ) -> None:
     pet.change_status(status, by=STAFF)
-    before = pet_steps(pet)
+    before = get_pet_history(pet)
     with pytest.raises(TransitionError, match="not available"):
         place()
     assert not Order.objects.exists()
-    assert pet_steps(pet) == before
+    assert get_pet_history(pet) == before
 
 
 def test_failure_while_placing_leaves_neither_order_nor_pending_pet(
@@ -158,7 +159,7 @@ def test_failure_during_transition_changes_neither_order_nor_pet(
     monkeypatch.setattr(Order, "record_change", fail)
     with pytest.raises(RuntimeError):
         VERBS[verb](order)
-    assert stored(order) == (status, PENDING)
+    assert get_statuses(order) == (status, PENDING)
 
 
 # --- Pets -----------------------------------------------------------------------------------------
@@ -170,18 +171,20 @@ PET_LEGAL = {
     (PENDING, SOLD),
     (SOLD, AVAILABLE),
 }
-PET_ILLEGAL = sorted({(start, to) for start in PetStatus for to in PetStatus} - PET_LEGAL)
+PET_ILLEGAL = sorted(
+    {(from_status, to_status) for from_status in PetStatus for to_status in PetStatus} - PET_LEGAL
+)
 
 
-@pytest.mark.parametrize(("start", "to"), PET_ILLEGAL)
+@pytest.mark.parametrize(("from_status", "to_status"), PET_ILLEGAL)
 def test_forbidden_transition_of_a_pet_is_rejected_for_any_reason(
-    category: Category, start: PetStatus, to: PetStatus
+    category: Category, from_status: PetStatus, to_status: PetStatus
 ) -> None:
-    pet = Pet.objects.create(name="Biscuit", category=category, status=start)
+    pet = Pet.objects.create(name="Biscuit", category=category, status=from_status)
     with pytest.raises(TransitionError):
-        pet.change_status(to, by=STAFF, reason="Because.")
-    assert Pet.objects.get().status == start
-    assert pet_steps(pet) == []
+        pet.change_status(to_status, by=STAFF, reason="Because.")
+    assert Pet.objects.get().status == from_status
+    assert get_pet_history(pet) == []
 
 
 @pytest.mark.parametrize("reason", ["", "   ", "\n"])
@@ -192,54 +195,56 @@ def test_sold_pet_is_returned_only_with_a_reason(category: Category, reason: str
     assert Pet.objects.get().status == SOLD
     pet.change_status(AVAILABLE, by=STAFF, reason="The children are allergic.")
     assert Pet.objects.get().status == AVAILABLE
-    assert pet_steps(pet) == [(SOLD, AVAILABLE, STAFF, "The children are allergic.", None)]
+    assert get_pet_history(pet) == [(SOLD, AVAILABLE, STAFF, "The children are allergic.", None)]
 
 
-@pytest.mark.parametrize(("start", "to"), sorted(PET_LEGAL - {(SOLD, AVAILABLE)}))
-def test_other_transitions_need_no_reason(category: Category, start: PetStatus, to: PetStatus) -> None:
-    pet = Pet.objects.create(name="Biscuit", category=category, status=start)
+@pytest.mark.parametrize(("from_status", "to_status"), sorted(PET_LEGAL - {(SOLD, AVAILABLE)}))
+def test_other_transitions_need_no_reason(
+    category: Category, from_status: PetStatus, to_status: PetStatus
+) -> None:
+    pet = Pet.objects.create(name="Biscuit", category=category, status=from_status)
     before = pet.updated_at
-    pet.change_status(to, by=STAFF)
-    assert pet.status == Pet.objects.get().status == to
+    pet.change_status(to_status, by=STAFF)
+    assert pet.status == Pet.objects.get().status == to_status
     assert pet.updated_at > before
-    assert pet_steps(pet) == [(start, to, STAFF, "", None)]
+    assert get_pet_history(pet) == [(from_status, to_status, STAFF, "", None)]
 
 
-@pytest.mark.parametrize("to", PetStatus)
+@pytest.mark.parametrize("to_status", PetStatus)
 @pytest.mark.parametrize("status", [PLACED, APPROVED])
 def test_pet_of_a_live_order_cannot_be_changed_by_staff(
-    place: Callable[..., Order], pet: Pet, status: OrderStatus, to: PetStatus
+    place: Callable[..., Order], pet: Pet, status: OrderStatus, to_status: PetStatus
 ) -> None:
     order = place(status)
-    before = pet_steps(pet)
+    before = get_pet_history(pet)
     with pytest.raises(TransitionError, match=f"Order {order.pk} holds pet {pet.pk}"):
-        pet.change_status(to, by=STAFF, reason="Because.")
-    assert stored(order) == (status, PENDING)
-    assert pet_steps(pet) == before
+        pet.change_status(to_status, by=STAFF, reason="Because.")
+    assert get_statuses(order) == (status, PENDING)
+    assert get_pet_history(pet) == before
 
 
-@pytest.mark.parametrize(("status", "to"), [(CANCELLED, PENDING), (DELIVERED, AVAILABLE)])
+@pytest.mark.parametrize(("status", "to_status"), [(CANCELLED, PENDING), (DELIVERED, AVAILABLE)])
 def test_finished_order_releases_its_pet(
-    place: Callable[..., Order], pet: Pet, status: OrderStatus, to: PetStatus
+    place: Callable[..., Order], pet: Pet, status: OrderStatus, to_status: PetStatus
 ) -> None:
     order = place(status)
-    pet.change_status(to, by=STAFF, reason="Because.")
-    assert stored(order) == (status, to)
+    pet.change_status(to_status, by=STAFF, reason="Because.")
+    assert get_statuses(order) == (status, to_status)
 
 
 def test_transition_is_checked_against_the_row_not_a_stale_instance(category: Category) -> None:
-    copy = Pet.objects.create(name="Biscuit", category=category)
+    stale_pet = Pet.objects.create(name="Biscuit", category=category)
     Pet.objects.get().change_status(SOLD, by=STAFF)
     with pytest.raises(TransitionError):
-        copy.change_status(PENDING, by=STAFF)
+        stale_pet.change_status(PENDING, by=STAFF)
     assert Pet.objects.get().status == SOLD
 
 
 def test_transition_saves_only_the_status(category: Category) -> None:
-    copy = Pet.objects.create(name="Biscuit", category=category)
+    stale_pet = Pet.objects.create(name="Biscuit", category=category)
     Pet.objects.update(name="Pickle")
-    copy.change_status(PENDING, by=STAFF)
-    assert (copy.name, Pet.objects.get().name) == ("Pickle", "Pickle")
+    stale_pet.change_status(PENDING, by=STAFF)
+    assert (stale_pet.name, Pet.objects.get().name) == ("Pickle", "Pickle")
 
 
 # --- Histories ------------------------------------------------------------------------------------
@@ -250,7 +255,7 @@ def test_order_history_has_actor_and_statuses(place: Callable[..., Order]) -> No
     order.approve(by=STAFF, reason="Paid.")
     order.ship(by=STAFF, ship_date=datetime(2027, 1, 2, 1, 0, tzinfo=timezone(timedelta(hours=2))))
     order.deliver(by=STAFF, reason="Signed for.")
-    assert steps(order) == [
+    assert get_order_history(order) == [
         ("", PLACED, BUYER, ""),
         (PLACED, APPROVED, STAFF, "Paid."),
         (APPROVED, APPROVED, STAFF, "Ships 2027-01-01 23:00 UTC."),
@@ -263,7 +268,7 @@ def test_pet_history_names_the_order(place: Callable[..., Order], pet: Pet) -> N
     first.cancel(by=BUYER, reason="Too small.", only_placed=True)
     second = place(DELIVERED)
     pet.change_status(AVAILABLE, by=STAFF, reason="Allergy.")
-    assert pet_steps(pet) == [
+    assert get_pet_history(pet) == [
         (AVAILABLE, PENDING, BUYER, "", first.pk),
         (PENDING, AVAILABLE, BUYER, "Too small.", first.pk),
         (AVAILABLE, PENDING, BUYER, "", second.pk),
@@ -274,20 +279,22 @@ def test_pet_history_names_the_order(place: Callable[..., Order], pet: Pet) -> N
 
 def test_long_reason_is_truncated(place: Callable[..., Order], pet: Pet) -> None:
     place().cancel(by=STAFF, reason="é" * 300)
-    assert {len(reason) for _, to, _, reason, _ in pet_steps(pet) if to == AVAILABLE} == {255}
+    assert {
+        len(reason) for _, to_status, _, reason, _ in get_pet_history(pet) if to_status == AVAILABLE
+    } == {255}
 
 
 # --- Database constraints ------------------------------------------------------------------------
 
 
-def write(sql: str, *values: Any) -> None:
+def execute(sql: str, *values: Any) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(sql, values)
 
 
 def insert_order(account: Account, pet: Pet, status: str) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    write(
+    execute(
         "INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)"
         " VALUES (%s, %s, %s, %s, %s)",
         account.pk, pet.pk, status, now, now,
@@ -306,25 +313,25 @@ def test_pet_has_at_most_one_live_order(place: Callable[..., Order], pet: Pet, f
 
 
 def test_finished_order_cannot_be_reopened_beside_a_live_one(place: Callable[..., Order]) -> None:
-    over = place(CANCELLED)
+    cancelled = place(CANCELLED)
     place()
     with pytest.raises(IntegrityError):
-        write("UPDATE inventory_order SET status = 'placed' WHERE id = %s", over.pk)
+        execute("UPDATE inventory_order SET status = 'placed' WHERE id = %s", cancelled.pk)
 
 
 @pytest.mark.parametrize("table", ["order", "pet"])
 def test_order_and_pet_have_known_statuses(place: Callable[..., Order], table: str) -> None:
     place()
-    of_the_other = {"order": "available", "pet": "placed"}[table]
-    for status in ("", "lost", "Placed", "Sold", of_the_other):
+    other_table_status = {"order": "available", "pet": "placed"}[table]
+    for status in ("", "lost", "Placed", "Sold", other_table_status):
         with pytest.raises(IntegrityError):
-            write(f"UPDATE inventory_{table} SET status = %s", status)
+            execute(f"UPDATE inventory_{table} SET status = %s", status)
 
 
 def test_placed_order_has_no_ship_date(place: Callable[..., Order]) -> None:
     order = place()
-    ship = "UPDATE inventory_order SET ship_date = %s WHERE id = %s"
+    sql = "UPDATE inventory_order SET ship_date = %s WHERE id = %s"
     with pytest.raises(IntegrityError):
-        write(ship, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
+        execute(sql, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
     order.approve(by=STAFF)
-    write(ship, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
+    execute(sql, datetime(2026, 1, 1, tzinfo=UTC), order.pk)

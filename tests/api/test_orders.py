@@ -1,6 +1,6 @@
-"""Orders over the API: D12-D14, and what D7, D9, D18, D29 and D32 say of them.
+"""Orders in the API: D12-D14, and D7, D9, D18, D29 and D32 as they apply to orders.
 
-What holds for every list and body alike is tested with pets, D31 in test_idempotency.py.
+The tests of pets cover the rules of all lists and bodies, test_idempotency.py covers D31.
 """
 
 import re
@@ -20,8 +20,6 @@ INT64_MAX = 2**63 - 1
 STAFF = "staff tests"
 NEXT = re.compile(r'<http://testserver/v1([^>]+)>; rel="next"')
 
-Answer = tuple[int, str | None]
-
 
 @pytest.fixture
 def pets(category: Category) -> list[Pet]:
@@ -35,24 +33,24 @@ def other(issue: Callable[..., Any]) -> Api:
     return Api(issue(account)[1])
 
 
-def place(api: Api, pet: Pet) -> Order:
+def place_order(api: Api, pet: Pet) -> Order:
     response = api.post("/store/orders", {"petId": pet.id})
     assert response.status_code == 201
     return Order.objects.get(pk=response.json()["id"])
 
 
-def path_of(order: Order) -> str:
+def order_path(order: Order) -> str:
     return f"/store/orders/{order.pk}"
 
 
-def as_placed(order: Order, pet: Pet) -> dict[str, Any]:
+def build_placed_order(order: Order, pet: Pet) -> dict[str, Any]:
     """The body of a new order."""
-    fixed = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
-    return {"id": order.id, "petId": pet.id} | fixed
+    defaults = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
+    return {"id": order.id, "petId": pet.id} | defaults
 
 
-def error_of(response: Any) -> Answer:
-    """Check the form of an Error; return its status and code."""
+def get_error(response: Any) -> tuple[int, str | None]:
+    """Return the status and the code. Check that an Error is well-formed."""
     if response.status_code < 400:
         return response.status_code, None
     body = response.json()
@@ -69,7 +67,7 @@ def test_order_is_placed_and_the_pet_is_pending(api: Api, pet: Pet, account: Acc
     response = api.post("/store/orders", {"petId": pet.id})
     order = Order.objects.get()
     assert response.status_code == 201
-    assert response.json() == as_placed(order, pet)
+    assert response.json() == build_placed_order(order, pet)
     assert response.headers["Location"] == f"http://testserver/v1/store/orders/{order.id}"
     assert order.account == account
     assert api.get(f"/pets/{pet.id}").json()["status"] == "pending"
@@ -81,7 +79,7 @@ def test_order_is_placed_and_the_pet_is_pending(api: Api, pet: Pet, account: Acc
 )
 def test_missing_or_invalid_pet_id_is_reported(api: Api, pet: Pet, body: bytes, code: str) -> None:
     response = api.post("/store/orders", body)
-    assert error_of(response) == (400, code)
+    assert get_error(response) == (400, code)
     assert [(problem["field"], problem["code"]) for problem in response.json()["details"]] == [
         ("petId", code)
     ]
@@ -89,25 +87,25 @@ def test_missing_or_invalid_pet_id_is_reported(api: Api, pet: Pet, body: bytes, 
 
 
 def test_other_members_are_ignored(api: Api, pet: Pet) -> None:
-    sent = {"id": 77, "quantity": 9, "status": "delivered", "complete": True, "shipDate": "x"}
-    body = api.post("/store/orders", {"petId": pet.id} | sent).json()
-    assert body == as_placed(Order.objects.get(), pet)
+    ignored = {"id": 77, "quantity": 9, "status": "delivered", "complete": True, "shipDate": "x"}
+    body = api.post("/store/orders", {"petId": pet.id} | ignored).json()
+    assert body == build_placed_order(Order.objects.get(), pet)
 
 
 @pytest.mark.parametrize("pet_id", [0, -1, 999_999, INT64_MAX, -(2**63)])
 def test_pet_must_exist(api: Api, pet: Pet, pet_id: int) -> None:
-    assert error_of(api.post("/store/orders", {"petId": pet_id})) == (404, "pet_not_found")
+    assert get_error(api.post("/store/orders", {"petId": pet_id})) == (404, "pet_not_found")
 
 
 def test_ordered_pet_cannot_be_ordered_again(api: Api, other: Api, pet: Pet) -> None:
-    place(api, pet)
+    place_order(api, pet)
     for client in (api, other):
-        assert error_of(client.post("/store/orders", {"petId": pet.id})) == (409, "pet_not_available")
+        assert get_error(client.post("/store/orders", {"petId": pet.id})) == (409, "pet_not_available")
     assert Order.objects.count() == 1
 
 
 def test_pet_of_any_order_cannot_be_deleted(api: Api, pet: Pet) -> None:
-    place(api, pet).cancel(by=STAFF)
+    place_order(api, pet).cancel(by=STAFF)
     with pytest.raises(ProtectedError):
         pet.delete()
 
@@ -116,42 +114,42 @@ def test_pet_of_any_order_cannot_be_deleted(api: Api, pet: Pet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moment", "written"),
+    ("ship_date", "expected_date"),
     [
         (datetime(2026, 3, 1, 9, 30, 0, 5, tzinfo=UTC), "2026-03-01T09:30:00.000005Z"),
         (datetime(2026, 3, 1, 0, 30, tzinfo=timezone(timedelta(hours=2))), "2026-02-28T22:30:00Z"),
     ],
 )
 def test_order_is_fetched_and_listed_in_its_current_state(
-    api: Api, pet: Pet, moment: datetime, written: str
+    api: Api, pet: Pet, ship_date: datetime, expected_date: str
 ) -> None:
-    order = place(api, pet)
-    expected = as_placed(order, pet)
-    assert api.get(path_of(order)).json() == expected
+    order = place_order(api, pet)
+    expected = build_placed_order(order, pet)
+    assert api.get(order_path(order)).json() == expected
     order.approve(by=STAFF)
-    assert api.get(path_of(order)).json() == expected | {"status": "approved"}
-    order.ship(by=STAFF, ship_date=moment)
-    shipped = expected | {"shipDate": written}
-    assert api.get(path_of(order)).json() == shipped | {"status": "approved"}
+    assert api.get(order_path(order)).json() == expected | {"status": "approved"}
+    order.ship(by=STAFF, ship_date=ship_date)
+    shipped = expected | {"shipDate": expected_date}
+    assert api.get(order_path(order)).json() == shipped | {"status": "approved"}
     order.deliver(by=STAFF)
     delivered = shipped | {"status": "delivered", "complete": True}
-    assert api.get(path_of(order)).json() == delivered
+    assert api.get(order_path(order)).json() == delivered
     assert api.get("/store/orders").json() == [delivered]
 
 
 @pytest.mark.parametrize("order_id", NOTHING_IN_A_PATH)
 def test_unknown_order_id_is_not_found(api: Api, pet: Pet, order_id: str) -> None:
-    place(api, pet)
+    place_order(api, pet)
     for method in ("GET", "DELETE"):
-        assert error_of(api(method, f"/store/orders/{order_id}")) == (404, "order_not_found")
+        assert get_error(api(method, f"/store/orders/{order_id}")) == (404, "order_not_found")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_order_of_another_account_is_not_found(api: Api, other: Api, pet: Pet, method: str) -> None:
-    order = place(api, pet)
-    theirs, nobodys = other(method, path_of(order)), other(method, "/store/orders/999999")
-    assert error_of(theirs) == (404, "order_not_found")
-    assert theirs.content == nobodys.content
+    order = place_order(api, pet)
+    response = other(method, order_path(order))
+    assert get_error(response) == (404, "order_not_found")
+    assert response.content == other(method, "/store/orders/999999").content
     order.refresh_from_db()
     assert order.status == OrderStatus.PLACED
 
@@ -160,14 +158,14 @@ def test_order_of_another_account_is_not_found(api: Api, other: Api, pet: Pet, m
 
 
 def test_cancellation_releases_the_pet_once(api: Api, other: Api, pet: Pet) -> None:
-    order = place(api, pet)
-    response = api("DELETE", path_of(order))
+    order = place_order(api, pet)
+    response = api("DELETE", order_path(order))
     assert (response.status_code, response.content) == (204, b"")
     assert "Content-Type" not in response.headers
     assert api.get(f"/pets/{pet.id}").json()["status"] == "available"
-    assert api.get(path_of(order)).json()["status"] == "cancelled"
-    place(other, pet)
-    second = api("DELETE", path_of(order))
+    assert api.get(order_path(order)).json()["status"] == "cancelled"
+    place_order(other, pet)
+    second = api("DELETE", order_path(order))
     assert (second.status_code, second.content) == (204, b"")
     assert api.get(f"/pets/{pet.id}").json()["status"] == "pending"
     assert order.events.count() == 2
@@ -175,67 +173,69 @@ def test_cancellation_releases_the_pet_once(api: Api, other: Api, pet: Pet) -> N
 
 @pytest.mark.parametrize("delivered", [False, True])
 def test_approved_order_cannot_be_cancelled_by_its_account(api: Api, pet: Pet, *, delivered: bool) -> None:
-    order = place(api, pet)
+    order = place_order(api, pet)
     order.approve(by=STAFF)
     if delivered:
         order.deliver(by=STAFF)
-    before = api.get(path_of(order)).content
-    assert error_of(api("DELETE", path_of(order))) == (409, "order_not_cancellable")
-    assert api.get(path_of(order)).content == before
+    before = api.get(order_path(order)).content
+    assert get_error(api("DELETE", order_path(order))) == (409, "order_not_cancellable")
+    assert api.get(order_path(order)).content == before
     assert api.get(f"/pets/{pet.id}").json()["status"] == ("sold" if delivered else "pending")
 
 
 # --- listOrders -----------------------------------------------------------------------------------
 
 
-def pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
+def follow_pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
     """Follow Link through all pages."""
-    following: str | None = path
-    while following:
-        response = api.get(following)
+    next_path: str | None = path
+    while next_path:
+        response = api.get(next_path)
         assert response.status_code == 200
         yield response.json()
-        found = NEXT.fullmatch(response.headers.get("Link", ""))
-        following = found[1] if found else None
+        match = NEXT.fullmatch(response.headers.get("Link", ""))
+        next_path = match[1] if match else None
 
 
 def test_account_lists_only_its_own_orders(api: Api, other: Api, pets: list[Pet]) -> None:
     orders: dict[Api, list[int]] = {api: [], other: []}
     for number, pet in enumerate(pets):
         client = (api, other)[number % 2]
-        orders[client].append(place(client, pet).id)
-    for client, own in orders.items():
-        assert [order["id"] for order in client.get("/store/orders").json()] == own
-        assert [order["id"] for page in pages(client, "/store/orders?limit=1") for order in page] == own
+        orders[client].append(place_order(client, pet).id)
+    for client, ids in orders.items():
+        assert [order["id"] for order in client.get("/store/orders").json()] == ids
+        assert [
+            order["id"] for page in follow_pages(client, "/store/orders?limit=1") for order in page
+        ] == ids
 
 
 @pytest.mark.parametrize("status", OrderStatus.values)
 def test_status_filters_on_every_page(api: Api, other: Api, pets: list[Pet], status: str) -> None:
-    orders = [place(api, pet) for pet in pets]
+    orders = [place_order(api, pet) for pet in pets]
     for number, order in enumerate(orders):
         Order.objects.filter(pk=order.pk).update(status=OrderStatus.values[number % 4])
-    wanted = [order.pk for order in orders[OrderStatus.values.index(status) :: 4]]
-    found = list(pages(api, f"/store/orders?status={status}&limit=2"))
-    assert [[order["id"] for order in page] for page in found] == [wanted[:2], wanted[2:]]
-    assert {order["status"] for page in found for order in page} == {status}
-    assert {order["complete"] for page in found for order in page} == {status == "delivered"}
+    expected = [order.pk for order in orders[OrderStatus.values.index(status) :: 4]]
+    pages = list(follow_pages(api, f"/store/orders?status={status}&limit=2"))
+    assert [[order["id"] for order in page] for page in pages] == [expected[:2], expected[2:]]
+    assert {order["status"] for page in pages for order in page} == {status}
+    assert {order["complete"] for page in pages for order in page} == {status == "delivered"}
     assert other.get(f"/store/orders?status={status}").json() == []
 
 
 @pytest.mark.parametrize("query", ["limit=0", "status=", "status=available", "cursor=1"])
 def test_invalid_parameter_is_rejected(api: Api, query: str) -> None:
-    assert error_of(api.get(f"/store/orders?{query}")) == (400, "invalid_parameter")
+    assert get_error(api.get(f"/store/orders?{query}")) == (400, "invalid_parameter")
 
 
 def test_cursor_gives_no_access_to_orders_of_other_accounts(api: Api, other: Api, pets: list[Pet]) -> None:
     for pet in pets:
-        place(api, pet)
-    found = NEXT.fullmatch(api.get("/store/orders?limit=1").headers["Link"])
-    assert found is not None
-    assert other.get(found[1]).json() == []
+        place_order(api, pet)
+    match = NEXT.fullmatch(api.get("/store/orders?limit=1").headers["Link"])
+    assert match is not None
+    assert other.get(match[1]).json() == []
 
 
-# --- What holds for all four ----------------------------------------------------------------------
+# --- All operations on orders ---------------------------------------------------------------------
 
 OPERATIONS = [
     ("GET", "/store/orders", "orders:read"),
@@ -251,29 +251,29 @@ def test_operation_requires_exactly_its_scope(
     api: Api, issue: Callable[..., Any], pets: list[Pet], operation: tuple[str, str, str]
 ) -> None:
     method, path, scope = operation
-    own = path.format(id=place(api, pets[0]).id)
+    url = path.format(id=place_order(api, pets[0]).id)
     body = {"petId": pets[1].id} if method == "POST" else None
-    without = Api(issue(key_scopes=sorted(SCOPES - {scope}))[1])
-    assert error_of(without(method, own, body)) == (403, "insufficient_scope")
+    unauthorized = Api(issue(key_scopes=sorted(SCOPES - {scope}))[1])
+    assert get_error(unauthorized(method, url, body)) == (403, "insufficient_scope")
     assert list(Order.objects.values_list("status", flat=True)) == ["placed"]
-    alone = Api(issue(key_scopes=[scope])[1])
-    assert alone(method, own, body).status_code in {200, 201, 204}
+    authorized = Api(issue(key_scopes=[scope])[1])
+    assert authorized(method, url, body).status_code in {200, 201, 204}
 
 
 @pytest.mark.parametrize(("path", "verb"), [("/store/orders", "POST"), ("/store/orders/1", "DELETE")])
 def test_other_methods_are_not_allowed(api: Api, path: str, verb: str) -> None:
     response = api("PUT", path)
-    assert error_of(response) == (405, "method_not_allowed")
+    assert get_error(response) == (405, "method_not_allowed")
     assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD", verb}
 
 
 @pytest.mark.parametrize("path", ["/store/orders", "/store/orders/{id}"])
 def test_current_etag_gives_304(api: Api, pet: Pet, path: str) -> None:
-    order = place(api, pet)
-    own = path.format(id=order.id)
-    tag = api.get(own).headers["ETag"]
-    same = api.get(own, If_None_Match=tag)
-    assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", tag)
+    order = place_order(api, pet)
+    url = path.format(id=order.id)
+    etag = api.get(url).headers["ETag"]
+    unchanged = api.get(url, If_None_Match=etag)
+    assert (unchanged.status_code, unchanged.content, unchanged.headers["ETag"]) == (304, b"", etag)
     order.approve(by=STAFF)
-    changed = api.get(own, If_None_Match=tag)
-    assert (changed.status_code, changed.headers["ETag"] != tag) == (200, True)
+    changed = api.get(url, If_None_Match=etag)
+    assert (changed.status_code, changed.headers["ETag"] != etag) == (200, True)
