@@ -36,22 +36,22 @@ def filter_by_prefix(
 ) -> QuerySet[Any]:
     """Filter on a prefix of `name`, or on `or_condition`; order by `folded` and primary key."""
     prefix = to_nfc(prefix)
-    condition = is_in_prefix_range(prefix) if is_postgresql() else has_prefix_in_sqlite(prefix)
+    condition = build_range_condition(prefix) if is_postgresql() else build_sqlite_condition(prefix)
     if or_condition is not None:
         condition |= or_condition
     matches: QuerySet[Any] = queryset.annotate(folded=Folded("name")).filter(condition)
     return matches.order_by("folded", "pk")
 
 
-def is_in_prefix_range(prefix: str) -> Q:
+def build_range_condition(prefix: str) -> Q:
     end = Concat(Folded(Value(prefix)), Value(HIGHEST_CHARACTER))
     return Q(folded__gte=Folded(Value(prefix)), folded__lt=end)
 
 
-def has_prefix_in_sqlite(prefix: str) -> Q:
-    """Seek the ASCII part of the prefix in the index, and compare the whole prefix in Python."""
+def build_sqlite_condition(prefix: str) -> Q:
+    """Search the index for the ASCII part of the prefix, then compare the whole prefix in Python."""
     ascii_prefix = prefix[: len(prefix) - len(prefix.lstrip(ASCII))]
-    condition = is_in_prefix_range(ascii_prefix)
+    condition = build_range_condition(ascii_prefix)
     if ascii_prefix != prefix:  # Skip ASCII names without calling the Python function.
         condition &= Q(GreaterThan(Length(Cast("name", BinaryField())), Length("name")))
     return condition & Q(name__search_key__startswith=prefix)

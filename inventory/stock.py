@@ -19,8 +19,8 @@ from inventory.models import Category, Order, Pet, PetStatus, Stage, StockCount
 logger = logging.getLogger(__name__)
 
 MIN_INTERVAL = timedelta(seconds=60)
-MIN_PAUSE_FACTOR = 50  # Pause for this many times the duration of a count, which limits the load to 2 %.
-LEASE = timedelta(minutes=10)  # Afterwards another worker replaces one that died while it counted.
+PAUSE_FACTOR = 50  # A pause lasts this many times the count before it, which limits the load to 2 %.
+LEASE = timedelta(minutes=10)  # If a worker dies while it counts, another one counts after this time.
 POLL_SECONDS = 15
 MAX_PETS_COUNTED_ON_REQUEST = 50_000
 
@@ -87,7 +87,7 @@ def refresh(now: datetime | None = None) -> bool:
     orders = Order.objects.aggregate(**{stage: Count("pk", filter=stage.condition) for stage in Stage})
     duration = timedelta(seconds=perf_counter() - start)
     StockCount.objects.update(
-        due_at=now + duration + max(MIN_INTERVAL, MIN_PAUSE_FACTOR * duration),
+        due_at=now + duration + max(MIN_INTERVAL, PAUSE_FACTOR * duration),
         counted_at=now,
         took_ms=round(duration.total_seconds() * 1_000),
         pets=pets,
