@@ -1,4 +1,4 @@
-"""A key's life: issued, rotated, expired, revoked (D16, D18, D19), and what the database refuses."""
+"""The life cycle of keys: issue, rotation, expiry, revocation and constraints (D16, D18, D19)."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,7 @@ def expire(key: ApiKey) -> None:
 
 
 def history(key: ApiKey) -> list[tuple[str, str, str]]:
-    """Return what happened to the key, the first thing first."""
+    """Return the audit entries of the key, oldest first."""
     return list(key.audit_entries.order_by("id").values_list("action", "actor_name", "reason"))
 
 
@@ -190,9 +190,9 @@ def test_one_of_many_concurrent_rotations_succeeds() -> None:
             connection.close()
 
     with ThreadPoolExecutor(8) as threads:
-        said = list(threads.map(rotate, range(8)))
+        results = list(threads.map(rotate, range(8)))
     new = ApiKey.objects.exclude(pk=old.pk).get()
-    assert sorted(said) == sorted([new.public_id] + 7 * [
+    assert sorted(results) == sorted([new.public_id] + 7 * [
         f"Key {old.public_id} has already been rotated to {new.public_id}."
     ])  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The plans, and what an account may send (D27)."""
+"""Plans and the limits of accounts (D27)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -22,19 +22,19 @@ Issue = Callable[..., tuple[ApiKey, str]]
 BOTH = {1: b"an older pepper", 2: b"a newer pepper"}
 
 
-# --- A key moves to the pepper that signs --------------------------------------------------------
+# --- Rehashing with the signing pepper -----------------------------------------------------------
 
 
 def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
-    """Issue a key under pepper 1; then 2 comes, and signs."""
+    """Issue a key with pepper 1, then add pepper 2, which becomes the signing pepper."""
     settings.API_KEY_PEPPERS = {1: BOTH[1]}
-    made = issue()
+    key_and_text = issue()
     settings.API_KEY_PEPPERS = BOTH
-    return made
+    return key_and_text
 
 
 def use(store: QuotaStore, text: str) -> KeyRejection | None:
-    """Send one request with the key, and have what it leaves to be written written."""
+    """Send one request with the key, and write its usage."""
     key = key_format.parse(text)
     assert key is not None
     refusal = store.admit(key, ADDRESS).rejection
@@ -87,7 +87,7 @@ def test_older_pepper_signs_while_the_newer_one_is_rolled_out(
     settings.API_KEY_PEPPERS, settings.API_KEY_PEPPER_NUMBER = BOTH, 1
     key, text = issue()
     assert key.pepper_number == 1
-    settings.API_KEY_PEPPERS = {1: BOTH[1]}  # An instance that has not heard of the newer one.
+    settings.API_KEY_PEPPERS = {1: BOTH[1]}  # An instance without the newer pepper.
     assert use(store, text) is None
 
 
@@ -95,9 +95,9 @@ def test_write_rehashes_a_bounded_number_of_keys(
     issue: Issue, store: QuotaStore, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_behind, "MAX_REHASHES", 2)
-    made = [old_key(issue, settings)[1] for _ in range(3)]
+    key_texts = [old_key(issue, settings)[1] for _ in range(3)]
     for left in (1, 0):
-        for text in made:
+        for text in key_texts:
             key = key_format.parse(text)
             assert key is not None
             store.admit(key, ADDRESS)
@@ -122,9 +122,9 @@ def test_list_of_peppers_counts_the_keys_that_can_still_be_used(issue: Issue, se
     )
     old_key(issue, settings)
     issue()
-    one, two = json.loads(list_peppers("--json"))
-    assert one == {"number": 1, "known": True, "signs": False, "keys": 1, "last_used_at": None}
-    assert (two["number"], two["signs"], two["keys"]) == (2, True, 1)
+    old_pepper, new_pepper = json.loads(list_peppers("--json"))
+    assert old_pepper == {"number": 1, "known": True, "signs": False, "keys": 1, "last_used_at": None}
+    assert (new_pepper["number"], new_pepper["signs"], new_pepper["keys"]) == (2, True, 1)
     assert "Pepper 1: 1 key. Keep it" in list_peppers()
     ApiKey.objects.filter(pepper_number=1).update(pepper_number=2)
     assert "Pepper 1: 0 keys. It may be removed" in list_peppers()

@@ -1,4 +1,4 @@
-"""An account that is suspended: its keys are refused at once, cost nothing, and come back (D45)."""
+"""Suspended accounts: keys are rejected immediately, use no quota, and work again afterwards (D45)."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -42,7 +42,7 @@ def suspended(account: Account, key: ApiKey) -> Account:
     return account
 
 
-# --- The answer -----------------------------------------------------------------------------------
+# --- The response ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("method", "path"), PATHS)
@@ -50,12 +50,12 @@ def test_suspended_account_gets_403_with_a_help_link(
     suspended: Account, api: Api, settings: Any, method: str, path: str
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 300
-    answer = api(method, path, {} if method == "POST" else None)
-    body = answer.json()
-    assert (answer.status_code, body["status"], body["code"]) == (403, 403, "account_suspended")
-    assert "Unpaid" not in answer.text
-    assert '/docs/errors#account_suspended>; rel="help"' in answer["Link"]
-    assert answer["X-RateLimit-Limit"] == "300"  # Of the client's address.
+    response = api(method, path, {} if method == "POST" else None)
+    body = response.json()
+    assert (response.status_code, body["status"], body["code"]) == (403, 403, "account_suspended")
+    assert "Unpaid" not in response.text
+    assert '/docs/errors#account_suspended>; rel="help"' in response["Link"]
+    assert response["X-RateLimit-Limit"] == "300"  # Of the client's address.
 
 
 def test_suspended_request_is_free_and_neither_a_use_nor_a_strike(suspended: Account, api: Api) -> None:
@@ -80,8 +80,8 @@ def test_suspension_is_checked_after_the_key_and_before_its_scope(
     revoked, elsewhere, narrow = (issue(key_scopes=["events:read"]) for _ in range(3))
     revoked[0].revoke(reason="Leaked", by=OPERATOR)
     ApiKey.objects.filter(pk=elsewhere[0].pk).update(allowed_networks=["203.0.113.0/24"])
-    said = [Api(text).get("/pets").json()["code"] for _, text in (revoked, elsewhere, narrow)]
-    assert said == ["invalid_api_key", "invalid_api_key", "account_suspended"]
+    codes = [Api(text).get("/pets").json()["code"] for _, text in (revoked, elsewhere, narrow)]
+    assert codes == ["invalid_api_key", "invalid_api_key", "account_suspended"]
 
 
 def test_other_accounts_are_not_affected_by_a_suspension(suspended: Account, issue: Issue) -> None:
@@ -161,10 +161,10 @@ def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db
     public_id = desk.keys[0].public_id
     assert redis.client.hdel(get_redis_keys(public_id)[0], "suspended") == 1
     assert desk.admit().rejection is desk.peek().rejection is KeyRejection.SUSPENDED
-    facts = key_record.read(public_id)
-    assert facts is not None
-    assert facts.suspended
-    assert "suspended" in build_publish_arguments(facts)
+    record = key_record.read(public_id)
+    assert record is not None
+    assert record.suspended
+    assert "suspended" in build_publish_arguments(record)
 
 
 # --- The verbs ------------------------------------------------------------------------------------

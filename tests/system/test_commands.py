@@ -19,7 +19,7 @@ HEAD = b"name,category,status\n"
 
 def on_a_terminal(*arguments: str, **environment: str) -> str:
     """Run manage.py with a terminal for its output; the output."""
-    shown, terminal = pty.openpty()
+    controller, terminal = pty.openpty()
     plain = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "DJANGO_COLORS"}}
     process = subprocess.Popen(
         [python(), "manage.py", *arguments],
@@ -28,11 +28,11 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
     os.close(terminal)
     parts = []
     try:
-        while part := os.read(shown, 4096):
+        while part := os.read(controller, 4096):
             parts.append(part)
     except OSError:  # The other end of the terminal was closed.
         pass
-    os.close(shown)
+    os.close(controller)
     process.wait()
     return b"".join(parts).decode()
 
@@ -53,9 +53,9 @@ SOON_REFUSED = ("serve", "--port", "99999")  # It imports least.
 def test_terminal_has_colours_unless_disabled(
     options: list[str], variables: dict[str, str], *, has_colours: bool
 ) -> None:
-    shown = on_a_terminal(*SOON_REFUSED, *options, **variables)
-    assert ("\x1b[" in shown) is has_colours
-    assert "Can't listen on 127.0.0.1 port 99999" in shown
+    output = on_a_terminal(*SOON_REFUSED, *options, **variables)
+    assert ("\x1b[" in output) is has_colours
+    assert "Can't listen on 127.0.0.1 port 99999" in output
 
 
 def test_pipe_has_no_colours() -> None:
@@ -90,9 +90,11 @@ def test_service_exits_promptly_when_all_its_processes_get_the_signal(
 
 
 @pytest.mark.parametrize(
-    ("host", "shown"), [("localhost", "127.0.0.1"), ("0", "0.0.0.0"), ("::1", "[::1]")]
+    ("host", "printed_host"), [("localhost", "127.0.0.1"), ("0", "0.0.0.0"), ("::1", "[::1]")]
 )
-def test_service_prints_its_address_once_it_responds_there(service: Service, host: str, shown: str) -> None:
+def test_service_prints_its_address_once_it_responds_there(
+    service: Service, host: str, printed_host: str
+) -> None:
     port = str(free_port())
     with subprocess.Popen(
         [python(), "manage.py", "serve", "--host", host, "--port", port, "--workers", "1"],
@@ -101,9 +103,9 @@ def test_service_prints_its_address_once_it_responds_there(service: Service, hos
         assert serving.stdout is not None
         try:
             lines = iter(serving.stdout.readline, "")
-            said = next(line for line in lines if not line.startswith("{"))
-            assert said.startswith(f"Serving on http://{shown}:{port}/ with 1 workers.")
-            assert httpx.get(f"{said.split()[2]}healthz").status_code == 200
+            banner = next(line for line in lines if not line.startswith("{"))
+            assert banner.startswith(f"Serving on http://{printed_host}:{port}/ with 1 workers.")
+            assert httpx.get(f"{banner.split()[2]}healthz").status_code == 200
         finally:
             serving.terminate()
 

@@ -19,12 +19,12 @@ from tests.support.servers import START_SECONDS
 def program(*statuses: int) -> Iterator[tuple[str, "Queue[Any]"]]:
     """Serve a URL that responds with these statuses in turn, then with 200; yield it, and its bodies."""
     sent: Queue[Any] = Queue()
-    answers = iter(statuses)
+    remaining_statuses = iter(statuses)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             sent.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response_only(next(answers, 200))
+            self.send_response_only(next(remaining_statuses, 200))
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -54,19 +54,19 @@ def test_events_are_printed_and_forwarded_until_ctrl_c(service: Service) -> None
         try:
             assert listening.stdout is not None
             pet = client.post("/pets", json={"name": "Heard", "categoryId": 1}).json()
-            shown = []
+            printed = []
             for line in listening.stdout:  # The key itself is an event, too.
-                shown.append(json.loads(line))
-                if shown[-1]["data"] == {"pet": pet}:
+                printed.append(json.loads(line))
+                if printed[-1]["data"] == {"pet": pet}:
                     break
-            posted = [sent.get(timeout=START_SECONDS) for _ in range(len(shown) + 1)]
-            assert posted == [shown[0], *shown]  # The first time it was rejected.
+            posted = [sent.get(timeout=START_SECONDS) for _ in range(len(printed) + 1)]
+            assert posted == [printed[0], *printed]  # The first attempt was rejected.
             listening.send_signal(signal.SIGINT)
             out, err = listening.communicate(timeout=START_SECONDS)
         finally:
             listening.kill()
             listening.communicate()
     assert (listening.returncode, out) == (0, "")
-    assert [event["type"] for event in shown][-1] == "pet.created"
-    assert f"Event {shown[0]['id']} was not forwarded: {url} responded with 500. Retrying in 1 s." in err
+    assert [event["type"] for event in printed][-1] == "pet.created"
+    assert f"Event {printed[0]['id']} was not forwarded: {url} responded with 500. Retrying in 1 s." in err
     assert "To continue from here: --since " in err
