@@ -257,10 +257,10 @@ class AccountAdmin(PetstoreModelAdmin):
             message=PLAN_CHANGED,
             form_class=ChangePlanForm,
             choices=choices,
-            **self.get_question_context(account),
+            **self.get_confirmation_context(account),
         )
 
-    def get_question_context(self, account: Account) -> dict[str, Any]:
+    def get_confirmation_context(self, account: Account) -> dict[str, Any]:
         """Describe the account on the confirmation pages."""
         now = timezone.now()
         details = {

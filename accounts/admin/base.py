@@ -74,7 +74,7 @@ def confirm_with_reason(
     model_admin: PetstoreModelAdmin,
     request: HttpRequest,
     obj: Model,
-    question: Confirmation,
+    confirmation: Confirmation,
     *,
     method: Callable[..., None],
     message: str,
@@ -89,18 +89,26 @@ def confirm_with_reason(
         warn_if_unpublished(model_admin, request, obj)
         return HttpResponseRedirect(change_url(obj))
 
-    return confirm(model_admin, request, question, form_class, call_method, back=change_url(obj), **context)
+    return confirm(
+        model_admin, request, confirmation, form_class, call_method, back=change_url(obj), **context
+    )
 
 
 def make_reason_view(
-    question: Confirmation, method: Callable[..., None], message: str
+    confirmation: Confirmation, method: Callable[..., None], message: str
 ) -> Callable[..., HttpResponse]:
-    """Make a view from `confirm_with_reason`. The ModelAdmin must have a method `get_question_context`."""
+    """Make a view from `confirm_with_reason`. The ModelAdmin must define `get_confirmation_context`."""
 
     def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
         obj = self.get_permitted_object(request, object_id, self.has_change_permission)
         return confirm_with_reason(
-            self, request, obj, question, method=method, message=message, **self.get_question_context(obj)
+            self,
+            request,
+            obj,
+            confirmation,
+            method=method,
+            message=message,
+            **self.get_confirmation_context(obj),
         )
 
     return view

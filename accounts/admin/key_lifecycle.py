@@ -223,13 +223,13 @@ class KeyLifecycleAdmin(PetstoreModelAdmin):
             warn_if_unpublished(self, request, key)
             return self.show_key_text(request, replacement, text)
 
-        context = self.get_question_context(key)
+        context = self.get_confirmation_context(key)
         return confirm(self, request, ROTATE, RotateForm, rotate, back=change_url(key), **context)
 
     def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
         return self.has_change_permission(request, key) and self.has_add_permission(request)
 
-    def get_question_context(self, key: ApiKey) -> dict[str, Any]:
+    def get_confirmation_context(self, key: ApiKey) -> dict[str, Any]:
         """Describe the key on the confirmation pages."""
         now = timezone.now()
         other_keys = key.account.keys.filter(is_active(now)).exclude(pk=key.pk).count()

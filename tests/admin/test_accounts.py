@@ -409,9 +409,9 @@ def test_return_key_selects_no_plan(staff: Client, account: Account) -> None:
 def test_keys_of_a_suspended_account_are_rejected_until_it_is_lifted(
     staff: Client, boss: User, account: Account, api: Api
 ) -> None:
-    question = staff.get(page_url(account, "suspend"))
-    assert question.context["details"]["Active keys"] == 1
-    assert "403 account_suspended" in question.text
+    page = staff.get(page_url(account, "suspend"))
+    assert page.context["details"]["Active keys"] == 1
+    assert "403 account_suspended" in page.text
     assert api.get("/pets").status_code == 200
     page = staff.post(page_url(account, "suspend"), {"reason": "Unpaid"}, follow=True)
     assert "Acme Pets is suspended." in page.text
