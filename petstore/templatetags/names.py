@@ -12,7 +12,7 @@ register.filter(visible_name)
 
 @register.filter
 def heading(part: object) -> str:
-    """Capitalise a heading, but not a name or a case-sensitive id."""
+    """Capitalize a heading unless it is a name or a case-sensitive ID."""
     text = str(part)
     is_name = isinstance(part, Model) and text != f"{part._meta.verbose_name} {part.pk}"
     return text if is_name else capfirst(text)

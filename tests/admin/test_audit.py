@@ -33,7 +33,7 @@ def staff(boss: User) -> Client:
     return signed_in(boss, REMOTE_ADDR="192.0.2.7", headers={"X-Request-Id": "try-1"})
 
 
-def last() -> AuditEntry:
+def last_entry() -> AuditEntry:
     return AuditEntry.objects.latest("id")
 
 
@@ -43,26 +43,26 @@ def last() -> AuditEntry:
 def test_each_change_is_recorded_once_with_actor_address_and_difference(staff: Client, boss: User) -> None:
     lists = "/admin/inventory/category/"
     staff.post(f"{lists}add/", {"name": "Newts", "description": ""})
-    entry, pk = last(), str(Category.objects.get(name="Newts").pk)
+    entry, pk = last_entry(), str(Category.objects.get(name="Newts").pk)
     assert (entry.action, entry.before, entry.after["name"]) == ("added", {}, "Newts")
     assert "description" not in entry.after
     for _ in range(2):  # The second time without a change.
         staff.post(f"{lists}{pk}/change/", {"name": "Olms"})
     staff.post(f"{lists}{pk}/change/", {"name": ""})  # Invalid.
-    entry = last()
+    entry = last_entry()
     assert (entry.actor_id, entry.actor_name, entry.action) == (boss.pk, "boss", "changed")
     assert (entry.model, entry.object_id, entry.object_text) == ("inventory.category", pk, "Olms")
     assert (entry.before, entry.after) == ({"name": "Newts"}, {"name": "Olms"})
     assert (entry.address, entry.request_id) == ("192.0.2.7", "try-1")
     staff.post(f"{lists}{pk}/delete/", {"post": "yes"})
-    entry = last()
+    entry = last_entry()
     assert (entry.action, entry.object_id, entry.before["name"]) == ("deleted", pk, "Olms")
     assert AuditEntry.objects.filter(model="inventory.category").count() == 3
 
 
 def test_row_page_action_is_recorded_with_reason_and_effect(staff: Client, key: ApiKey) -> None:
     staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
-    entry = last()
+    entry = last_entry()
     assert (entry.action, entry.reason, entry.address) == ("revoked", "Leaked", "192.0.2.7")
     assert entry.before == {"revoked_at": None, "revoked_reason": ""}
     assert entry.after["revoked_reason"] == "Leaked"
@@ -82,9 +82,9 @@ def test_list_action_is_recorded_per_row_with_old_and_new_values(
 
 def test_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None:
     pet = Pet.objects.create(name="Rex", category=category, status="sold")
-    sent = {"name": "Rex", "category": category.pk, "status": "available", "reason": "Allergic child."}
-    staff.post(f"/admin/inventory/pet/{pet.pk}/change/", sent)
-    entry = last()
+    data = {"name": "Rex", "category": category.pk, "status": "available", "reason": "Allergic child."}
+    staff.post(f"/admin/inventory/pet/{pet.pk}/change/", data)
+    entry = last_entry()
     assert (entry.before["status"], entry.after["status"]) == ("sold", "available")
     assert entry.reason == "Allergic child."
 
@@ -92,9 +92,9 @@ def test_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None
 def test_changed_groups_are_recorded_by_name(staff: Client) -> None:
     clerk = User.objects.create(username="clerk", is_active=True)
     stock = Group.objects.get(name="Stock")
-    sent = {"username": "clerk", "is_active": "on", "groups": stock.pk}
-    staff.post(f"/admin/auth/user/{clerk.pk}/change/", sent)
-    assert (last().before["groups"], last().after["groups"]) == ([], ["Stock"])
+    data = {"username": "clerk", "is_active": "on", "groups": stock.pk}
+    staff.post(f"/admin/auth/user/{clerk.pk}/change/", data)
+    assert (last_entry().before["groups"], last_entry().after["groups"]) == ([], ["Stock"])
 
 
 # --- Secrets -------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_audit_trail_contains_no_secrets(staff: Client, account: Account) -> Non
     key = ApiKey.objects.get()
     secret = re.search(rf"psk_live_{key.public_id}_(\w+)", text)
     assert secret
-    assert last().after["digest"] == "(not shown, but changed)"
+    assert last_entry().after["digest"] == "(not shown, but changed)"
     stock = Group.objects.get(name="Stock").pk
     staff.post("/admin/auth/user/add/", {"username": "clerk", "groups": stock})
     clerk = User.objects.get(username="clerk")
@@ -114,12 +114,13 @@ def test_audit_trail_contains_no_secrets(staff: Client, account: Account) -> Non
         follow=True,
     ).request["PATH_INFO"]
     staff.post(page, {"new_password1": PASSWORD, "new_password2": PASSWORD})
-    assert (last().action, last().after) == ("changed", {"password": "(not shown, but changed)"})
-    kept = repr(list(AuditEntry.objects.values()))
+    entry = last_entry()
+    assert (entry.action, entry.after) == ("changed", {"password": "(not shown, but changed)"})
+    stored = repr(list(AuditEntry.objects.values()))
     hashes = User.objects.values_list("password", flat=True)
     sessions = Session.objects.values_list("session_key", flat=True)
     for hidden in (key.digest, secret[1], PASSWORD, *filter(None, hashes), *sessions):
-        assert hidden not in kept
+        assert hidden not in stored
 
 
 # --- Signing in and out --------------------------------------------------------------------------
@@ -146,11 +147,12 @@ def test_sign_ins_and_sign_outs_are_recorded_and_failed_sign_ins_stored_separate
 def test_own_password_change_is_recorded(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     client, new = attempt("boss", PASSWORD), "another horse, another battery"
-    sent = {"old_password": "wrong", "new_password1": new, "new_password2": new}
-    client.post("/admin/password_change/", sent)
-    assert last().action == "signed_in"
-    client.post("/admin/password_change/", sent | {"old_password": PASSWORD})
-    assert (last().action, last().actor_name, last().reason) == ("changed", "boss", "Own password.")
+    data = {"old_password": "wrong", "new_password1": new, "new_password2": new}
+    client.post("/admin/password_change/", data)
+    assert last_entry().action == "signed_in"
+    client.post("/admin/password_change/", data | {"old_password": PASSWORD})
+    entry = last_entry()
+    assert (entry.action, entry.actor_name, entry.reason) == ("changed", "boss", "Own password.")
 
 
 # --- Append-only ---------------------------------------------------------------------------------
@@ -197,7 +199,7 @@ def test_entry_outlives_its_actor_and_object(staff: Client) -> None:
 # --- The page ------------------------------------------------------------------------------------
 
 
-def shown(client: Client, **query: Any) -> list[str]:
+def find(client: Client, **query: Any) -> list[str]:
     response = client.get(LIST, query)
     assert response.status_code == 200
     return [entry.object_text for entry in response.context["cl"].result_list]
@@ -206,14 +208,14 @@ def shown(client: Client, **query: Any) -> list[str]:
 @pytest.fixture
 def entries(boss: User) -> None:
     rival = superuser("rival")
-    done = [
+    actions = [
         (boss, "added", "inventory.pet"),
         (rival, "changed", "inventory.pet"),
         (boss, "changed", "auth.group"),
     ]
-    for number, (who, action, model) in enumerate(done):
+    for number, (user, action, model) in enumerate(actions):
         AuditEntry.objects.create(
-            actor_id=who.pk, actor_name=who.username, action=action, model=model, object_id=f"{number}",
+            actor_id=user.pk, actor_name=user.username, action=action, model=model, object_id=f"{number}",
             object_text=f"thing {number}", request_id=f"try-{number}", address="192.0.2.1",
         )  # fmt: skip
 
@@ -221,21 +223,21 @@ def entries(boss: User) -> None:
 def test_entries_are_listed_newest_first_and_filtered_by_staff_kind_action_object_and_request(
     entries: None, staff: Client, boss: User
 ) -> None:
-    assert shown(staff) == ["thing 2", "thing 1", "thing 0"]
-    assert shown(staff, staff=boss.pk) == ["thing 2", "thing 0"]
-    assert shown(staff, kind="inventory.pet") == ["thing 1", "thing 0"]
-    assert shown(staff, action__exact="changed") == ["thing 2", "thing 1"]
-    assert shown(staff, days="1") == ["thing 2", "thing 1", "thing 0"]
-    assert shown(staff, days="older") == []
-    assert shown(staff, q="thing 1") == shown(staff, q="try-1") == shown(staff, q=" 1 ") == ["thing 1"]
-    assert shown(staff, staff=boss.pk, kind="auth.group", action__exact="changed") == ["thing 2"]
+    assert find(staff) == ["thing 2", "thing 1", "thing 0"]
+    assert find(staff, staff=boss.pk) == ["thing 2", "thing 0"]
+    assert find(staff, kind="inventory.pet") == ["thing 1", "thing 0"]
+    assert find(staff, action__exact="changed") == ["thing 2", "thing 1"]
+    assert find(staff, days="1") == ["thing 2", "thing 1", "thing 0"]
+    assert find(staff, days="older") == []
+    assert find(staff, q="thing 1") == find(staff, q="try-1") == find(staff, q=" 1 ") == ["thing 1"]
+    assert find(staff, staff=boss.pk, kind="auth.group", action__exact="changed") == ["thing 2"]
 
 
 def test_sign_ins_are_hidden_unless_selected(entries: None, staff: Client) -> None:
     everything = ["boss", "thing 2", "thing 1", "thing 0"]
-    assert shown(staff, sign_ins="shown") == everything
-    assert shown(staff, action__exact="signed_in") == ["boss"]
-    assert shown(staff, sign_ins="nonsense") == everything[1:]
+    assert find(staff, sign_ins="shown") == everything
+    assert find(staff, action__exact="signed_in") == ["boss"]
+    assert find(staff, sign_ins="nonsense") == everything[1:]
     assert 'href="?sign_ins=shown"' in staff.get(LIST).text
 
 
@@ -243,7 +245,7 @@ def test_entry_links_actor_and_object(staff: Client, boss: User) -> None:
     kind = Category.objects.create(name="Newts")
     page = f"/admin/inventory/category/{kind.pk}/"
     staff.post(f"{page}change/", {"name": "Olms"})
-    for path in (LIST, f"{LIST}{last().pk}/change/"):
+    for path in (LIST, f"{LIST}{last_entry().pk}/change/"):
         text = staff.get(path).text
         assert f'href="{page}change/">Olms</a>' in text
         assert f'href="/admin/auth/user/{boss.pk}/change/">boss</a>' in text
@@ -258,32 +260,32 @@ def test_entries_about_objects_without_page_are_listed(staff: Client) -> None:
         AuditEntry.objects.create(
             action="added", model=model, object_id="1", object_text="x", address="::1"
         )
-    assert shown(staff) == ["x"] * 5
+    assert find(staff) == ["x"] * 5
 
 
-def exported(client: Client, **query: Any) -> list[dict[str, str]]:
+def export_rows(client: Client, **query: Any) -> list[dict[str, str]]:
     response = client.get(f"{LIST}export/", query)
     assert response.status_code == 200
     return list(csv.DictReader(io.StringIO(response.getvalue().decode("utf-8-sig"), newline="")))
 
 
 def test_export_follows_the_filters(entries: None, staff: Client, boss: User) -> None:
-    assert [row["object"] for row in exported(staff)] == ["thing 2", "thing 1", "thing 0"]
-    rows = exported(staff, staff=boss.pk, p="0", sign_ins="shown")
+    assert [row["object"] for row in export_rows(staff)] == ["thing 2", "thing 1", "thing 0"]
+    rows = export_rows(staff, staff=boss.pk, p="0", sign_ins="shown")
     assert [row["object"] for row in rows] == ["audit trail entries", "boss", "thing 2", "thing 0"]
     staff.post("/admin/inventory/category/add/", {"name": "=1+1"})
-    row = exported(staff)[0]
+    row = export_rows(staff)[0]
     assert (row["by"], row["action"], row["object"]) == ("boss", "Added", "'=1+1")
     assert json.loads(row["new values"])["name"] == "=1+1"
 
 
 def test_export_is_recorded_with_filters_and_masked_search_term(staff: Client, category: Category) -> None:
-    exported(staff, action__exact="added", q="Rex")
-    assert (last().action, last().object_text) == ("exported", "audit trail entries")
-    assert last().after == {"filters": "action__exact=added&q=(not shown)"}
+    export_rows(staff, action__exact="added", q="Rex")
+    assert (last_entry().action, last_entry().object_text) == ("exported", "audit trail entries")
+    assert last_entry().after == {"filters": "action__exact=added&q=(not shown)"}
     staff.post("/admin/inventory/pet/export/?status__exact=sold", {"format": "csv"}).getvalue()
-    assert (last().action, last().object_text) == ("exported", "pets")
-    assert last().after == {"filters": "status__exact=sold"}
+    assert (last_entry().action, last_entry().object_text) == ("exported", "pets")
+    assert last_entry().after == {"filters": "status__exact=sold"}
     assert "filters: status__exact=sold" in staff.get(LIST).text
 
 
@@ -298,8 +300,8 @@ def test_changes_are_described_in_plain_words(staff: Client, account: Account) -
     text = staff.get(LIST).text
     assert "role: Viewer → Support" in text
     assert "may sign in: yes → no" in text
-    sent = {"name": account.name, "plan": account.plan_id, "contact_email": "kim@example.com"}
-    staff.post(f"/admin/accounts/account/{account.pk}/change/", sent)
+    data = {"name": account.name, "plan": account.plan_id, "contact_email": "kim@example.com"}
+    staff.post(f"/admin/accounts/account/{account.pk}/change/", data)
     text = staff.get(LIST).text
     assert "contact email: changed (value hidden)" in text
     assert "updated at" not in text
@@ -308,15 +310,15 @@ def test_changes_are_described_in_plain_words(staff: Client, account: Account) -
 def test_list_names_keys_and_accounts_with_a_constant_number_of_queries(
     staff: Client, account: Account
 ) -> None:
-    costs = []
+    query_counts = []
     for name in ("Till", "Depot"):
         ApiKey.objects.issue(account, name=name, key_scopes=["pets:read"], by=Actor("tests"))
         with CaptureQueriesContext(connection) as queries:
             text = staff.get(LIST).text
-        costs.append(len(queries))
+        query_counts.append(len(queries))
         assert f"({name}, {account.name})" in text
     assert "scopes: pets:read" in text
-    assert costs[0] == costs[1]
+    assert query_counts[0] == query_counts[1]
 
 
 def test_too_large_export_is_rejected_with_advice(
@@ -326,7 +328,7 @@ def test_too_large_export_is_rejected_with_advice(
     page = staff.get(f"{LIST}export/", {"days": "1"}, follow=True)
     assert "Narrow it with filters" in page.text
     assert page.redirect_chain == [(f"{LIST}?days=1", 302)]
-    assert len(exported(staff, kind="inventory.pet")) == 2
+    assert len(export_rows(staff, kind="inventory.pet")) == 2
 
 
 def test_invalid_filter_does_not_break_the_export(staff: Client) -> None:
@@ -336,7 +338,7 @@ def test_invalid_filter_does_not_break_the_export(staff: Client) -> None:
 
 def test_values_are_escaped(staff: Client) -> None:
     staff.post("/admin/inventory/category/add/", {"name": "<script>alert(1)</script>"})
-    for path in (LIST, f"{LIST}{last().pk}/change/"):
+    for path in (LIST, f"{LIST}{last_entry().pk}/change/"):
         text = staff.get(path).text
         assert "<script>alert(1)" not in text
         assert "&lt;script&gt;alert(1)" in text
@@ -351,10 +353,10 @@ def test_long_trail_is_paginated_without_count(staff: Client, boss: User) -> Non
         page = staff.get(LIST, {"p": 20})
     assert page.context["cl"].result_count == 1000
     assert len(page.context["cl"].result_list) == 50
-    about = [query["sql"] for query in queries if 'FROM "backoffice_auditentry"' in query["sql"]]
-    assert len(about) == 2
-    assert not any("COUNT(" in sql for sql in about)
-    assert all("LIMIT" in sql for sql in about)
+    statements = [query["sql"] for query in queries if 'FROM "backoffice_auditentry"' in query["sql"]]
+    assert len(statements) == 2
+    assert not any("COUNT(" in sql for sql in statements)
+    assert all("LIMIT" in sql for sql in statements)
 
 
 def test_only_owners_view_the_audit_trail(db: None) -> None:
@@ -373,24 +375,24 @@ def test_one_action_is_recorded_once(
 ) -> None:
     pet = Pet.objects.create(name="Rex", category=category)
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="x")
-    acts: list[tuple[str, dict[str, Any]]] = [
+    requests: list[tuple[str, dict[str, Any]]] = [
         (f"accounts/apikey/{key.pk}/change/", {"name": "Tills"}),
         (f"accounts/apikey/{key.pk}/rotate/", {}),
         (f"accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"}),
         (f"inventory/order/{order.pk}/act/approve/", {}),
         ("inventory/category/add/", {"name": "Newts"}),
     ]
-    for path, sent in acts:
+    for path, data in requests:
         before = AuditEntry.objects.count()
-        assert staff.post(f"/admin/{path}", sent).status_code < 400
+        assert staff.post(f"/admin/{path}", data).status_code < 400
         issued = path.endswith("rotate/")  # A second action: the replacement.
         assert AuditEntry.objects.count() == before + 1 + issued, path
     assert not LogEntry.objects.exists()
 
 
 def test_object_history_shows_actor_change_and_reason(staff: Client, key: ApiKey, account: Account) -> None:
-    sent = {"reason": "They shrink", "choice": "free"}
-    staff.post(f"/admin/accounts/account/{account.pk}/change-plan/", sent)
+    data = {"reason": "They shrink", "choice": "free"}
+    staff.post(f"/admin/accounts/account/{account.pk}/change-plan/", data)
     staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
     history = staff.get(f"/admin/accounts/account/{account.pk}/history/").text
     assert "Changed" in history
@@ -412,7 +414,7 @@ def test_object_history_requires_permission_to_view_the_object(key: ApiKey) -> N
 # --- Key events of the previous version ----------------------------------------------------------
 
 
-def old_event(key: ApiKey, action: str, at: str) -> None:
+def insert_old_event(key: ApiKey, action: str, at: str) -> None:
     """Write a key event as the previous version does."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -423,8 +425,8 @@ def old_event(key: ApiKey, action: str, at: str) -> None:
 
 
 def test_entries_of_the_previous_version_appear_in_the_trail_during_an_upgrade(key: ApiKey) -> None:
-    old_event(key, "banned", "2026-11-22 10:00:00+00:00")
+    insert_old_event(key, "banned", "2026-11-22 10:00:00+00:00")
     entry = key.audit_entries.latest("id")
-    found = (entry.action, entry.actor_name, entry.reason, entry.object_text, f"{entry.at:%H:%M}")
-    assert found == ("banned", "ann", "Old", key.public_id, "10:00")
+    values = (entry.action, entry.actor_name, entry.reason, entry.object_text, f"{entry.at:%H:%M}")
+    assert values == ("banned", "ann", "Old", key.public_id, "10:00")
     assert (entry.before, entry.after, entry.address) == ({}, {}, "0.0.0.0")

@@ -13,7 +13,7 @@ from accounts.models import ApiKey, Plan
 from inventory.models import Category, Pet
 from tests.support.staff import signed_in, superuser
 
-HIDDEN = re.compile(r'name="_version" value="([0-9a-f]{64})"')
+VERSION_INPUT = re.compile(r'name="_version" value="([0-9a-f]{64})"')
 CONFLICT = "while you had it open. Your changes were not saved."
 
 
@@ -27,23 +27,23 @@ def bob(db: None) -> Client:
     return signed_in(superuser("bob"))
 
 
-def page_of(row: Any) -> str:
+def change_url(row: Any) -> str:
     return f"/admin/{row._meta.label_lower.replace('.', '/')}/{row.pk}/change/"
 
 
-def opened(client: Client, row: Any) -> dict[str, str]:
+def open_form(client: Client, row: Any) -> dict[str, str]:
     """Open the form and return its hidden version field."""
-    found = HIDDEN.search(client.get(page_of(row)).text)
-    assert found
-    return {"_version": found[1]}
+    match = VERSION_INPUT.search(client.get(change_url(row)).text)
+    assert match
+    return {"_version": match[1]}
 
 
 def test_conflict_names_the_other_user_and_the_stored_values(
     ann: Client, bob: Client, category: Category
 ) -> None:
-    his, hers = opened(bob, category), opened(ann, category)
-    assert ann.post(page_of(category), {"name": "Ann's", "description": ""} | hers).status_code == 302
-    response = bob.post(page_of(category), {"name": "Bob's", "description": "His."} | his)
+    his, hers = open_form(bob, category), open_form(ann, category)
+    assert ann.post(change_url(category), {"name": "Ann's", "description": ""} | hers).status_code == 302
+    response = bob.post(change_url(category), {"name": "Bob's", "description": "His."} | his)
     assert response.status_code == 200
     text = response.text.replace("&#x27;", "'")
     assert f"ann changed this {CONFLICT}" in text
@@ -55,37 +55,37 @@ def test_conflict_names_the_other_user_and_the_stored_values(
 
 
 def test_second_save_after_a_conflict_succeeds(ann: Client, bob: Client, category: Category) -> None:
-    his = opened(bob, category)
-    ann.post(page_of(category), {"name": "Hers"} | opened(ann, category))
-    told = bob.post(page_of(category), {"name": "His"} | his)
-    again = HIDDEN.search(told.text)
-    assert again
-    assert bob.post(page_of(category), {"name": "His", "_version": again[1]}).status_code == 302
+    his = open_form(bob, category)
+    ann.post(change_url(category), {"name": "Hers"} | open_form(ann, category))
+    response = bob.post(change_url(category), {"name": "His"} | his)
+    match = VERSION_INPUT.search(response.text)
+    assert match
+    assert bob.post(change_url(category), {"name": "His", "_version": match[1]}).status_code == 302
     category.refresh_from_db()
     assert category.name == "His"
 
 
 def test_two_tabs_of_one_user_conflict(ann: Client, category: Category) -> None:
-    first, second = opened(ann, category), opened(ann, category)
-    ann.post(page_of(category), {"name": "First"} | first)
-    assert CONFLICT in ann.post(page_of(category), {"name": "Second"} | second).text
+    first, second = open_form(ann, category), open_form(ann, category)
+    ann.post(change_url(category), {"name": "First"} | first)
+    assert CONFLICT in ann.post(change_url(category), {"name": "Second"} | second).text
 
 
 def test_invalid_form_keeps_its_version(ann: Client, bob: Client, category: Category) -> None:
-    his = opened(bob, category)
-    mistaken = bob.post(page_of(category), {"name": ""} | his)
-    assert HIDDEN.findall(mistaken.text) == [his["_version"]]
+    his = open_form(bob, category)
+    response = bob.post(change_url(category), {"name": ""} | his)
+    assert VERSION_INPUT.findall(response.text) == [his["_version"]]
 
 
 def test_change_of_a_field_outside_the_form_is_no_conflict(ann: Client, key: ApiKey) -> None:
-    hers = opened(ann, key)
+    hers = open_form(ann, key)
     ApiKey.objects.filter(pk=key.pk).update(last_used_at="2026-01-01T00:00:00Z")
-    assert ann.post(page_of(key), {"name": "Till"} | hers).status_code == 302
+    assert ann.post(change_url(key), {"name": "Till"} | hers).status_code == 302
 
 
 @pytest.mark.parametrize("version", ["", "x", "0" * 64, "\u00e9", "x" * 100_000])
 def test_forged_version_is_rejected(ann: Client, category: Category, version: str) -> None:
-    response = ann.post(page_of(category), {"name": "Hers", "_version": version})
+    response = ann.post(change_url(category), {"name": "Hers", "_version": version})
     assert CONFLICT in response.text
     category.refresh_from_db()
     assert category.name != "Hers"
@@ -93,14 +93,14 @@ def test_forged_version_is_rejected(ann: Client, category: Category, version: st
 
 def test_concurrently_deleted_row_is_reported_missing(ann: Client, db: None) -> None:
     kind = Category.objects.create(name="Newts")
-    hers, path = opened(ann, kind), page_of(kind)
+    hers, path = open_form(ann, kind), change_url(kind)
     kind.delete()
     response: Any = ann.post(path, {"name": "Olms"} | hers)
     assert response.status_code == 404
     assert "its subject was deleted" in response.text
 
 
-def changes(model: str, request: pytest.FixtureRequest) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def prepare_edit(model: str, request: pytest.FixtureRequest) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Return a row, the change of another user, and the form of the second."""
     category = Category.objects.earliest("id")
     if model == "account":
@@ -122,18 +122,18 @@ def changes(model: str, request: pytest.FixtureRequest) -> tuple[Any, dict[str, 
 def test_every_change_form_detects_conflicts(
     ann: Client, model: str, request: pytest.FixtureRequest
 ) -> None:
-    row, theirs, form = changes(model, request)
-    hers = opened(ann, row)
+    row, theirs, form = prepare_edit(model, request)
+    hers = open_form(ann, row)
     type(row).objects.filter(pk=row.pk).update(**theirs)
-    response = ann.post(page_of(row), form | hers)
+    response = ann.post(change_url(row), form | hers)
     assert f"Another user changed this {CONFLICT}" in response.text
     assert type(row).objects.filter(pk=row.pk, **theirs).exists()
 
 
 def test_changed_permissions_of_a_group_are_a_conflict(ann: Client, db: None) -> None:
     group = Group.objects.get(name="Viewer")
-    hers = opened(ann, group)
+    hers = open_form(ann, group)
     group.permissions.remove(group.permissions.earliest("pk"))
-    kept = set(group.permissions.values_list("pk", flat=True))
-    assert CONFLICT in ann.post(page_of(group), {"name": "Viewer"} | hers).text
-    assert set(group.permissions.values_list("pk", flat=True)) == kept
+    permissions = set(group.permissions.values_list("pk", flat=True))
+    assert CONFLICT in ann.post(change_url(group), {"name": "Viewer"} | hers).text
+    assert set(group.permissions.values_list("pk", flat=True)) == permissions

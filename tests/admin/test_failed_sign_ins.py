@@ -18,12 +18,12 @@ from tests.support.staff import PASSWORD, member_of, signed_in
 LOGIN, LIST = "/admin/login/", "/admin/backoffice/failedsignin/"
 
 
-def fail(name: str = "boss", password: str = "wrong", **headers: str) -> None:
+def fail_to_sign_in(name: str = "boss", password: str = "wrong", **headers: str) -> None:
     client = Client(REMOTE_ADDR="198.51.100.4")
     assert client.post(LOGIN, {"username": name, "password": password}, headers=headers).status_code == 200
 
 
-def failed(**values: Any) -> FailedSignIn:
+def create_failed_sign_in(**values: Any) -> FailedSignIn:
     return FailedSignIn.objects.create(reason="x", address="192.0.2.1", **values)
 
 
@@ -31,17 +31,17 @@ def failed(**values: Any) -> FailedSignIn:
 
 
 def test_wrong_password_is_stored_with_user_and_address(boss: User) -> None:
-    fail(**{"X-Request-Id": "try-1"})
-    one = FailedSignIn.objects.get()
-    assert (one.user_id, one.username, one.address) == (boss.pk, "boss", "198.51.100.4")
-    assert (one.reason, one.request_id) == ("Wrong password or no access.", "try-1")
+    fail_to_sign_in(**{"X-Request-Id": "try-1"})
+    entry = FailedSignIn.objects.get()
+    assert (entry.user_id, entry.username, entry.address) == (boss.pk, "boss", "198.51.100.4")
+    assert (entry.reason, entry.request_id) == ("Wrong password or no access.", "try-1")
 
 
 def test_password_typed_as_username_is_not_stored(db: None) -> None:
-    fail(PASSWORD, "oops")
-    one = FailedSignIn.objects.values().get()
-    assert one["reason"] == "Unknown name."
-    assert PASSWORD not in repr(one)
+    fail_to_sign_in(PASSWORD, "oops")
+    entry = FailedSignIn.objects.values().get()
+    assert entry["reason"] == "Unknown name."
+    assert PASSWORD not in repr(entry)
 
 
 def row_counts() -> dict[str, int]:
@@ -55,14 +55,14 @@ def test_anonymous_clients_add_rows_only_to_failed_sign_ins(boss: User, api: Any
         client.get(f"/{path}")
     for path in ("", "login/?next=/admin/x/", "sign-in-help/", "new-password/MQ/c-0/", "two-factor/code/"):
         client.get(f"/admin/{path}")
-    for path, sent in (
+    for path, data in (
         ("login/", {"username": "boss", "password": "wrong"}),
         ("login/", {"username": "unknown", "password": "wrong"}),
         ("logout/", {}),
         ("two-factor/code/", {"code": "123456"}),
         ("new-password/MQ/choose/", {"new_password1": PASSWORD, "new_password2": PASSWORD}),
     ):
-        client.post(f"/admin/{path}", sent)
+        client.post(f"/admin/{path}", data)
     for authorization in ("", "Bearer x", f"Bearer {api.key[:-1]}"):
         client.get("/v1/pets", headers={"Authorization": authorization})
         client.post("/v1/pets", headers={"Authorization": authorization, "Idempotency-Key": "x"})
@@ -77,10 +77,10 @@ def test_anonymous_clients_add_rows_only_to_failed_sign_ins(boss: User, api: Any
 def test_failed_sign_ins_are_deleted_after_30_days_and_the_audit_trail_is_not(db: None) -> None:
     now = timezone.now()
     for days in (0, 29, 31):
-        failed(at=now - timedelta(days=days), username=f"{days}")
+        create_failed_sign_in(at=now - timedelta(days=days), username=f"{days}")
     AuditEntry.objects.create(action="signed_in", address="::1", at=now - timedelta(days=31))
     clean_up()
-    assert {one.username for one in FailedSignIn.objects.all()} == {"0", "29"}
+    assert {entry.username for entry in FailedSignIn.objects.all()} == {"0", "29"}
     assert AuditEntry.objects.count() == 1
 
 
@@ -89,16 +89,16 @@ def test_oldest_failed_sign_ins_are_deleted_beyond_the_maximum(
 ) -> None:
     monkeypatch.setattr(FailedSignIn, "MAX_ROWS", 3)
     for number in range(5):
-        failed(username=f"{number}")
+        create_failed_sign_in(username=f"{number}")
     clean_up()
-    assert [one.username for one in FailedSignIn.objects.all()] == ["4", "3", "2"]
+    assert [entry.username for entry in FailedSignIn.objects.all()] == ["4", "3", "2"]
 
 
 # --- Who sees it, and where ----------------------------------------------------------------------
 
 
 def test_list_requires_permission_to_view_the_audit_trail(boss: User) -> None:
-    row = failed(user_id=boss.pk, username="boss")
+    row = create_failed_sign_in(user_id=boss.pk, username="boss")
     for group in ("Viewer", "Support", "Stock"):
         client = signed_in(member_of(group))
         assert {client.get(f"{LIST}{page}").status_code for page in ("", f"{row.pk}/change/")} == {403}
@@ -111,25 +111,25 @@ def test_list_requires_permission_to_view_the_audit_trail(boss: User) -> None:
 
 
 def test_failed_sign_ins_are_found_by_name_request_and_time(staff: Client) -> None:
-    failed(username="ann", request_id="try-1")
-    failed(username="bob", request_id="try-2", at=timezone.now() - timedelta(days=2))
+    create_failed_sign_in(username="ann", request_id="try-1")
+    create_failed_sign_in(username="bob", request_id="try-2", at=timezone.now() - timedelta(days=2))
 
-    def shown(**query: str) -> list[str]:
-        return [one.username for one in staff.get(LIST, query).context["cl"].result_list]
+    def list_usernames(**query: str) -> list[str]:
+        return [entry.username for entry in staff.get(LIST, query).context["cl"].result_list]
 
-    assert shown() == ["bob", "ann"]
-    assert shown(q="ann") == shown(q="try-1") == shown(days="1") == ["ann"]
+    assert list_usernames() == ["bob", "ann"]
+    assert list_usernames(q="ann") == list_usernames(q="try-1") == list_usernames(days="1") == ["ann"]
     assert 'q=try-2"' in staff.post("/admin/search/", {"s": "try-2"}).text
 
 
 def test_history_of_a_user_includes_recent_failed_sign_ins_in_order(staff: Client, boss: User) -> None:
-    def shown() -> list[str]:
+    def list_titles() -> list[str]:
         page = staff.get(f"/admin/auth/user/{boss.pk}/history/")
         return [entry.title for entry in page.context["history"]]
 
-    failed(user_id=boss.pk, username="boss", at=timezone.now() - timedelta(days=1))
-    failed(user_id=boss.pk, username="boss")
-    assert shown() == ["Failed to sign in", "Signed in", "Failed to sign in"]
+    create_failed_sign_in(user_id=boss.pk, username="boss", at=timezone.now() - timedelta(days=1))
+    create_failed_sign_in(user_id=boss.pk, username="boss")
+    assert list_titles() == ["Failed to sign in", "Signed in", "Failed to sign in"]
     for _ in range(200):
-        failed(user_id=boss.pk, username="boss")
-    assert shown() == ["Failed to sign in"] * 20 + ["Signed in"]
+        create_failed_sign_in(user_id=boss.pk, username="boss")
+    assert list_titles() == ["Failed to sign in"] * 20 + ["Signed in"]

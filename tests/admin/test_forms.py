@@ -26,14 +26,14 @@ def account(db: None) -> Account:
     return Account.objects.create(name="Acme Pets", plan_id="free")
 
 
-def page_of(row: Account | Category) -> str:
+def change_url(row: Account | Category) -> str:
     return f"/admin/{row._meta.app_label}/{row._meta.model_name}/{row.pk}/change/"
 
 
 # --- Line breaks ---------------------------------------------------------------------------------
 
 
-def lines(length: int, number: int = 50) -> str:
+def make_lines(length: int, number: int = 50) -> str:
     """Return text of this length as browsers count it."""
     text = "\n".join("x" * (length // number - 1) for _ in range(number))
     return text + "x" * (length - len(text))
@@ -42,11 +42,11 @@ def lines(length: int, number: int = 50) -> str:
 @pytest.mark.parametrize("sent_as", ["\r\n", "\n", "\r"], ids=["CRLF", "LF", "CR"])
 def test_line_break_counts_once_and_is_stored_as_lf(staff: Client, account: Account, sent_as: str) -> None:
     for length, status in ((5000, 302), (5001, 200)):
-        text = lines(length)
-        sent = {"name": account.name, "notes": text.replace("\n", sent_as)}
-        assert staff.post(page_of(account), sent).status_code == status
+        text = make_lines(length)
+        data = {"name": account.name, "notes": text.replace("\n", sent_as)}
+        assert staff.post(change_url(account), data).status_code == status
     account.refresh_from_db()
-    assert account.notes == lines(5000)
+    assert account.notes == make_lines(5000)
 
 
 # --- Too large -----------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ TOO_LARGE: dict[str, dict[str, Any]] = {
 def test_too_large_form_gets_an_error_page_with_navigation(
     staff: Client, account: Account, form: dict[str, Any]
 ) -> None:
-    page = staff.post(page_of(account), **form)
+    page = staff.post(change_url(account), **form)
     assert page.status_code == 413
     assert "The form is too large and was not saved." in page.text
     assert 'href="/admin/inventory/pet/"' in page.text  # The navigation.
@@ -82,18 +82,18 @@ def test_too_large_anonymous_form_gets_an_error_page(db: None, path: str) -> Non
 
 
 def test_too_long_text_is_a_form_error(staff: Client, account: Account) -> None:
-    page = staff.post(page_of(account), {"name": "Acme Pets", "notes": "x" * 4_000_000})
+    page = staff.post(change_url(account), {"name": "Acme Pets", "notes": "x" * 4_000_000})
     assert "at most 5000 characters" in page.text
 
 
 # --- Session expiry ------------------------------------------------------------------------------
 
 
-def end(client: Client) -> None:
+def expire_session(client: Client) -> None:
     """Let the session expire by idling."""
-    found = client.session
-    found[LAST_SEEN_AT] -= 3600
-    found.save()
+    session = client.session
+    session[LAST_SEEN_AT] -= 3600
+    session.save()
 
 
 def sign_in(client: Client, response: Any) -> Any:
@@ -108,11 +108,11 @@ def sign_in(client: Client, response: Any) -> Any:
 def test_form_posted_after_session_expiry_warns_that_it_was_not_saved(
     staff: Client, account: Account, size: int
 ) -> None:
-    end(staff)
-    page = sign_in(staff, staff.post(page_of(account), {"name": "New", "notes": "x" * size}))
-    assert page.request["PATH_INFO"] == page_of(account)
+    expire_session(staff)
+    page = sign_in(staff, staff.post(change_url(account), {"name": "New", "notes": "x" * size}))
+    assert page.request["PATH_INFO"] == change_url(account)
     assert WARNING in page.text
-    assert WARNING not in staff.get(page_of(account)).text
+    assert WARNING not in staff.get(change_url(account)).text
     account.refresh_from_db()
     assert account.name == "Acme Pets"
 
@@ -121,17 +121,17 @@ def test_unsaved_form_warning_follows_the_two_factor_code(
     staff: Client, boss: User, account: Account
 ) -> None:
     device = TOTPDevice.objects.create(user=boss, name="Phone")
-    end(staff)
-    page = sign_in(staff, staff.post(page_of(account), {"name": "New"}))
+    expire_session(staff)
+    page = sign_in(staff, staff.post(change_url(account), {"name": "New"}))
     assert page.request["PATH_INFO"] == "/admin/two-factor/code/"
     assert WARNING not in page.text
-    sent = {"code": f"{totp(device.bin_key):06}", "next": page_of(account)}
-    assert WARNING in staff.post("/admin/two-factor/code/", sent, follow=True).text
+    data = {"code": f"{totp(device.bin_key):06}", "next": change_url(account)}
+    assert WARNING in staff.post("/admin/two-factor/code/", data, follow=True).text
 
 
 def test_post_only_url_leads_back_to_the_page_with_the_form(staff: Client) -> None:
     form = "/admin/inventory/pet/import/"
-    end(staff)
+    expire_session(staff)
     response = staff.post(
         "/admin/inventory/pet/process_import/", headers={"Referer": f"http://testserver{form}"}
     )
@@ -144,27 +144,27 @@ def test_post_only_url_leads_back_to_the_page_with_the_form(staff: Client) -> No
     "referer", ["https://elsewhere.example/x", "//elsewhere.example/x", "javascript:1", ""]
 )
 def test_foreign_referer_is_not_a_redirect_target(staff: Client, referer: str) -> None:
-    end(staff)
+    expire_session(staff)
     response: Any = staff.post(LIST, {}, headers={"Referer": referer})
     assert response.url == f"{LOGIN}?next={LIST}"
 
 
 def test_palette_search_does_not_count_as_a_lost_form(staff: Client) -> None:
-    end(staff)
+    expire_session(staff)
     response = staff.post("/admin/search/", {"s": "x"}, headers={"Sec-Fetch-Mode": "cors"})
     assert response.status_code == 302
     assert "not_saved" not in response.cookies
 
 
 def test_list_search_does_not_count_as_a_lost_form(staff: Client) -> None:
-    end(staff)
+    expire_session(staff)
     response: Any = staff.post(LIST, {"q": "Bella"})
     assert response.url == f"{LOGIN}?next={LIST}"
     assert "not_saved" not in response.cookies
 
 
 def test_signed_out_get_causes_no_warning(staff: Client) -> None:
-    end(staff)
+    expire_session(staff)
     response: Any = staff.get(LIST)
     assert response.url == f"{LOGIN}?next={LIST}"
     assert "was not saved" not in staff.get(response.url).text

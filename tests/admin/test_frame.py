@@ -19,12 +19,12 @@ PAGES = [
 ]  # fmt: skip
 
 
-def heading(page: Any) -> str:
+def get_heading(page: Any) -> str:
     """Return the text of the first heading, without icons."""
-    found = re.search(r"<h1.*?</h1>", page.text, re.DOTALL)
-    assert found is not None
-    words = re.sub(r'<span class="material-symbols-outlined.*?</span>', " / ", found[0], flags=re.DOTALL)
-    return " ".join(unescape(re.sub(r"<[^>]+>", "", words)).split())
+    match = re.search(r"<h1.*?</h1>", page.text, re.DOTALL)
+    assert match is not None
+    text = re.sub(r'<span class="material-symbols-outlined.*?</span>', " / ", match[0], flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", "", text)).split())
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -57,11 +57,11 @@ def test_headings_keep_the_case_of_names(staff: Client, boss: User, key: ApiKey)
         (f"inventory/order/{order.pk}/change", f"Orders / Order {order.pk}"),
         ("inventory/pet", "Pets"),
     ]:
-        assert f"/ {name}" in heading(staff.get(f"/admin/{path}/")), path
+        assert f"/ {name}" in get_heading(staff.get(f"/admin/{path}/")), path
 
 
 @pytest.mark.parametrize(
-    ("path", "title", "way"),
+    ("path", "title", "breadcrumbs"),
     [
         ("accounts/account/", "Accounts", "Accounts"),
         ("accounts/event/", "Events", "Events"),
@@ -72,12 +72,12 @@ def test_headings_keep_the_case_of_names(staff: Client, boss: User, key: ApiKey)
         ("backoffice/auditentry/", "Audit trail", "Audit trail entries"),
     ],
 )
-def test_page_titles_match_the_navigation(staff: Client, path: str, title: str, way: str) -> None:
+def test_page_titles_match_the_navigation(staff: Client, path: str, title: str, breadcrumbs: str) -> None:
     page = staff.get(f"/admin/{path}")
-    found = re.search(r"<title>(.*?)</title>", page.text, re.DOTALL)
-    assert found is not None
-    assert " ".join(found[1].split()) == f"{title} | Pet Store"
-    assert heading(page).startswith(f"Home / {way}")
+    match = re.search(r"<title>(.*?)</title>", page.text, re.DOTALL)
+    assert match is not None
+    assert " ".join(match[1].split()) == f"{title} | Pet Store"
+    assert get_heading(page).startswith(f"Home / {breadcrumbs}")
 
 
 def test_only_lists_have_an_add_button(staff: Client) -> None:

@@ -30,12 +30,12 @@ TWO_FACTOR, NEW = "/admin/two-factor/", "another horse, another battery"
 def attempt(
     browser: Client | None = None, password: str = "wrong", name: str = "boss", address: str = "192.0.2.1"
 ) -> int:
-    sent = {"username": name, "password": password}
+    data = {"username": name, "password": password}
     browser = browser or Client()
-    return browser.post(LOGIN, sent, REMOTE_ADDR=address).status_code
+    return browser.post(LOGIN, data, REMOTE_ADDR=address).status_code
 
 
-def browser_that_signed_in(name: str = "boss", password: str = PASSWORD) -> Client:
+def create_known_browser(name: str = "boss", password: str = PASSWORD) -> Client:
     """Return a client with the cookie but without a session, at an address of its own."""
     browser = Client()
     assert attempt(browser, password, name, "198.51.100.1") == 302
@@ -55,20 +55,20 @@ def is_recognized(browser: Client) -> bool:
     return attempt(browser, PASSWORD, address="203.0.113.7") == 302
 
 
-# --- Limits of its own ---------------------------------------------------------------------------
+# --- Separate limits -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("address", "name"), [("192.0.2.1", "boss"), ("203.0.113.7", " boss "), ("192.0.2.1", "\uff42oss")]
 )
 def test_wrong_passwords_from_elsewhere_do_not_lock_out_a_known_browser(address: str, name: str) -> None:
-    browser = browser_that_signed_in()
+    browser = create_known_browser()
     lock_out()
     assert attempt(browser, PASSWORD, name, address) == 302
 
 
 def test_known_browser_has_ten_attempts_in_five_minutes(clock: Clock) -> None:
-    browser, other = browser_that_signed_in(), browser_that_signed_in()
+    browser, other = create_known_browser(), create_known_browser()
     assert [attempt(browser) for _ in range(12)] == [200] * 10 + [429] * 2
     assert attempt(browser, PASSWORD, address="203.0.113.7") == 429
     assert attempt(other, PASSWORD) == 302
@@ -77,7 +77,7 @@ def test_known_browser_has_ten_attempts_in_five_minutes(clock: Clock) -> None:
 
 
 def test_attempts_of_a_known_browser_do_not_count_for_the_name() -> None:
-    browser = browser_that_signed_in()
+    browser = create_known_browser()
     for _ in range(12):
         attempt(browser)
     assert attempt(password=PASSWORD) == 302
@@ -85,12 +85,12 @@ def test_attempts_of_a_known_browser_do_not_count_for_the_name() -> None:
 
 def test_known_browser_is_known_for_one_user() -> None:
     User.objects.create_user("rival", password=PASSWORD, is_staff=True)
-    assert not is_recognized(browser_that_signed_in("rival"))
+    assert not is_recognized(create_known_browser("rival"))
 
 
 def test_shared_browser_is_known_for_each_user() -> None:
     User.objects.create_user("rival", password=PASSWORD, is_staff=True)
-    browser = browser_that_signed_in()
+    browser = create_known_browser()
     assert attempt(browser, PASSWORD, "rival", "198.51.100.1") == 302
     browser.post("/admin/logout/")
     assert is_recognized(browser)
@@ -107,10 +107,10 @@ def test_forged_cookie_is_ignored(boss: User, value: str) -> None:
 
 
 def test_browser_that_changed_the_password_stays_known() -> None:
-    browser, other = Client(), browser_that_signed_in()
+    browser, other = Client(), create_known_browser()
     attempt(browser, PASSWORD)
-    sent = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW}
-    assert browser.post(CHANGE, sent).status_code == 302
+    data = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW}
+    assert browser.post(CHANGE, data).status_code == 302
     lock_out()
     assert attempt(other, NEW, address="203.0.113.7") == 429
     assert attempt(browser, NEW, address="203.0.113.7") == 302
@@ -121,19 +121,19 @@ def test_known_browser_expires_after_a_year(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds_late: int, known: bool
 ) -> None:
     monkeypatch.setattr(signing, "time", clock)
-    browser = browser_that_signed_in()
+    browser = create_known_browser()
     clock.now += KNOWN_BROWSER_AGE.total_seconds() + seconds_late
     assert is_recognized(browser) == known
 
 
 def test_known_browser_cookie_gives_no_session() -> None:
-    browser = browser_that_signed_in()
+    browser = create_known_browser()
     assert browser.get("/admin/").status_code == 302
     assert attempt(browser, "wrong") == 200
 
 
 def test_cookie_is_hidden_from_scripts_and_other_sites(boss: User) -> None:
-    cookie = browser_that_signed_in().cookies[get_cookie_name(boss)]
+    cookie = create_known_browser().cookies[get_cookie_name(boss)]
     assert cookie["httponly"]
     assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("Lax", "/", "")
     assert PASSWORD not in cookie.value
@@ -143,8 +143,8 @@ def test_failed_sign_in_and_password_link_set_no_cookie(boss: User) -> None:
     browser = Client()
     attempt(browser)
     page: Any = browser.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
-    sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
-    assert browser.post(page.request["PATH_INFO"], sent).status_code == 302
+    data = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert browser.post(page.request["PATH_INFO"], data).status_code == 302
     assert get_cookie_name(boss) not in browser.cookies
 
 
@@ -160,7 +160,7 @@ def recovery(boss: User) -> StaticDevice:
     return device
 
 
-def give_code(browser: Client, code: str) -> int:
+def enter_code(browser: Client, code: str) -> int:
     return browser.post(CODE, {"code": code}).status_code
 
 
@@ -168,7 +168,7 @@ def test_password_without_code_sets_no_cookie(boss: User, recovery: StaticDevice
     browser = Client()
     assert attempt(browser, PASSWORD) == 302
     assert get_cookie_name(boss) not in browser.cookies
-    assert give_code(browser, "a") == 302
+    assert enter_code(browser, "a") == 302
     assert get_cookie_name(boss) in browser.cookies
 
 
@@ -179,7 +179,7 @@ def set_up_app(browser: Client, user: User) -> None:
 
 
 def test_cookies_set_before_a_second_factor_are_void(boss: User) -> None:
-    thieves, victim = [browser_that_signed_in() for _ in range(3)], Client()
+    thieves, victim = [create_known_browser() for _ in range(3)], Client()
     attempt(victim, PASSWORD, address="198.51.100.2")
     set_up_app(victim, boss)
     lock_out()
@@ -200,25 +200,25 @@ def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
 ) -> None:
     browser, thief, other = Client(), Client(), Client()
     attempt(browser, PASSWORD, address="198.51.100.1")
-    give_code(browser, "a")
+    enter_code(browser, "a")
     browser.post("/admin/logout/")
     attempt(other, PASSWORD, address="198.51.100.2")
     attempt(thief, PASSWORD)
     for _ in range(12):
-        give_code(thief, "wrong")
-    assert give_code(other, "b") == 429
+        enter_code(thief, "wrong")
+    assert enter_code(other, "b") == 429
     assert attempt(browser, PASSWORD) == 302
-    assert give_code(browser, "b") == 302
+    assert enter_code(browser, "b") == 302
 
 
 def test_known_browser_has_ten_code_attempts(recovery: StaticDevice) -> None:
     browser = Client()
     attempt(browser, PASSWORD)
-    give_code(browser, "a")
+    enter_code(browser, "a")
     browser.post("/admin/logout/")
     assert attempt(browser, PASSWORD) == 302
-    assert [give_code(browser, "wrong") for _ in range(10)] == [200] * 9 + [429]
-    assert give_code(browser, "b") == 429
+    assert [enter_code(browser, "wrong") for _ in range(10)] == [200] * 9 + [429]
+    assert enter_code(browser, "b") == 429
 
 
 # --- The unlock command --------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_known_browser_has_ten_code_attempts(recovery: StaticDevice) -> None:
 
 @pytest.mark.parametrize("name", ["boss", "\uff42\uff4f\uff53\uff53"])
 def test_unlock_command_lifts_a_lockout(name: str) -> None:
-    browser = browser_that_signed_in()
+    browser = create_known_browser()
     for _ in range(12):
         attempt(browser)
     lock_out()
@@ -239,10 +239,10 @@ def test_unlock_command_resets_the_delay_of_codes(recovery: StaticDevice) -> Non
     browser = Client()
     attempt(browser, PASSWORD)
     for _ in range(12):
-        give_code(browser, "wrong")
-    assert give_code(browser, "a") == 429
+        enter_code(browser, "wrong")
+    assert enter_code(browser, "a") == 429
     call_command("unlock_sign_in", "boss", "--json")
-    assert give_code(browser, "a") == 302
+    assert enter_code(browser, "a") == 302
 
 
 def test_unlock_command_reports_an_unknown_name() -> None:

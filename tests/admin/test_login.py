@@ -53,9 +53,9 @@ def test_form_loaded_before_sign_in_is_rejected_with_an_explanation(boss: User) 
     browser = Client(enforce_csrf_checks=True)
     browser.get(LOGIN)
     token = browser.cookies["csrftoken"].value
-    sent = {"username": "boss", "password": PASSWORD, "csrfmiddlewaretoken": token}
-    assert browser.post(LOGIN, sent).status_code == 302
-    page = browser.post(LOGIN, sent)
+    data = {"username": "boss", "password": PASSWORD, "csrfmiddlewaretoken": token}
+    assert browser.post(LOGIN, data).status_code == 302
+    page = browser.post(LOGIN, data)
     assert page.status_code == 403
     assert "You may have signed in or out in another tab" in page.text
     assert "<style" not in page.text
@@ -135,7 +135,7 @@ def test_forwarded_address_counts_only_behind_our_proxy(
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies
     headers = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(11)]
-    responses = [attempt(name=f"user {n}", **sent).status_code for n, sent in enumerate(headers)]
+    responses = [attempt(name=f"user {n}", **header).status_code for n, header in enumerate(headers)]
     assert responses[-1] == eleventh
 
 
@@ -160,10 +160,10 @@ def test_viewing_the_login_page_counts_no_attempt(clock: Clock) -> None:
 def test_staff_can_sign_in_while_the_counters_are_unavailable(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def away(*arguments: Any, **options: Any) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("petstore.backoffice.login.get_usage", away)
+    monkeypatch.setattr("petstore.backoffice.login.get_usage", fail)
     assert attempt(password=PASSWORD).status_code == 302
     assert "The counters of sign-in attempts are unavailable." in caplog.text
 

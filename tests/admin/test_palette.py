@@ -29,17 +29,17 @@ def search(client: Client, text: Any) -> Any:
     return client.post("/admin/search/", {"s": text})
 
 
-def found(client: Client, text: str) -> list[tuple[str, str]]:
+def find(client: Client, text: str) -> list[tuple[str, str]]:
     response = search(client, text)
     assert response.status_code == 200
     return [(result.title, result.link) for result in response.context["results"]]
 
 
-def titles(client: Client, text: str) -> list[str]:
-    return [title for title, _ in found(client, text)]
+def find_titles(client: Client, text: str) -> list[str]:
+    return [title for title, _ in find(client, text)]
 
 
-def refuse(key: ApiKey, request_id: str) -> None:
+def reject(key: ApiKey, request_id: str) -> None:
     now = timezone.now()
     Refusal.objects.create(
         request_id=request_id, at=now, account=key.account, key=key, rule=Refusal.Rule.MINUTE,
@@ -52,22 +52,22 @@ def refuse(key: ApiKey, request_id: str) -> None:
 
 
 def test_account_is_found_by_name_with_issue_a_key(staff: Client, account: Account) -> None:
-    assert found(staff, "acme") == [
+    assert find(staff, "acme") == [
         ("Acme Pets", f"/admin/accounts/account/{account.pk}/change/"),
         ("Issue a key for Acme Pets", f"/admin/accounts/apikey/add/?account={account.pk}"),
     ]
-    assert titles(staff, account.public_id)[0] == "Acme Pets"
+    assert find_titles(staff, account.public_id)[0] == "Acme Pets"
     Account.objects.update(contact_email="ann@example.test")
-    assert titles(staff, "Ann@exam")[0] == "Acme Pets"
+    assert find_titles(staff, "Ann@exam")[0] == "Acme Pets"
 
 
 @pytest.mark.parametrize("text", ["lif", "lift", "lift the ban of", "lift the ban of acme", "lift {key}"])
 def test_a_banned_key_is_found_to_lift_its_ban(staff: Client, key: ApiKey, text: str) -> None:
-    assert "Lift the ban" not in " ".join(titles(staff, "lift"))
+    assert "Lift the ban" not in " ".join(find_titles(staff, "lift"))
     until = timezone.now() + timedelta(hours=1)
     KeyStanding.objects.create(key=key, banned_at=0, banned_until=to_microseconds(until))
     expected = (f"Lift the ban of {key.name or key.public_id}", f"/admin/accounts/apikey/{key.pk}/unban/")
-    assert expected in found(staff, text.format(key=key.public_id))
+    assert expected in find(staff, text.format(key=key.public_id))
     assert "UTC" in search(staff, key.public_id).text
 
 
@@ -76,81 +76,81 @@ def test_suspended_account_is_found_to_lift_the_suspension(
     staff: Client, account: Account, text: str
 ) -> None:
     account.suspend(reason="Unpaid", by=OPERATOR)
-    assert "Lift the suspension of Acme Pets" in titles(staff, text)
+    assert "Lift the suspension of Acme Pets" in find_titles(staff, text)
 
 
 @pytest.mark.parametrize("text", ["app", "approve", "approve orders"])
 def test_waiting_orders_are_found_by_their_next_action(staff: Client, order: Order, text: str) -> None:
-    assert titles(staff, text)[:2] == ["Orders to approve", f"Approve order {order.pk}"]
-    assert titles(signed_in(member_of("Viewer")), text) == []
+    assert find_titles(staff, text)[:2] == ["Orders to approve", f"Approve order {order.pk}"]
+    assert find_titles(signed_in(member_of("Viewer")), text) == []
 
 
 @pytest.mark.parametrize("text", ["issue key", "issue a key f", "issue a key for acme", "Issue acme pets"])
 def test_action_is_found_by_its_words(staff: Client, account: Account, text: str) -> None:
-    assert "Issue a key for Acme Pets" in titles(staff, text)
+    assert "Issue a key for Acme Pets" in find_titles(staff, text)
 
 
 def test_key_is_found_by_public_id_and_by_its_text(staff: Client, key: Any) -> None:
     page = f"/admin/accounts/apikey/{key.pk}/change/"
     for text in (key.public_id, key.text, f"  Authorization: Bearer {key.text} ", key.public_id[:10]):
-        assert (key.public_id, page) in found(staff, text), text
+        assert (key.public_id, page) in find(staff, text), text
 
 
 def test_order_is_found_by_id_with_its_legal_actions(staff: Client, order: Order) -> None:
     page = f"/admin/inventory/order/{order.pk}/change/"
     for text in (f"order {order.pk}", f"Order #{order.pk}"):
-        assert found(staff, text) == [
+        assert find(staff, text) == [
             (f"Order {order.pk}", page),
             (f"Approve order {order.pk}", page),
             (f"Cancel order {order.pk}", page),
         ]
-    assert found(staff, f"approve order {order.pk}") == [(f"Approve order {order.pk}", page)]
-    assert f"Order {order.pk}" in titles(staff, str(order.pk))
+    assert find(staff, f"approve order {order.pk}") == [(f"Approve order {order.pk}", page)]
+    assert f"Order {order.pk}" in find_titles(staff, str(order.pk))
     order.approve(by="tests")
-    assert titles(staff, f"approve {order.pk}") == []
-    assert titles(staff, f"ship {order.pk}") == [f"Ship order {order.pk}"]
+    assert find_titles(staff, f"approve {order.pk}") == []
+    assert find_titles(staff, f"ship {order.pk}") == [f"Ship order {order.pk}"]
 
 
 def test_pet_is_found_by_id_and_by_prefix_of_its_name(staff: Client, pet: Pet) -> None:
     page = f"/admin/inventory/pet/{pet.pk}/change/"
     for text in ("rex", str(pet.pk), f"pet {pet.pk}", f"Pet #{pet.pk}"):
-        assert (f"Rex ({pet.pk})", page) in found(staff, text), text
-    assert titles(staff, "ex") == ["Export pets"]
+        assert (f"Rex ({pet.pk})", page) in find(staff, text), text
+    assert find_titles(staff, "ex") == ["Export pets"]
 
 
 def test_request_id_finds_refusal_and_audit_entries(staff: Client, key: ApiKey) -> None:
-    refuse(key, "a-request.1")
+    reject(key, "a-request.1")
     AuditEntry.objects.create(action="changed", address="127.0.0.1", request_id="a-request.1")
-    assert [link for _, link in found(staff, "a-request.1")] == [
+    assert [link for _, link in find(staff, "a-request.1")] == [
         "/admin/backoffice/auditentry/?q=a-request.1&sign_ins=shown",
         "/admin/accounts/refusal/?q=a-request.1",
     ]
 
 
 def test_member_of_staff_is_found_by_prefix_of_the_user_name(staff: Client, boss: User) -> None:
-    assert found(staff, "bo") == [("boss", f"/admin/auth/user/{boss.pk}/change/")]
+    assert find(staff, "bo") == [("boss", f"/admin/auth/user/{boss.pk}/change/")]
 
 
 def test_an_event_is_found_by_its_number(staff: Client, key: ApiKey) -> None:
     sequence_all()
     event = Event.objects.earliest("pk")
     for text in (f"event {event.pk}", f"Event #{event.pk}"):
-        assert found(staff, text) == [(f"Event {event.pk}", f"/admin/accounts/event/{event.pk}/change/")]
-    assert titles(staff, "events") == ["Events"]
-    assert found(staff, f"event {HUGE}") == []
+        assert find(staff, text) == [(f"Event {event.pk}", f"/admin/accounts/event/{event.pk}/change/")]
+    assert find_titles(staff, "events") == ["Events"]
+    assert find(staff, f"event {HUGE}") == []
 
 
 def test_pages_and_actions_are_found_by_prefixes_of_their_words(staff: Client) -> None:
-    assert titles(staff, "orders") == ["Orders"]
-    assert titles(staff, "imp pe") == ["Import pets"]
-    assert titles(staff, "refused") == ["Why refused?"]
-    assert titles(staff, "pets")[0] == "Pets"
-    assert {"Two-factor sign-in", "Add a pet", "Audit trail", "Issue a key"} <= set(titles(staff, ""))
+    assert find_titles(staff, "orders") == ["Orders"]
+    assert find_titles(staff, "imp pe") == ["Import pets"]
+    assert find_titles(staff, "refused") == ["Why refused?"]
+    assert find_titles(staff, "pets")[0] == "Pets"
+    assert {"Two-factor sign-in", "Add a pet", "Audit trail", "Issue a key"} <= set(find_titles(staff, ""))
 
 
 def test_every_link_leads_to_an_existing_page(staff: Client, order: Order, key: ApiKey, pet: Pet) -> None:
     for text in ("", "acme", str(order.pk), str(pet.pk), key.public_id, "boss"):
-        for title, link in found(staff, text):
+        for title, link in find(staff, text):
             assert staff.get(link).status_code == 200, title
 
 
@@ -162,15 +162,15 @@ def test_empty_result_has_a_message(staff: Client) -> None:
 
 
 def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -> None:
-    refuse(key, "a-request")
-    nobody = clerk_who_may()
+    reject(key, "a-request")
+    clerk = clerk_who_may()
     for text in ("acme", key.public_id, str(order.pk), "rex", "a-request", "clerk"):
-        assert titles(nobody, text) == []
-    assert titles(nobody, "") == ["Home", "Two-factor sign-in", "Change password"]
+        assert find_titles(clerk, text) == []
+    assert find_titles(clerk, "") == ["Home", "Two-factor sign-in", "Change password"]
 
 
 @pytest.mark.parametrize(
-    ("group", "text", "seen"),
+    ("group", "text", "expected"),
     [
         ("Viewer", "acme", ["Acme Pets"]),
         ("Support", "acme", ["Acme Pets", "Issue a key for Acme Pets"]),
@@ -181,20 +181,20 @@ def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -
         ("Stock", "add a pet", ["Add a pet"]),
     ],
 )
-def test_each_group_finds_its_own_part(order: Order, group: str, text: str, seen: list[str]) -> None:
+def test_each_group_finds_its_own_part(order: Order, group: str, text: str, expected: list[str]) -> None:
     client = signed_in(member_of(group))
-    expected = [title.format(order=order.pk) for title in seen]
-    assert titles(client, text.format(order=order.pk)) == expected
+    titles = [title.format(order=order.pk) for title in expected]
+    assert find_titles(client, text.format(order=order.pk)) == titles
 
 
 def test_forbidden_rows_are_not_queried(order: Order) -> None:
     client = clerk_who_may("view_pet")
     with CaptureQueriesContext(connection) as queries:
         assert search(client, "17").status_code == 200
-    asked = " ".join(query["sql"] for query in queries)
-    assert "inventory_pet" in asked
-    assert "accounts_" not in asked
-    assert "inventory_order" not in asked
+    sql = " ".join(query["sql"] for query in queries)
+    assert "inventory_pet" in sql
+    assert "accounts_" not in sql
+    assert "inventory_order" not in sql
 
 
 # --- Hostile input -------------------------------------------------------------------------------
@@ -230,21 +230,21 @@ def test_search_terms_are_never_stored(
     assert staff.get("/admin/search/?s=acme").status_code == 405  # Proxies log addresses.
     assert "acme" not in capfd.readouterr().err
     Account.objects.create(name="Acme of today", plan_id=PlanCode.FREE)
-    assert "Acme of today" in titles(staff, "acme")
+    assert "Acme of today" in find_titles(staff, "acme")
 
 
 def test_no_query_has_the_secret_of_a_key(staff: Client, key: Any) -> None:
     with CaptureQueriesContext(connection) as queries:
         search(staff, key.text)
-    asked = " ".join(query["sql"] for query in queries)
-    assert key.public_id in asked
-    assert key.text[25:] not in asked
+    sql = " ".join(query["sql"] for query in queries)
+    assert key.public_id in sql
+    assert key.text[25:] not in sql
 
 
 def test_search_reads_a_bounded_number_of_rows(
     staff: Client, account: Account, issue: Callable[..., Any], category: Category
 ) -> None:
-    def queries_of(text: str) -> int:
+    def count_queries(text: str) -> int:
         with CaptureQueriesContext(connection) as queries:
             response = search(staff, text)
         assert len(response.context["results"]) <= 25
@@ -254,12 +254,12 @@ def test_search_reads_a_bounded_number_of_rows(
         assert not [sql for sql in selects if " LIMIT " not in sql and '."id" = ' not in sql]
         return len(queries)
 
-    before = queries_of("acme")
+    before = count_queries("acme")
     for number in range(12):
         new = Account.objects.create(name=f"Acme {number}", plan_id=PlanCode.FREE)
         issue(of=new)
         Pet.objects.create(name=f"Acme {number}", category=category)
-    assert queries_of("acme") == before
+    assert count_queries("acme") == before
     assert before <= 12
 
 

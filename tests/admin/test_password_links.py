@@ -35,14 +35,14 @@ def choose_password(link: str, password: str = PASSWORD, client: Client | None =
     """Open a link and submit its form, if there is one. Return the client."""
     browser = client or Client()
     page = browser.get(link, follow=True)
-    sent = {"new_password1": password, "new_password2": password}
-    browser.post(page.request["PATH_INFO"], sent)
+    data = {"new_password1": password, "new_password2": password}
+    browser.post(page.request["PATH_INFO"], data)
     return browser
 
 
 def may_sign_in(user: User, password: str = PASSWORD) -> bool:
-    sent = {"username": user.username, "password": password}
-    return Client().post("/admin/login/", sent).status_code == 302
+    data = {"username": user.username, "password": password}
+    return Client().post("/admin/login/", data).status_code == 302
 
 
 @pytest.fixture
@@ -157,8 +157,8 @@ def test_link_expires_after_a_day(owner: Client, clerk: User, settings: Any) -> 
 def test_link_opened_twice_sets_one_password(owner: Client, clerk: User) -> None:
     link, browsers = reset_password(owner, clerk), [Client(), Client()]
     pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
-    sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
-    responses = [browser.post(page, sent) for browser, page in zip(browsers, pages, strict=True)]
+    data = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    responses = [browser.post(page, data) for browser, page in zip(browsers, pages, strict=True)]
     assert [response.status_code for response in responses] == [302, 410]
 
 
@@ -219,5 +219,5 @@ def test_pages_with_a_link_are_not_cached_and_send_no_referrer(owner: Client, cl
 def test_password_choice_requires_the_csrf_token(owner: Client, clerk: User) -> None:
     browser = Client(enforce_csrf_checks=True)
     page = browser.get(reset_password(owner, clerk), follow=True).request["PATH_INFO"]
-    sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
-    assert browser.post(page, sent).status_code == 403
+    data = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert browser.post(page, data).status_code == 403

@@ -20,7 +20,7 @@ LIST = "/admin/inventory/pet/"
 pytestmark = pytest.mark.usefixtures("boss")
 
 
-def login() -> Client:
+def sign_in() -> Client:
     client = Client()
     client.post("/admin/login/", {"username": "boss", "password": PASSWORD, "next": "/admin/"})
     return client
@@ -30,17 +30,17 @@ def is_signed_in(client: Client) -> bool:
     return client.get(LIST).status_code == 200
 
 
-def session(**times: float) -> SessionBase:
-    found = SessionBase()
-    found.update({STARTED_AT: times["started"], LAST_SEEN_AT: times["seen"]})
-    return found
+def make_session(**times: float) -> SessionBase:
+    session = SessionBase()
+    session.update({STARTED_AT: times["started"], LAST_SEEN_AT: times["last_seen"]})
+    return session
 
 
 # --- Expiry --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("started", "seen", "now", "ended"),
+    ("started", "last_seen", "now", "expired"),
     [
         (0, 0, HOUR - 1, False),
         (0, 0, HOUR, True),
@@ -49,9 +49,9 @@ def session(**times: float) -> SessionBase:
     ],
 )
 def test_session_expires_after_an_idle_hour_and_after_12_hours(
-    started: float, seen: float, now: float, ended: bool
+    started: float, last_seen: float, now: float, expired: bool
 ) -> None:
-    assert has_expired(session(started=started, seen=seen), now) is ended
+    assert has_expired(make_session(started=started, last_seen=last_seen), now) is expired
 
 
 def test_session_without_start_time_is_expired() -> None:
@@ -59,31 +59,31 @@ def test_session_without_start_time_is_expired() -> None:
 
 
 def test_session_is_written_at_most_once_a_minute() -> None:
-    found = session(started=0, seen=0)
-    found.modified = False
-    touch(found, 59)
-    assert not found.modified
-    touch(found, 60)
-    assert (found.modified, found[LAST_SEEN_AT]) == (True, 60)
+    session = make_session(started=0, last_seen=0)
+    session.modified = False
+    touch(session, 59)
+    assert not session.modified
+    touch(session, 60)
+    assert (session.modified, session[LAST_SEEN_AT]) == (True, 60)
 
 
 @pytest.mark.parametrize("name", [STARTED_AT, LAST_SEEN_AT])
 def test_expired_session_requires_a_new_sign_in(name: str) -> None:
-    client = login()
+    client = sign_in()
     assert is_signed_in(client)
-    found = client.session
-    found[name] -= 13 * HOUR
-    found.save()
+    session = client.session
+    session[name] -= 13 * HOUR
+    session.save()
     response: Any = client.get(LIST)
     assert (response.status_code, response.url) == (302, f"/admin/login/?next={LIST}")
     assert not client.session.get("_auth_user_id")
 
 
 def test_request_extends_an_idle_session(boss: User) -> None:
-    client = login()
-    found = client.session
-    found[LAST_SEEN_AT] -= HOUR / 2
-    found.save()
+    client = sign_in()
+    session = client.session
+    session[LAST_SEEN_AT] -= HOUR / 2
+    session.save()
     assert is_signed_in(client)
     assert time.time() - client.session[LAST_SEEN_AT] < HOUR / 4
 
@@ -92,7 +92,7 @@ def test_request_extends_an_idle_session(boss: User) -> None:
 
 
 def test_signing_out_requires_post() -> None:
-    client = login()
+    client = sign_in()
     assert client.get("/admin/logout/").status_code == 405
     assert is_signed_in(client)
     assert "You are signed out" in client.post("/admin/logout/").text
@@ -106,16 +106,16 @@ def test_cross_site_request_does_not_sign_out(boss: User) -> None:
 
 
 def test_password_change_ends_other_sessions() -> None:
-    client, other = login(), login()
+    client, other = sign_in(), sign_in()
     new = "another horse, another battery"
-    sent = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
-    assert client.post("/admin/password_change/", sent).status_code == 302
+    data = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+    assert client.post("/admin/password_change/", data).status_code == 302
     assert is_signed_in(client)
     assert not is_signed_in(other)
 
 
 def test_removed_staff_status_takes_effect_at_once(boss: User) -> None:
-    client = login()
+    client = sign_in()
     User.objects.update(is_staff=False)
     assert not is_signed_in(client)
 
@@ -124,7 +124,7 @@ def test_removed_staff_status_takes_effect_at_once(boss: User) -> None:
 
 
 def test_session_cookie_is_httponly_and_ends_with_the_browser() -> None:
-    client = login()
+    client = sign_in()
     cookie = client.cookies["sessionid"]
     assert (cookie["expires"], cookie["max-age"]) == ("", "")
     assert cookie["httponly"]
@@ -144,6 +144,6 @@ def test_https_cookies_have_the_host_prefix() -> None:
 
 def test_https_cookie_meets_the_rules_of_its_prefix(settings: Any) -> None:
     settings.SESSION_COOKIE_NAME, settings.SESSION_COOKIE_SECURE = "__Host-sessionid", True
-    cookies: SimpleCookie = login().cookies
+    cookies: SimpleCookie = sign_in().cookies
     cookie = cookies["__Host-sessionid"]
     assert (cookie["secure"], cookie["path"], cookie["domain"]) == (True, "/", "")
