@@ -1,4 +1,4 @@
-"""Migration operations of docs/deploying.md work on both databases, and can be retried."""
+"""The migration operations in docs/deploying.md work on both databases and can be retried."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +28,7 @@ CHECK = models.CheckConstraint(name="animal_has_a_name", condition=~models.Q(nam
 @pytest.fixture
 def state() -> Iterator[ProjectState]:
     """A table with two rows, one of them without a name."""
-    new_state = after(
+    new_state = apply(
         ProjectState(),
         migrations.CreateModel(
             "Animal", [("id", models.BigAutoField(primary_key=True)), ("name", models.TextField())]
@@ -44,20 +44,20 @@ def execute(sql: str) -> None:
         cursor.execute(sql)
 
 
-def after(state: ProjectState, operation: Any, *, backwards: bool = False) -> ProjectState:
-    """Apply an operation, in a transaction if it is atomic; return the new state."""
-    new = state.clone()
-    operation.state_forwards("animals", new)
+def apply(state: ProjectState, operation: Any, *, backwards: bool = False) -> ProjectState:
+    """Apply an operation, in a transaction if it is atomic, and return the new state."""
+    new_state = state.clone()
+    operation.state_forwards("animals", new_state)
     with connection.schema_editor(atomic=not isinstance(operation, NotInTransactionMixin)) as editor:
         if backwards:
-            operation.database_backwards("animals", editor, new, state)
+            operation.database_backwards("animals", editor, new_state, state)
         else:
-            operation.database_forwards("animals", editor, state, new)
-    return new
+            operation.database_forwards("animals", editor, state, new_state)
+    return new_state
 
 
-def indexes() -> dict[str, bool]:
-    """The table's indexes, and whether each is valid."""
+def get_indexes() -> dict[str, bool]:
+    """Return whether each index of the table is valid, by name."""
     with connection.cursor() as cursor:
         if connection.vendor != "postgresql":
             cursor.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = %s", [TABLE])
@@ -71,15 +71,15 @@ def indexes() -> dict[str, bool]:
 
 
 def test_index_is_created_and_removed_in_both_directions(state: ProjectState) -> None:
-    new_state = after(state, AddIndexConcurrently("animal", INDEX))
-    assert indexes() == {INDEX.name: True}
+    new_state = apply(state, AddIndexConcurrently("animal", INDEX))
+    assert get_indexes() == {INDEX.name: True}
     remove = RemoveIndexConcurrently("animal", INDEX.name)
-    after(new_state, remove)
-    assert indexes() == {}
-    after(new_state, remove, backwards=True)
-    assert indexes() == {INDEX.name: True}
-    after(state, AddIndexConcurrently("animal", INDEX), backwards=True)
-    assert indexes() == {}
+    apply(new_state, remove)
+    assert get_indexes() == {}
+    apply(new_state, remove, backwards=True)
+    assert get_indexes() == {INDEX.name: True}
+    apply(state, AddIndexConcurrently("animal", INDEX), backwards=True)
+    assert get_indexes() == {}
 
 
 @NEEDS_POSTGRESQL  # SQLite creates an index in a transaction, so it is never left incomplete.
@@ -91,21 +91,21 @@ def test_failed_index_is_created_by_the_next_attempt(state: ProjectState) -> Non
             uncommitted(lambda: execute(f"UPDATE {TABLE} SET name = 'Max'")),
             pytest.raises(OperationalError),
         ):
-            after(state, add)
-        assert indexes() == {INDEX.name: False}
-        for _ in range(2):  # Also after its migration was not recorded.
-            after(state, add)
-            assert indexes() == {INDEX.name: True}
+            apply(state, add)
+        assert get_indexes() == {INDEX.name: False}
+        for _ in range(2):  # The first migration may have failed to be recorded.
+            apply(state, add)
+            assert get_indexes() == {INDEX.name: True}
     finally:
         execute("RESET lock_timeout")
 
 
-@NEEDS_POSTGRESQL  # Nothing is dropped on SQLite.
+@NEEDS_POSTGRESQL  # On SQLite, no index is dropped.
 def test_index_of_the_same_name_on_another_table_is_kept(state: ProjectState) -> None:
     execute(f"CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.{TABLE} (name text)")
     try:
         execute(f"CREATE INDEX {INDEX.name} ON elsewhere.{TABLE} (name)")
-        after(state, AddIndexConcurrently("animal", INDEX))
+        apply(state, AddIndexConcurrently("animal", INDEX))
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM pg_indexes WHERE indexname = %s", [INDEX.name])
             assert cursor.fetchone() == (2,)
@@ -115,19 +115,19 @@ def test_index_of_the_same_name_on_another_table_is_kept(state: ProjectState) ->
 
 def test_constraint_holds_for_new_rows_before_validation(state: ProjectState) -> None:
     add, validate = AddConstraintNotValid("animal", CHECK), ValidateConstraint("animal", CHECK.name)
-    without = state
+    original_state = state
     if connection.vendor == "postgresql":
-        state = after(state, add)
+        state = apply(state, add)
         with pytest.raises(IntegrityError):
-            after(state, validate)
+            apply(state, validate)
         execute(f"UPDATE {TABLE} SET name = 'Max' WHERE name = ''")
     else:
         with pytest.raises(IntegrityError):
-            after(state, add)
+            apply(state, add)
         execute(f"UPDATE {TABLE} SET name = 'Max' WHERE name = ''")
-        state = after(state, add)
-    after(state, validate)
+        state = apply(state, add)
+    apply(state, validate)
     with pytest.raises(IntegrityError), transaction.atomic():
         execute(f"INSERT INTO {TABLE} (name) VALUES ('')")
-    after(without, add, backwards=True)
+    apply(original_state, add, backwards=True)
     execute(f"INSERT INTO {TABLE} (name) VALUES ('')")

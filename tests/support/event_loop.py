@@ -23,7 +23,7 @@ async def run_request(function: Function) -> Any:
     def run() -> None:
         try:
             done.set_result(function())
-        except Exception as error:  # noqa: BLE001  For the test.
+        except Exception as error:  # noqa: BLE001  The test handles it.
             done.set_exception(error)
 
     RequestTask(run).start()
@@ -31,18 +31,18 @@ async def run_request(function: Function) -> Any:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run on a uvloop, and close the connections that were opened there."""
+    """Run a coroutine on a new uvloop, and close the connections that were opened there."""
 
     async def run_and_close() -> Result:
         try:
             return await main
         finally:
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:  # Which may be opening connections.
+            other_tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in other_tasks:  # They may be opening connections.
                 task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-            for opened in [thing for thing in gc.get_objects() if issubclass(type(thing), Connection)]:
-                opened.close()
+            await asyncio.gather(*other_tasks, return_exceptions=True)
+            for connection in [obj for obj in gc.get_objects() if issubclass(type(obj), Connection)]:
+                connection.close()
             await asyncio.sleep(0)  # Lets transports close.
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -50,7 +50,7 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
 
 
 def serve(*functions: Function) -> list[Any]:
-    """Run functions as concurrent requests; returns results and exceptions."""
+    """Run functions as concurrent requests, and return their results and exceptions."""
 
     async def main() -> list[Any]:
         return await asyncio.gather(
@@ -61,24 +61,24 @@ def serve(*functions: Function) -> list[Any]:
 
 
 def run_directly(function: Function) -> Any:
-    """Run a function off the loop; returns its result or exception."""
+    """Run a function off the loop, and return its result or exception."""
     try:
         return function()
-    except Exception as error:  # noqa: BLE001  As `serve` returns it.
+    except Exception as error:  # noqa: BLE001  `serve` returns exceptions as well.
         return error
 
 
 def run_on_loop(function: Function) -> Any:
-    """Run a function as a request on a loop; returns its result or exception."""
+    """Run a function as a request on a loop, and return its result or exception."""
     (outcome,) = serve(function)
     return outcome
 
 
-def terminate_backend(process: int) -> None:
+def terminate_backend(pid: int) -> None:
     """Terminate a connection to the database from another thread."""
 
-    def end() -> None:
+    def terminate() -> None:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_terminate_backend(%s)", [process])
+            cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
 
-    in_other_thread(end)
+    in_other_thread(terminate)

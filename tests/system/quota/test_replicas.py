@@ -1,4 +1,4 @@
-"""Reads from streaming replicas: an account never misses what it wrote, nobody reads what is too old."""
+"""Reads from streaming replicas, which always include the account's own writes and are never too old."""
 
 import threading
 import time
@@ -34,7 +34,7 @@ def two_replicas(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
     return servers[1:]
 
 
-# --- When did the account write?
+# The time since the account's last write
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def desk(redis: RedisServer, db: None) -> Desk:
     return Desk(RedisQuotaStore(redis.url), per_minute=1000, per_day=100_000)
 
 
-def time_since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
+def get_time_since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
     text = key_format.parse(desk.texts[key])
     assert text is not None
     caller = desk.store.admit(text, ADDRESS, desk.now, writes=writes).caller
@@ -53,82 +53,83 @@ def time_since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
 
 def test_request_knows_the_time_since_the_last_write(desk: Desk) -> None:
     desk.add_key()
-    assert time_since_write(desk, writes=True) == 0
+    assert get_time_since_write(desk, writes=True) == 0
     desk.wait(2)
-    assert time_since_write(desk) == 2 * SECOND
+    assert get_time_since_write(desk) == 2 * SECOND
     desk.wait(3)
-    assert time_since_write(desk, key=1) == 5 * SECOND  # Another key of the account.
-    assert time_since_write(desk, key=1, writes=True) == 0
+    assert get_time_since_write(desk, key=1) == 5 * SECOND  # Another key of the account.
+    assert get_time_since_write(desk, key=1, writes=True) == 0
     desk.wait(1)
-    assert time_since_write(desk) == SECOND
+    assert get_time_since_write(desk) == SECOND
 
 
 def test_last_write_is_known_beyond_the_minute_and_the_day(desk: Desk) -> None:
-    time_since_write(desk, writes=True)
+    get_time_since_write(desk, writes=True)
     desk.wait(DAY / SECOND)
-    assert time_since_write(desk) == DAY
+    assert get_time_since_write(desk) == DAY
 
 
 def test_redis_that_lost_everything_counts_as_a_write_just_now(desk: Desk, redis: RedisServer) -> None:
-    time_since_write(desk)
+    get_time_since_write(desk)
     desk.wait(100)
-    assert time_since_write(desk) == 100 * SECOND
+    assert get_time_since_write(desk) == 100 * SECOND
     redis.client.flushall()
-    assert time_since_write(desk) == 0
+    assert get_time_since_write(desk) == 0
     desk.wait(7)
-    assert time_since_write(desk) == 7 * SECOND
+    assert get_time_since_write(desk) == 7 * SECOND
 
 
 def test_clock_that_is_set_back_counts_as_a_write_just_now(desk: Desk) -> None:
-    time_since_write(desk, writes=True)
+    get_time_since_write(desk, writes=True)
     desk.wait(-3_600)
-    assert time_since_write(desk) == 0
+    assert get_time_since_write(desk) == 0
 
 
 def test_end_of_a_long_write_is_recorded(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
-    desk.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis notes at its own time.
-    time_since_write(desk, writes=True)
+    desk.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis records its own time.
+    get_time_since_write(desk, writes=True)
     desk.store.record_write(desk.keys[0].public_id)
     desk.wait(3_600)
-    assert time_since_write(desk) < 60 * SECOND
+    assert get_time_since_write(desk) < 60 * SECOND
 
 
 def test_database_store_reads_the_primary(db: None) -> None:
     desk = Desk(DatabaseQuotaStore(), per_minute=1000, per_day=100_000)
-    time_since_write(desk)
+    get_time_since_write(desk)
     desk.wait(3_600)
-    assert time_since_write(desk) == 0
+    assert get_time_since_write(desk) == 0
 
 
 def test_recovered_redis_counts_as_a_recent_write(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
     desk.store = store = FallbackQuotaStore(desk.store, DatabaseQuotaStore())
-    time_since_write(desk)
+    get_time_since_write(desk)
     desk.wait(3_600)
-    before = set(threading.enumerate())  # Other tests may have left theirs.
+    before = set(threading.enumerate())  # Other tests may have left threads.
     store._shards[""] = shard = Shard("")
     store._fail_over(shard, desk.keys[0].public_id, RedisUnavailableError())
-    (probe,) = (one for one in set(threading.enumerate()) - before if one.name == "redis-probe")
+    started = set(threading.enumerate()) - before
+    (probe,) = (thread for thread in started if thread.name == "redis-probe")
     probe.join(10)
     assert store.state == "redis"
-    assert time_since_write(desk) == 0
+    assert get_time_since_write(desk) == 0
     shard.writes_known_from = 0
-    assert time_since_write(desk) == 3_600 * SECOND
+    assert get_time_since_write(desk) == 3_600 * SECOND
 
 
-# --- Which database is read?
+# The choice of the database
 
 
 def test_account_with_a_recent_write_reads_the_primary(two_replicas: list[Server], settings: Any) -> None:
     settings.REPLICA_MAX_LAG = 5
-    hold = (5 + replicas.WRITE_SECONDS) * SECOND
+    pinning_period = (5 + replicas.WRITE_SECONDS) * SECOND
     assert replicas.choose_alias(1, 0) == "default"
-    assert replicas.choose_alias(1, hold) == "default"
-    assert replicas.choose_alias(1, hold + 1) != "default"
+    assert replicas.choose_alias(1, pinning_period) == "default"
+    assert replicas.choose_alias(1, pinning_period + 1) != "default"
 
 
-def test_account_stays_with_one_replica_while_it_is_well(two_replicas: list[Server]) -> None:
+def test_account_keeps_its_replica_while_that_is_healthy(two_replicas: list[Server]) -> None:
     chosen = {replicas.choose_alias(7, LONG_AGO) for _ in range(10)}
     assert len(chosen) == 1
     assert {replicas.choose_alias(number, LONG_AGO) for number in range(10)} == {"replica1", "replica2"}
@@ -153,7 +154,7 @@ def test_without_replicas_the_primary_is_read() -> None:
     assert replicas.get_states() == {}
 
 
-# --- How far is a replica behind?
+# The lag of a replica
 
 
 def test_replica_shows_what_was_written_before_it_replayed_that_far(two_replicas: list[Server]) -> None:
@@ -179,45 +180,45 @@ def test_standby_that_was_promoted_is_not_read(two_replicas: list[Server]) -> No
     assert replicas.get_state(replica.alias) == "behind"
 
 
-# --- What if it fails?
+# Failures of a replica
 
 
-def test_read_that_a_replica_fails_is_answered_by_the_primary(two_replicas: list[Server]) -> None:
-    asked = []
+def test_read_that_fails_on_a_replica_is_retried_on_the_primary(two_replicas: list[Server]) -> None:
+    aliases = []
 
     def run(alias: str) -> str:
-        asked.append(alias)
+        aliases.append(alias)
         if alias == "replica1":
             raise OperationalError("canceling statement due to conflict with recovery")
         return "rows"
 
     assert replicas.read("replica1", run) == "rows"
-    assert asked == ["replica1", "default"]
+    assert aliases == ["replica1", "default"]
 
 
-def test_read_that_the_primary_fails_is_not_asked_twice(two_replicas: list[Server]) -> None:
-    asked = []
+def test_read_that_fails_on_the_primary_is_not_retried(two_replicas: list[Server]) -> None:
+    aliases = []
 
     def run(alias: str) -> str:
-        asked.append(alias)
+        aliases.append(alias)
         raise DatabaseError
 
     with pytest.raises(DatabaseError):
         replicas.read("default", run)
-    assert asked == ["default"]
+    assert aliases == ["default"]
 
 
 @COMMITTED
 def test_end_of_a_long_write_is_recorded_before_its_response(
     api: Any, category: Any, two_replicas: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted: list[str] = []
-    monkeypatch.setattr("accounts.quota.store.record_write", noted.append)
+    recorded: list[str] = []
+    monkeypatch.setattr("accounts.quota.store.record_write", recorded.append)
     body = {"name": "Rex", "categoryId": category.id}
     assert api.post("/pets", body).status_code == 201
-    assert noted == []
-    monkeypatch.setattr(replicas, "WRITE_SECONDS", -1)  # Any write takes longer.
+    assert recorded == []
+    monkeypatch.setattr(replicas, "WRITE_SECONDS", -1)  # Every write takes longer.
     assert api.get("/pets").status_code == 200
-    assert noted == []
+    assert recorded == []
     assert api.post("/pets", body).status_code == 201
-    assert noted == [key_format.parse(api.key).public_id]  # type: ignore[union-attr]
+    assert recorded == [key_format.parse(api.key).public_id]  # type: ignore[union-attr]
