@@ -21,7 +21,7 @@ from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
 from inventory.models import Order, OrderStatus, Pet, PetStatus
-from petstore.backoffice.changelist import BigTableAdmin, is_select_across, parse_id
+from petstore.backoffice.changelist import BigTableAdmin, parse_id, selects_all_pages
 from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import SafeAutocompleteSelect
 from petstore.backoffice.history import MAX_ENTRIES, HistoryEntry
@@ -131,7 +131,7 @@ class RowActionsAdmin(BigTableAdmin):
         """Confirm first if the action requires it, or if rows of other pages are selected."""
         action, objs = self.row_actions[name], list(queryset)
         confirmation = action.confirmation
-        if confirmation is None and is_select_across(request):
+        if confirmation is None and selects_all_pages(request):
             confirmation = Confirmation(f"{action.description}: {{}}", action.description, "")
         perform = partial(self.perform_action, request, objs, action)
         if confirmation is None:

@@ -72,13 +72,13 @@ class KeysetChangeList(ChangeList):
         queryset = self.queryset.reverse() if backwards else self.queryset
         boundary = before if backwards else after
         condition = None if boundary is None else self.build_seek_condition(queryset, boundary)
-        is_first_read = condition is None
+        continues_list = condition is not None
         if condition is not None:
             queryset = queryset.filter(condition)
         rows = list(queryset[: self.list_per_page + 1])
         has_more = len(rows) > self.list_per_page
         rows = rows[: self.list_per_page]
-        has_previous, has_next = not is_first_read, has_more
+        has_previous, has_next = continues_list, has_more
         if backwards:
             rows.reverse()
             has_previous, has_next = has_next, has_previous
@@ -86,7 +86,7 @@ class KeysetChangeList(ChangeList):
             self.previous_query = self.get_query_string({BEFORE: rows[0].pk})
         if rows and has_next:
             self.next_query = self.get_query_string({AFTER: rows[-1].pk})
-        self.first_query = "" if is_first_read else self.get_query_string()
+        self.first_query = self.get_query_string() if continues_list else ""
         self.result_list = rows
         # Large tables are not counted. With several pages, this is the most rows that an action may change.
         self.result_count = MAX_ACTION_ROWS if self.previous_query or self.next_query else len(rows)
@@ -97,7 +97,7 @@ class KeysetChangeList(ChangeList):
         self.paginator = KeysetPaginator(rows, self.list_per_page)
 
     def build_seek_condition(self, queryset: QuerySet[Any], pk: int) -> Q | None:
-        """Build the condition for the rows after this one. Without a row or a sort value, return None."""
+        """Build the condition for the rows after this one, or return None if its sort value is missing."""
         first_ordering = str(queryset.query.order_by[0])
         name = first_ordering.removeprefix("-")
         is_descending = first_ordering.startswith("-") == queryset.query.standard_ordering
@@ -116,7 +116,7 @@ class KeysetChangeList(ChangeList):
         )
 
 
-def is_select_across(request: HttpRequest) -> bool:
+def selects_all_pages(request: HttpRequest) -> bool:
     """Whether the selection extends beyond the rows on the page."""
     return request.POST.get("select_across") == "1"
 
@@ -144,7 +144,7 @@ class BigTableAdmin(PetstoreModelAdmin):
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:
         """Run the action on the selected rows, or on the first MAX_ACTION_ROWS of the list."""
-        if is_select_across(request):
+        if selects_all_pages(request):
             first_ids = list(queryset.values_list("pk", flat=True)[:MAX_ACTION_ROWS])
             return super().response_action(request, queryset.filter(pk__in=first_ids), *args)
         selected_ids = [parse_id(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)]

@@ -38,8 +38,8 @@ def lock_for_save(obj: models.Model, request: HttpRequest) -> bool:
 
     Return whether the row is locked. SQLite needs no lock.
 
-    FOR NO KEY UPDATE does not block writes of rows that refer to this one, such as usage: the usage writer
-    may hold locks that the save needs, which could deadlock.
+    FOR NO KEY UPDATE does not block writes of rows that refer to this one. A stronger lock could deadlock
+    with the usage writer, which may hold locks that the save needs.
     """
     is_change_form = VERSION_FIELD in request.POST and connection.in_atomic_block
     if not is_change_form or not connection.features.has_select_for_update:

@@ -249,7 +249,7 @@ class PetstoreModelAdmin(ModelAdmin):
 
 
 def redirect_search(request: HttpRequest) -> HttpResponseRedirect | None:
-    """Redirect a posted search, or one with a secret, to a URL that browser history and logs may store."""
+    """Redirect to a URL without secrets if the search was posted or contains a key."""
     params = request.POST if SEARCH_VAR in request.POST else request.GET
     term = params.get(SEARCH_VAR, "")
     safe_term = palette.strip_secret(term)

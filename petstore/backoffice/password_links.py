@@ -93,7 +93,7 @@ class NewPasswordView(PasswordResetConfirmView):
     def form_valid(self, form: Any) -> HttpResponse:
         response = super().form_valid(form)
         assert self.user is not None
-        record_password_change(self.request, self.user, "By one-time link.")
+        record_password_change(self.request, self.user, "Used a one-time link.")
         messages.success(self.request, "Your password has been set. Sign in with it.")
         return response
 

@@ -159,7 +159,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
         response = super().password_change(request, extra_context)
         if request.method == "POST" and response.status_code == 302:
             user = cast("User", request.user)
-            record_password_change(request, user, "Own password.")
+            record_password_change(request, user, "Changed their own password.")
             remember_browser(response, user)
         return response
 

@@ -71,7 +71,7 @@ def get_or_create_pending_device(request: HttpRequest) -> TOTPDevice:
 
 @receiver(user_logged_in, dispatch_uid="pending two-factor device")
 def discard_pending_device(request: HttpRequest | None, **kwargs: Any) -> None:
-    """Discard the secret, because signing in again keeps the data of the session."""
+    """Show a new secret after each sign-in, which would otherwise keep the data of the session."""
     session = getattr(request, "session", None)
     if session is not None:
         session.pop(PENDING_DEVICE, None)
@@ -82,7 +82,7 @@ class CodeForm(forms.Form):
 
     code = forms.CharField(
         max_length=20,
-        help_text="From your authenticator app, or one of your recovery codes.",
+        help_text="Enter the code that your app shows, or one of your recovery codes.",
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code"}),
     )
     seconds_to_wait = 0
@@ -138,7 +138,7 @@ class SetUpForm(CodeForm):
     def __init__(self, request: HttpRequest, pending_device: TOTPDevice) -> None:
         super().__init__(request)
         self.pending_device = pending_device
-        self.fields["code"].help_text = "The six digits that the app shows now."
+        self.fields["code"].help_text = "Enter the six digits that the app shows."
 
     def get_device(self, code: str) -> TOTPDevice:
         return self.pending_device

@@ -152,7 +152,11 @@ def test_own_password_change_is_recorded(db: None) -> None:
     assert last_entry().action == "signed_in"
     client.post("/admin/password_change/", data | {"old_password": PASSWORD})
     entry = last_entry()
-    assert (entry.action, entry.actor_name, entry.reason) == ("changed", "boss", "Own password.")
+    assert (entry.action, entry.actor_name, entry.reason) == (
+        "changed",
+        "boss",
+        "Changed their own password.",
+    )
 
 
 # --- Append-only ---------------------------------------------------------------------------------
