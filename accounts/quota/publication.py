@@ -28,7 +28,7 @@ from petstore.observability.metrics import STORE_UP
 logger = logging.getLogger(__name__)
 
 PUBLISH_BATCH_SIZE = 500  # Keys.
-PUBLISH_TIMEOUT = 10.0  # Seconds. If a change affects more keys, workers publish the rest.
+PUBLISH_TIMEOUT = 10.0  # Seconds; workers publish the rest of a change later.
 
 NOT_PUBLISHED = (
     "The change was saved, but could not be fully published to Redis. Requests may use the previous state "
