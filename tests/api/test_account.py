@@ -1,4 +1,4 @@
-"""`GET /v1/account`: what is left, without spending it (D39)."""
+"""`GET /v1/account`: the account and its quota, free of charge (D39)."""
 
 import ipaddress
 from collections.abc import Callable
@@ -27,26 +27,26 @@ LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 
 @pytest.fixture
 def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
-    """Each store in turn, which the service asks."""
+    """Each store in turn, as the one that the service uses."""
     monkeypatch.setattr("accounts.keys.authentication.store", store)
     return store
 
 
 @pytest.fixture
 def small(served: QuotaStore, db: None) -> Api:
-    """A client with a key of an account with few requests, all with this test's own store."""
+    """A client of an account with a small quota, in this test's own store."""
     account = Account(name="Few Pets")
     account.assign(PlanCode.ENTERPRISE, 3, 1000)
     return Api(ApiKey.objects.issue(account, by=OPERATOR)[1])
 
 
-def seen(desk: Desk, key: int = 0) -> RateLimitDecision:
+def peek(desk: Desk, key: int = 0) -> RateLimitDecision:
     decision = desk.peek(key).decision
     assert decision is not None
     return decision
 
 
-# --- What the answer has --------------------------------------------------------------------------
+# --- The response ---------------------------------------------------------------------------------
 
 
 def test_key_reads_itself_and_its_account(served: QuotaStore, db: None) -> None:
@@ -59,15 +59,15 @@ def test_key_reads_itself_and_its_account(served: QuotaStore, db: None) -> None:
         "id": account.public_id,
         "name": "Zoë 🐕",
         "plan": "pro",
-        "createdAt": written(account.created_at),
+        "createdAt": to_json(account.created_at),
     }
     assert body["key"] == {
         "id": key.public_id,
         "name": "Kühe",
         "scopes": ["orders:read"],
         "allowedNetworks": ["127.0.0.0/8"],
-        "createdAt": written(key.created_at),
-        "expiresAt": written(ends),
+        "createdAt": to_json(key.created_at),
+        "expiresAt": to_json(ends),
         "lastUsedAt": None,
     }
     assert body["ban"] is None
@@ -77,58 +77,58 @@ def test_key_reads_itself_and_its_account(served: QuotaStore, db: None) -> None:
     }
 
 
-def written(moment: Any) -> str:
-    return str(moment.isoformat().replace("+00:00", "Z"))
+def to_json(timestamp: Any) -> str:
+    return str(timestamp.isoformat().replace("+00:00", "Z"))
 
 
-def test_windows_agree_with_the_format_headers_the_next_request(served: QuotaStore, small: Api) -> None:
+def test_windows_agree_with_the_headers_of_the_next_request(served: QuotaStore, small: Api) -> None:
     small.get("/pets")
-    looked = small.get("/account")
-    minute, day = (looked.json()["quota"][name] for name in ("minute", "day"))
+    peeked = small.get("/account")
+    minute, day = (peeked.json()["quota"][name] for name in ("minute", "day"))
     assert (minute["limit"], minute["used"], minute["remaining"]) == (3, 1, 2)
     assert (day["limit"], day["used"], day["remaining"]) == (1000, 1, 999)
-    assert looked.headers["X-RateLimit-Remaining"] == "2"
+    assert peeked.headers["X-RateLimit-Remaining"] == "2"
     counted = small.get("/pets")
     assert counted.headers["X-RateLimit-Remaining"] == "1"
-    assert counted.headers["X-RateLimit-Reset"] == looked.headers["X-RateLimit-Reset"]
-    assert [counted.headers[name] for name in LIMITS[::2]] == [looked.headers[name] for name in LIMITS[::2]]
+    assert counted.headers["X-RateLimit-Reset"] == peeked.headers["X-RateLimit-Reset"]
+    assert [counted.headers[name] for name in LIMITS[::2]] == [peeked.headers[name] for name in LIMITS[::2]]
 
 
 def test_head_and_if_none_match_work_as_for_other_reads(small: Api) -> None:
-    small.get("/pets")  # So that the minute has begun, and its end stands still.
-    looked = small.get("/account")
-    assert looked.headers["Cache-Control"] == "private, no-cache"
+    small.get("/pets")  # Starts the minute, so that its end is fixed.
+    peeked = small.get("/account")
+    assert peeked.headers["Cache-Control"] == "private, no-cache"
     assert small("HEAD", "/account").content == b""
-    assert small.get("/account", If_None_Match=looked.headers["ETag"]).status_code == 304
+    assert small.get("/account", If_None_Match=peeked.headers["ETag"]).status_code == 304
 
 
 def test_other_method_is_rejected_and_costs_one(small: Api) -> None:
-    answer = small.post("/account", {})
-    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
+    response = small.post("/account", {})
+    assert (response.status_code, response.headers["Allow"]) == (405, "GET, HEAD")
     assert small.get("/account").json()["quota"]["day"]["used"] == 1
 
 
-# --- When it is needed most -----------------------------------------------------------------------
+# --- Without remaining quota ----------------------------------------------------------------------
 
 
 def test_account_is_readable_while_the_quota_is_used_up(small: Api) -> None:
-    refused = [small.get("/pets") for _ in range(4)][-1]
-    assert refused.status_code == 429
-    looked = small.get("/account")
-    assert looked.status_code == 200
-    minute = looked.json()["quota"]["minute"]
+    rejected = [small.get("/pets") for _ in range(4)][-1]
+    assert rejected.status_code == 429
+    peeked = small.get("/account")
+    assert peeked.status_code == 200
+    minute = peeked.json()["quota"]["minute"]
     assert (minute["used"], minute["remaining"]) == (3, 0)
-    assert timestamp(minute["resetsAt"]) == int(refused.headers["X-RateLimit-Reset"])
+    assert timestamp(minute["resetsAt"]) == int(rejected.headers["X-RateLimit-Reset"])
 
 
 def test_banned_key_reads_the_end_of_its_ban(small: Api, served: QuotaStore) -> None:
     assert small.key is not None
     ban_by_now(small.key, served)
-    refused = small.get("/pets")
-    assert refused.json()["code"] == "api_key_banned"
-    looked = small.get("/account")
-    assert looked.status_code == 200
-    assert timestamp(looked.json()["ban"]["until"]) == int(refused.headers["X-RateLimit-Reset"])
+    rejected = small.get("/pets")
+    assert rejected.json()["code"] == "api_key_banned"
+    peeked = small.get("/account")
+    assert peeked.status_code == 200
+    assert timestamp(peeked.json()["ban"]["until"]) == int(rejected.headers["X-RateLimit-Reset"])
 
 
 def timestamp(text: str) -> int:
@@ -137,17 +137,17 @@ def timestamp(text: str) -> int:
 
 @pytest.mark.parametrize("used", [0, 3, 4, None])
 def test_peek_changes_no_state(store: QuotaStore, used: int | None) -> None:
-    """Neither of windows that are untouched, used up or refusing, nor of a ban (None)."""
-    looking, left_alone = (Desk(store, per_minute=3, per_day=100) for _ in range(2))
-    for desk in (looking, left_alone):
+    """The windows are unused, used up or exceeded; None means a ban."""
+    peeking, untouched = (Desk(store, per_minute=3, per_day=100) for _ in range(2))
+    for desk in (peeking, untouched):
         if used is None:
             desk.get_banned()
         else:
             desk.admitted(used)
     for _ in range(2 * PEEKS_PER_MINUTE):
-        looking.peek()
+        peeking.peek()
     for _ in range(20):
-        one, other = looking.send(), left_alone.send()
+        one, other = peeking.send(), untouched.send()
         assert (one.admitted, one.windows, one.banned_until) == (
             other.admitted,
             other.windows,
@@ -155,7 +155,7 @@ def test_peek_changes_no_state(store: QuotaStore, used: int | None) -> None:
         )
 
 
-# --- Agreement with what comes next ---------------------------------------------------------------
+# --- Agreement with the next request --------------------------------------------------------------
 
 MOVES = st.lists(
     st.one_of(
@@ -192,43 +192,43 @@ def test_peek_agrees_with_the_next_request(
 
 
 def check_agreement(desk: Desk) -> None:
-    """Look and send in the same moment: but for the one that was sent, both tell the same."""
-    look, sent = seen(desk), desk.send()
-    assert look.admitted
-    for before, after in zip(look.windows, sent.windows, strict=True):
+    """Check that a peek and a request at the same time differ only by this request."""
+    peeked, sent = peek(desk), desk.send()
+    assert peeked.admitted
+    for before, after in zip(peeked.windows, sent.windows, strict=True):
         assert (before.limit, before.used + sent.admitted, before.ends_at) == (
             after.limit,
             after.used,
             after.ends_at,
         )
-    assert sent.admitted == (not look.banned and all(window.remaining for window in look.windows))
-    if look.banned:
-        assert look.banned_until == sent.banned_until
+    assert sent.admitted == (not peeked.banned and all(window.remaining for window in peeked.windows))
+    if peeked.banned:
+        assert peeked.banned_until == sent.banned_until
 
 
-# --- Its own limit --------------------------------------------------------------------------------
+# --- The peek limit -------------------------------------------------------------------------------
 
 
 def test_key_may_peek_60_times_a_minute(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.add_key()
-    assert [seen(desk).admitted for _ in range(62)] == [True] * 60 + [False] * 2
-    assert seen(desk, key=1).admitted
-    refused = seen(desk)
-    assert format_headers(refused)["X-RateLimit-Limit"] == "60"
-    desk.wait(refused.retry_after - 1)
-    assert not seen(desk).admitted
+    assert [peek(desk).admitted for _ in range(62)] == [True] * 60 + [False] * 2
+    assert peek(desk, key=1).admitted
+    rejected = peek(desk)
+    assert format_headers(rejected)["X-RateLimit-Limit"] == "60"
+    desk.wait(rejected.retry_after - 1)
+    assert not peek(desk).admitted
     desk.wait(1)
-    assert seen(desk).admitted
+    assert peek(desk).admitted
 
 
 def test_61st_peek_is_a_429_with_its_own_headers(small: Api) -> None:
     for _ in range(PEEKS_PER_MINUTE):
         assert small.get("/account").status_code == 200
-    refused = small.get("/account")
-    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limit_exceeded")
-    assert [refused.headers[name] for name in LIMITS] == ["60", "0", '"minute";q=60;w=60']
-    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    rejected = small.get("/account")
+    assert (rejected.status_code, rejected.json()["code"]) == (429, "rate_limit_exceeded")
+    assert [rejected.headers[name] for name in LIMITS] == ["60", "0", '"minute";q=60;w=60']
+    assert 1 <= int(rejected.headers["Retry-After"]) <= 60
 
 
 def test_rejected_peeks_are_no_strikes(small: Api) -> None:
@@ -237,7 +237,7 @@ def test_rejected_peeks_are_no_strikes(small: Api) -> None:
     assert [small.get("/pets").status_code for _ in range(4)] == [200, 200, 200, 429]
 
 
-# --- Who may not ----------------------------------------------------------------------------------
+# --- Authentication -------------------------------------------------------------------------------
 
 
 def test_peek_authenticates_the_key(store: QuotaStore) -> None:
@@ -263,26 +263,26 @@ def test_peek_authenticates_the_key(store: QuotaStore) -> None:
     )
 
 
-# --- Changes hold at once -------------------------------------------------------------------------
+# --- Changes by staff -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("change", "shown"),
+    ("change", "is_visible"),
     [
-        (lambda desk: rename(desk.account), lambda facts: facts.account_name == "Renamed"),
-        (lambda desk: rename(desk.keys[0]), lambda facts: facts.name == "Renamed"),
-        (lambda desk: desk.account.assign(PlanCode.PRO), lambda facts: facts.plan == "pro"),
+        (lambda desk: rename(desk.account), lambda record: record.account_name == "Renamed"),
+        (lambda desk: rename(desk.keys[0]), lambda record: record.name == "Renamed"),
+        (lambda desk: desk.account.assign(PlanCode.PRO), lambda record: record.plan == "pro"),
     ],
 )
 def test_changes_by_staff_are_visible_at_once(
-    store: QuotaStore, change: Callable[[Desk], object], shown: Callable[[Any], bool]
+    store: QuotaStore, change: Callable[[Desk], object], is_visible: Callable[[Any], bool]
 ) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.peek()
     change(desk)
     caller = desk.peek().caller
     assert caller is not None
-    assert shown(caller.record)
+    assert is_visible(caller.record)
 
 
 def rename(row: Account | ApiKey) -> None:
@@ -290,7 +290,7 @@ def rename(row: Account | ApiKey) -> None:
     row.save()
 
 
-# --- What staff see -------------------------------------------------------------------------------
+# --- Usage ----------------------------------------------------------------------------------------
 
 
 def test_peeks_update_the_last_use_but_not_the_usage(small: Api) -> None:

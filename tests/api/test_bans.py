@@ -1,4 +1,4 @@
-"""When a key is banned, and for how long (D26), on every store; by a clock that the test moves."""
+"""Bans (D26) in every store, by a clock that the test controls."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ from tests.support.servers import RedisServer
 from tests.support.thorough import times
 
 Make = Callable[..., Desk]
-# The quickest ban: the window's first refusal, then 20 strikes. Seconds.
+# The fastest ban, in seconds: the first rejection, then 20 strikes.
 QUICKEST = (0, *range(2, 22))
 ATTEMPTS = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(150, 25)
@@ -34,7 +34,7 @@ ATTEMPTS = settings(
 
 @pytest.fixture
 def desk(store: QuotaStore) -> Make:
-    """Make an account whose window refuses from NOON on: for 59 seconds, or until midnight."""
+    """Make an account whose window rejects requests from NOON on, for 59 seconds or until midnight."""
 
     def make(per_minute: int = 1, per_day: int = 1_000, *, keys: int = 1) -> Desk:
         desk = Desk(store, per_minute, per_day, now=NOON - SECOND)
@@ -47,15 +47,15 @@ def desk(store: QuotaStore) -> Make:
     return make
 
 
-def refusals(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bool]:
-    """Send at these seconds after NOON, each request refused; tell of each whether the key was banned."""
-    found = []
+def send_rejected(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bool]:
+    """Send rejected requests at these seconds after NOON; return whether each found the key banned."""
+    bans = []
     for second in seconds:
         desk.now = NOON + round(second * SECOND)
         decision = desk.send(key)
         assert not decision.admitted
-        found.append(decision.banned)
-    return found
+        bans.append(decision.banned)
+    return bans
 
 
 # --- Strikes
@@ -63,7 +63,7 @@ def refusals(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bool]:
 
 def test_twentieth_strike_bans_the_key(desk: Make) -> None:
     acme = desk()
-    assert refusals(acme, QUICKEST) == [False] * 20 + [True]
+    assert send_rejected(acme, QUICKEST) == [False] * 20 + [True]
     decision = acme.send()
     assert decision.error_code is ErrorCode.API_KEY_BANNED
     window = decision.reported_window
@@ -74,30 +74,30 @@ def test_twentieth_strike_bans_the_key(desk: Make) -> None:
 @pytest.mark.parametrize(
     "early",
     [
-        (0, 1.999999, *range(3, 22)),  # Within 2 seconds of the first refusal.
+        (0, 1.999999, *range(3, 22)),  # Within 2 seconds of the first rejection.
         (0, 2, 2.999999, *range(4, 22)),  # Within a second of the last strike.
         (0, *range(2, 21), 20.999999),
     ],
 )
 def test_rejection_a_microsecond_early_is_no_strike(desk: Make, early: tuple[float, ...]) -> None:
     acme = desk()
-    assert not any(refusals(acme, early))
-    assert refusals(acme, [early[-1] + 1]) == [True]
+    assert not any(send_rejected(acme, early))
+    assert send_rejected(acme, [early[-1] + 1]) == [True]
 
 
 @pytest.mark.parametrize("limit", [43, 60, 61, 100])
 def test_ban_needs_rejections_of_half_the_minute_limit(desk: Make, limit: int) -> None:
-    """The last of them need be no strike."""
+    """The last of these rejections need not be a strike."""
     acme = desk(per_minute=limit)
-    assert not any(refusals(acme, QUICKEST))
-    more = refusals(acme, [21] * (-(-limit // 2) - len(QUICKEST)))
-    assert more == [False] * (len(more) - 1) + [True]
+    assert not any(send_rejected(acme, QUICKEST))
+    bans = send_rejected(acme, [21] * (-(-limit // 2) - len(QUICKEST)))
+    assert bans == [False] * (len(bans) - 1) + [True]
 
 
 def test_ban_by_the_day_needs_rejections_of_half_the_minute_limit(desk: Make) -> None:
     acme = desk(per_minute=1_000, per_day=1)
-    assert not any(refusals(acme, [*QUICKEST, *[21] * (499 - len(QUICKEST))]))
-    assert refusals(acme, [21]) == [True]
+    assert not any(send_rejected(acme, [*QUICKEST, *[21] * (499 - len(QUICKEST))]))
+    assert send_rejected(acme, [21]) == [True]
 
 
 # --- Windows
@@ -107,7 +107,7 @@ def test_strikes_expire_with_the_minute(desk: Make) -> None:
     acme = desk()
     for _ in range(3):
         start = acme.now - NOON
-        assert not any(refusals(acme, [start / SECOND + second for second in QUICKEST[:-1]]))
+        assert not any(send_rejected(acme, [start / SECOND + second for second in QUICKEST[:-1]]))
         acme.now = acme.send().reported_window.ends_at
         assert acme.send().admitted
 
@@ -116,19 +116,20 @@ def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(desk: Make) -> None
     last = 59.999999
     strikes = [last - second for second in range(19, -1, -1)]
     acme, globex = desk(per_day=1), desk(per_day=1)
-    assert refusals(acme, [0, *strikes]) == [False] * 20 + [True]
-    assert not any(refusals(globex, [0, *strikes[:-1], 60]))  # The first refusal of another 60 seconds.
-    assert refusals(globex, [60 + second for second in QUICKEST[1:]]) == [False] * 19 + [True]
+    assert send_rejected(acme, [0, *strikes]) == [False] * 20 + [True]
+    # The last one is the first rejection of another 60 seconds.
+    assert not any(send_rejected(globex, [0, *strikes[:-1], 60]))
+    assert send_rejected(globex, [60 + second for second in QUICKEST[1:]]) == [False] * 19 + [True]
 
 
 def test_strikes_of_one_window_do_not_count_in_another(desk: Make) -> None:
-    """Both refuse one after the other, within a minute."""
+    """Both windows reject requests within the same minute."""
     acme = desk(per_minute=1, per_day=2)
-    assert not any(refusals(acme, QUICKEST[:-1]))
+    assert not any(send_rejected(acme, QUICKEST[:-1]))
     acme.account.assign(PlanCode.ENTERPRISE, 1, 1)
-    assert not any(refusals(acme, range(21, 42)[:-1]))
+    assert not any(send_rejected(acme, range(21, 42)[:-1]))
     assert acme.send().error_code is ErrorCode.DAILY_QUOTA_EXCEEDED
-    assert refusals(acme, [41, 42]) == [False, True]
+    assert send_rejected(acme, [41, 42]) == [False, True]
 
 
 def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
@@ -144,15 +145,15 @@ def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
 
 def test_strikes_count_per_key_not_per_account(desk: Make) -> None:
     acme = desk(keys=2)
-    assert not any(refusals(acme, QUICKEST[:-1], key=0))
-    assert not any(refusals(acme, [21], key=1))
-    assert refusals(acme, [21], key=0) == [True]
+    assert not any(send_rejected(acme, QUICKEST[:-1], key=0))
+    assert not any(send_rejected(acme, [21], key=1))
+    assert send_rejected(acme, [21], key=0) == [True]
     acme.now = NOON + MINUTE
     assert acme.send(1).admitted
 
 
-def banned_by_the_rule(seconds: list[int]) -> bool:
-    """D26 once more, for one window and a limit that adds nothing. Microseconds after the first refusal."""
+def is_banned_by_the_rule(seconds: list[int]) -> bool:
+    """Apply D26 to one window with a low limit. Times are microseconds after the first rejection."""
     strikes = [0]
     for second in seconds:
         if second >= 2 * SECOND and (len(strikes) == 1 or second - strikes[-1] >= SECOND):
@@ -179,7 +180,7 @@ def test_stores_ban_when_the_rule_does(store: QuotaStore, gaps: list[int], *, by
         sent.append(sent[-1] + gap)
         acme.now = first + sent[-1]
         banned = acme.send().banned
-        assert banned == banned_by_the_rule(sent)
+        assert banned == is_banned_by_the_rule(sent)
         if banned:
             break
 
@@ -188,48 +189,48 @@ def test_stores_ban_when_the_rule_does(store: QuotaStore, gaps: list[int], *, by
 
 
 def test_client_that_ignores_429_is_banned_after_21_seconds(desk: Make) -> None:
-    """With the limits of Free, ten requests a second."""
+    """The plan is Free, with ten requests per second."""
     acme = desk(per_minute=60)
-    banned = refusals(acme, [tenth / 10 for tenth in range(215)])
+    banned = send_rejected(acme, [tenth / 10 for tenth in range(215)])
     assert banned.index(True) == 210
 
 
 @pytest.mark.parametrize("by_day", [False, True])
 def test_client_with_500_requests_in_flight_is_not_banned(desk: Make, *, by_day: bool) -> None:
     acme = desk(per_minute=60, per_day=60 if by_day else 1_000)
-    assert not any(refusals(acme, [number / 250 for number in range(500)]))
+    assert not any(send_rejected(acme, [number / 250 for number in range(500)]))
 
 
 class Waiter:
-    """A client that waits as a 429 says, and otherwise continues at once, with requests in flight."""
+    """A client with requests in flight that honors Retry-After, and otherwise continues at once."""
 
     def __init__(self, starts_at: int, in_flight: list[int]) -> None:
         self.due = starts_at
-        self.in_flight = in_flight  # When each is decided, after the first of them; less than a second.
+        self.in_flight = in_flight  # Offsets of the decisions after the first one, below a second.
 
     def requests(self) -> Iterator[int]:
-        """Yield the times of the next ones."""
+        """Yield the times of the next requests."""
         for offset in self.in_flight:
             yield self.due + offset
 
 
-def wait_as_told(desk: Desk, waiters: list[Waiter], until: int) -> list[RateLimitDecision]:
-    """Let these clients share the key until then. Return the refusals."""
-    found = []
-    queue = [(at, one) for one in waiters for at in one.requests()]
+def send_and_wait(desk: Desk, waiters: list[Waiter], until: int) -> list[RateLimitDecision]:
+    """Let these clients share the key until then; return the rejections."""
+    decisions = []
+    queue = [(at, client) for client in waiters for at in client.requests()]
     while queue:
-        at, one = min(queue, key=lambda entry: entry[0])
-        queue.remove((at, one))
+        at, client = min(queue, key=lambda entry: entry[0])
+        queue.remove((at, client))
         desk.now = max(desk.now, at)
         decision = desk.send()
         if decision.admitted:
-            one.due = max(one.due, desk.now + 1)
+            client.due = max(client.due, desk.now + 1)
         else:
-            found.append(decision)
-            one.due = max(one.due, desk.now + decision.retry_after * SECOND)
-        if desk.now < until and not any(other is one for _, other in queue):
-            queue += [(at, one) for at in one.requests()]
-    return found
+            decisions.append(decision)
+            client.due = max(client.due, desk.now + decision.retry_after * SECOND)
+        if desk.now < until and not any(other is client for _, other in queue):
+            queue += [(at, client) for at in client.requests()]
+    return decisions
 
 
 WORST_STARTS = [
@@ -247,11 +248,11 @@ def test_19_waiting_clients_that_share_a_key_are_never_banned(
     desk: Make, starts: list[int], per_day: int
 ) -> None:
     acme = desk(per_minute=1, per_day=per_day)
-    found = wait_as_told(
+    decisions = send_and_wait(
         acme, [Waiter(NOON + start, [0, SECOND - 1]) for start in starts], NOON + 3 * MINUTE
     )
-    assert len(found) >= 2 * 19
-    assert not any(decision.banned for decision in found)
+    assert len(decisions) >= 2 * 19
+    assert not any(decision.banned for decision in decisions)
 
 
 @ATTEMPTS
@@ -275,7 +276,7 @@ def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
     for waiter in waiters:
         waiter.due += start - NOON
     acme = Desk(store, *limits, now=start)
-    assert not any(decision.banned for decision in wait_as_told(acme, waiters, start + 3 * MINUTE))
+    assert not any(decision.banned for decision in send_and_wait(acme, waiters, start + 3 * MINUTE))
 
 
 # --- Bans
@@ -283,10 +284,10 @@ def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
 
 def test_requests_during_a_ban_do_not_prolong_it(desk: Make) -> None:
     acme = desk()
-    ends = acme.get_banned().banned_until
+    banned_until = acme.get_banned().banned_until
     for second in range(30, 319, 29):
-        assert all(refusals(acme, [second] * 30))
-    acme.now = ends
+        assert all(send_rejected(acme, [second] * 30))
+    acme.now = banned_until
     assert acme.send().admitted
 
 
@@ -307,14 +308,15 @@ def test_bans_escalate_and_clean_days_lower_the_level(desk: Make) -> None:
 
 def test_ban_is_in_the_audit_trail_once(desk: Make) -> None:
     acme = desk()
-    ends = acme.get_banned().banned_until
+    banned_until = acme.get_banned().banned_until
     acme.admitted(10)
-    event = acme.keys[0].audit_entries.get(action=AuditEntry.Action.BANNED)
-    assert event.actor_name == "the service"
-    assert event.reason == (
+    entry = acme.keys[0].audit_entries.get(action=AuditEntry.Action.BANNED)
+    assert entry.actor_name == "the service"
+    assert entry.reason == (
         "Kept sending after 429: 43 requests were rejected within a minute. Banned for 5 minutes."
     )
-    assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == ends == acme.now + BAN_LENGTHS[0]
+    assert banned_until == acme.now + BAN_LENGTHS[0]
+    assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == banned_until
 
 
 def test_banned_key_sees_the_remaining_requests_of_its_account(desk: Make) -> None:
@@ -325,12 +327,12 @@ def test_banned_key_sees_the_remaining_requests_of_its_account(desk: Make) -> No
     assert (minute(decision).remaining, day(decision).remaining) == (5, 95)
 
 
-# --- What forgets strikes
+# --- What resets strikes
 
 
 @pytest.fixture
 def lifted(store: QuotaStore) -> Desk:
-    """A key whose ban ends this very second because staff lift it; the verb has the real clock."""
+    """An account with a banned key. Its clock is close to the real one, which lifting the ban uses."""
     acme = Desk(store, per_minute=1, per_day=1_000_000, now=time.time_ns() // 1000 - 22 * SECOND)
     acme.get_banned()
     write_behind.recorder.write()
@@ -353,12 +355,12 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Desk) -> None:
     assert lifted.send().admitted
     decision = lifted.get_banned()
     assert decision.banned_until - decision.now == BAN_LENGTHS[0]
-    event = lifted.keys[0].audit_entries.get(action=AuditEntry.Action.UNBANNED)
-    assert event.reason == "A loop in their code, fixed."
+    entry = lifted.keys[0].audit_entries.get(action=AuditEntry.Action.UNBANNED)
+    assert entry.reason == "A loop in their code, fixed."
 
 
 def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: Desk) -> None:
-    """Also where the refusals were counted by a clock ahead of the one that banned."""
+    """This holds even if the rejections were counted by a clock ahead of the banning one."""
     KeyStanding.objects.update(first_refusal_at=F("banned_at") + SECOND)
     lift(lifted)
     assert seconds_until_banned(lifted) == 21
@@ -370,12 +372,12 @@ def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: D
 def test_ban_lifted_by_the_previous_version_resets_the_strikes(
     lifted: Desk, request: pytest.FixtureRequest
 ) -> None:
-    """It writes neither the columns nor the fields that it does not know."""
-    standing = KeyStanding.objects.get(key=lifted.keys[0])
-    standing.banned_until, standing.ban_level = standing.banned_at, 0
-    standing.lifts += 1
-    standing.strikes = standing.told_until = 0
-    standing.save(update_fields=["banned_until", "ban_level", "lifts", "strikes", "told_until"])
+    """The previous version does not write the new columns and fields."""
+    state = KeyStanding.objects.get(key=lifted.keys[0])
+    state.banned_until, state.ban_level = state.banned_at, 0
+    state.lifts += 1
+    state.strikes = state.told_until = 0
+    state.save(update_fields=["banned_until", "ban_level", "lifts", "strikes", "told_until"])
     if isinstance(lifted.store, RedisQuotaStore):
         server: RedisServer = request.getfixturevalue("redis")
         fields: dict[Any, Any] = {
@@ -399,15 +401,15 @@ def test_row_inserted_by_the_previous_version_has_no_strikes(desk: Make) -> None
             f"INSERT INTO accounts_keystanding (key_id, {', '.join(old)}) VALUES (%s, 9, 29, 9, 0, 0, 0)",
             [acme.keys[0].pk],
         )
-    assert refusals(acme, QUICKEST) == [False] * 20 + [True]
+    assert send_rejected(acme, QUICKEST) == [False] * 20 + [True]
 
 
 def test_lost_rate_limit_state_resets_the_strikes(desk: Make, request: pytest.FixtureRequest) -> None:
     acme = desk(per_day=1)
-    assert not any(refusals(acme, QUICKEST[:-1]))
+    assert not any(send_rejected(acme, QUICKEST[:-1]))
     if isinstance(acme.store, RedisQuotaStore):
         request.getfixturevalue("redis").client.flushall()
         write_behind.recorder.write()
     else:
         KeyStanding.objects.all().delete()
-    assert not any(refusals(acme, range(21, 41)))
+    assert not any(send_rejected(acme, range(21, 41)))

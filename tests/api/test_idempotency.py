@@ -1,4 +1,4 @@
-"""Requests that are sent again with an `Idempotency-Key`: D31, on every operation that creates."""
+"""Retries with an `Idempotency-Key`: D31, for every operation that creates."""
 
 import re
 from collections.abc import Callable
@@ -21,14 +21,14 @@ DAY = timedelta(hours=24)
 
 
 class Creation(NamedTuple):
-    """An operation that creates, and a body that it accepts once."""
+    """An operation that creates, and a body for it."""
 
     path: str
     body: dict[str, Any]
     rows: Callable[[], int]
 
-    def other(self) -> dict[str, Any]:
-        """Return the body of another request."""
+    def get_other_body(self) -> dict[str, Any]:
+        """Return another valid body."""
         if self.path == "/pets":
             return self.body | {"name": "Rex"}
         return {"petId": Pet.objects.create(name="Rex", category_id=1).pk}
@@ -52,11 +52,11 @@ def send(api: Api, creation: Creation, key: str = "a", body: Any = None) -> Any:
     return api.post(creation.path, creation.body if body is None else body, Idempotency_Key=key)
 
 
-def refusal(response: Any) -> tuple[int, str]:
+def get_error(response: Any) -> tuple[int, str]:
     return response.status_code, response.json()["code"]
 
 
-# --- What is the same request ----------------------------------------------------------------------
+# --- Replays and different requests ------------------------------------------------------------------
 
 
 def test_same_key_and_body_replay_the_response_byte_for_byte(api: Api, creation: Creation) -> None:
@@ -105,11 +105,11 @@ def test_formatting_of_the_body_does_not_matter(api: Api, category: Category, sp
 
 
 def test_different_body_is_rejected(api: Api, creation: Creation) -> None:
-    other = creation.other()
+    other = creation.get_other_body()
     first = send(api, creation)
     rows = creation.rows()
     second = send(api, creation, body=other)
-    assert refusal(second) == (422, "idempotency_key_reused")
+    assert get_error(second) == (422, "idempotency_key_reused")
     assert "Idempotent-Replayed" not in second.headers
     assert creation.rows() == rows
     assert send(api, creation).content == first.content
@@ -118,30 +118,31 @@ def test_different_body_is_rejected(api: Api, creation: Creation) -> None:
 @pytest.mark.parametrize("other", [b"", b', "colour": "1.5"', b', "colour": ["1.5"]'])
 def test_ignored_members_and_their_types_are_part_of_the_body(api: Api, pet: Pet, other: bytes) -> None:
     first, second = (
-        api.post("/store/orders", b'{"petId": %d%b}' % (pet.pk, more), Idempotency_Key="a")
-        for more in (b', "colour": 1.5', other)
+        api.post("/store/orders", b'{"petId": %d%b}' % (pet.pk, member), Idempotency_Key="a")
+        for member in (b', "colour": 1.5', other)
     )
     assert first.status_code == 201
-    assert refusal(second) == (422, "idempotency_key_reused")
+    assert get_error(second) == (422, "idempotency_key_reused")
 
 
 def test_different_path_is_rejected(api: Api, pet: Pet, category: Category) -> None:
     body = {"name": "Rex", "categoryId": category.pk, "petId": pet.pk}
     assert api.post("/pets", body, Idempotency_Key="a").status_code == 201
-    assert refusal(api.post("/store/orders", body, Idempotency_Key="a")) == (422, "idempotency_key_reused")
+    response = api.post("/store/orders", body, Idempotency_Key="a")
+    assert get_error(response) == (422, "idempotency_key_reused")
     assert not Order.objects.exists()
 
 
-# --- Whose key it is ---------------------------------------------------------------------------------
+# --- Accounts and API keys ---------------------------------------------------------------------------
 
 
 def test_accounts_have_separate_idempotency_keys(
     api: Api, issue: Callable[..., tuple[ApiKey, str]], category: Category
 ) -> None:
     body = {"name": "Biscuit", "categoryId": category.pk}
-    neighbour = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
+    other_account = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
     first = api.post("/pets", body, Idempotency_Key="a")
-    second = Api(issue(neighbour)[1]).post("/pets", body, Idempotency_Key="a")
+    second = Api(issue(other_account)[1]).post("/pets", body, Idempotency_Key="a")
     assert second.status_code == 201
     assert second.json()["id"] != first.json()["id"]
     assert "Idempotent-Replayed" not in second.headers
@@ -161,20 +162,20 @@ def test_replay_needs_the_scope_of_the_request(
 ) -> None:
     send(api, creation)
     reader = Api(issue(key_scopes=["pets:read", "orders:read"])[1])
-    assert refusal(send(reader, creation)) == (403, "insufficient_scope")
+    assert get_error(send(reader, creation)) == (403, "insufficient_scope")
 
 
 def test_replay_costs_one_of_the_quota(api: Api, creation: Creation) -> None:
-    left = [int(send(api, creation).headers["X-RateLimit-Remaining"]) for _ in range(3)]
-    assert left == [left[0], left[0] - 1, left[0] - 2]
+    remaining = [int(send(api, creation).headers["X-RateLimit-Remaining"]) for _ in range(3)]
+    assert remaining == [remaining[0], remaining[0] - 1, remaining[0] - 2]
 
 
-# --- What is kept, and how long ----------------------------------------------------------------------
+# --- Storage and expiry ------------------------------------------------------------------------------
 
 
 def test_rejected_body_stores_nothing_and_a_corrected_one_succeeds(api: Api, category: Category) -> None:
     body = {"name": " ", "categoryId": category.pk}
-    assert refusal(api.post("/pets", body, Idempotency_Key="a")) == (400, "invalid_field")
+    assert get_error(api.post("/pets", body, Idempotency_Key="a")) == (400, "invalid_field")
     assert not IdempotencyRecord.objects.exists()
     assert api.post("/pets", body | {"name": "Rex"}, Idempotency_Key="a").status_code == 201
 
@@ -192,12 +193,12 @@ def test_malformed_body_is_rejected_with_and_without_a_key(
 def test_conflict_stores_nothing_and_the_retry_succeeds_once_the_pet_is_free(
     api: Api, issue: Callable[..., tuple[ApiKey, str]], pet: Pet
 ) -> None:
-    neighbour = Api(issue(Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS))[1])
-    taken = neighbour.post("/store/orders", {"petId": pet.pk}).json()["id"]
-    refused = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
-    assert refusal(refused) == (409, "pet_not_available")
+    other_api = Api(issue(Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS))[1])
+    order_id = other_api.post("/store/orders", {"petId": pet.pk}).json()["id"]
+    rejected = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
+    assert get_error(rejected) == (409, "pet_not_available")
     assert not IdempotencyRecord.objects.exists()
-    assert neighbour("DELETE", f"/store/orders/{taken}").status_code == 204
+    assert other_api("DELETE", f"/store/orders/{order_id}").status_code == 204
     retry = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
     assert retry.status_code == 201
     assert "Idempotent-Replayed" not in retry.headers
@@ -224,7 +225,7 @@ def test_idempotency_key_is_valid_for_24_hours(api: Api, creation: Creation) -> 
 def test_command_deletes_expired_records_and_reports_their_number(
     api: Api, category: Category, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accounts.management.commands.clear_idempotency_keys.BATCH", 2)
+    monkeypatch.setattr("accounts.management.commands.clear_idempotency_keys.BATCH_SIZE", 2)
     for number in range(5):
         api.post("/pets", {"name": "Rex", "categoryId": category.pk}, Idempotency_Key=f"key-{number}")
     now = timezone.now()
@@ -241,11 +242,11 @@ def test_command_deletes_expired_records_and_reports_their_number(
 @COMMITTED
 @READS_PLANS
 def test_record_is_read_by_index_even_if_planned_on_an_empty_table(db: None) -> None:
-    """A prepared read keeps its plan while the table fills, until PostgreSQL counts its rows again."""
+    """A prepared statement keeps its plan while the table fills, until PostgreSQL analyzes it again."""
     statement = RECORDS.where(account_id=1, key="a")._get_compiled("default").statement
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE) accounts_idempotencyrecord")
-        cursor.execute("SET enable_seqscan = off")  # As on the event loop.
+        cursor.execute("SET enable_seqscan = off")  # Like the event loop.
         cursor.execute("SET plan_cache_mode = force_generic_plan")
         cursor.execute(f"PREPARE read AS {statement.sql.decode()}")
         cursor.execute("EXPLAIN EXECUTE read (1, 'a', 1)")
@@ -255,7 +256,7 @@ def test_record_is_read_by_index_even_if_planned_on_an_empty_table(db: None) -> 
     assert re.search(r"Index Cond: .*account_id = .* AND .*key.* = ", plan), plan
 
 
-# --- What is a key -----------------------------------------------------------------------------------
+# --- The format of keys ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ def test_record_is_read_by_index_even_if_planned_on_an_empty_table(db: None) -> 
 def test_malformed_key_is_rejected_and_nothing_is_written(api: Api, creation: Creation, text: str) -> None:
     rows = creation.rows()
     response = send(api, creation, text)
-    assert refusal(response) == (400, "invalid_parameter")
+    assert get_error(response) == (400, "invalid_parameter")
     assert "Idempotency-Key" in response.json()["message"]
     assert creation.rows() == rows
     assert not IdempotencyRecord.objects.exists()
@@ -298,24 +299,24 @@ def test_key_is_ignored_where_nothing_is_created(api: Api, pet: Pet) -> None:
     assert not IdempotencyRecord.objects.exists()
 
 
-# --- A twin at the same time, on PostgreSQL: on SQLite it waits for the one write lock ---------------
+# --- Concurrent duplicates, on PostgreSQL: on SQLite they wait for the only write lock ---------------
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twins wait hardly at all. Skips where no row can be locked alone."""
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the wait of duplicates. Skips databases without row locks."""
     if connection.vendor != "postgresql":
-        pytest.skip("SQLite has one write lock and no locks of rows.")
+        pytest.skip("SQLite has one write lock and no row locks.")
     monkeypatch.setattr("accounts.idempotency.DUPLICATE_WAIT", 50)
 
 
 @COMMITTED
 def test_concurrent_duplicate_is_a_conflict_and_the_retry_succeeds(
-    impatient: None, api: Api, account: Account, creation: Creation
+    short_wait: None, api: Api, account: Account, creation: Creation
 ) -> None:
     rows = creation.rows()
     with uncommitted(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
-        assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
+        assert get_error(send(api, creation)) == (409, "idempotency_key_in_use")
         assert creation.rows() == rows
         assert send(api, creation, "another").status_code == 201
     if creation.path == "/pets":
@@ -327,13 +328,13 @@ def test_concurrent_duplicate_is_a_conflict_for_any_statement_timeout(
     api: Api, account: Account, creation: Creation
 ) -> None:
     if connection.vendor != "postgresql":
-        pytest.skip("SQLite has no limit for statements.")
-    api.get("/categories")  # Statements that come once a minute are not to be hurried.
+        pytest.skip("SQLite has no statement timeout.")
+    api.get("/categories")  # Runs statements that are due once a minute, before the timeout is set.
     with uncommitted(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 300")
         try:
-            assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
+            assert get_error(send(api, creation)) == (409, "idempotency_key_in_use")
         finally:
             with connection.cursor() as cursor:
                 cursor.execute("RESET statement_timeout")
@@ -341,37 +342,38 @@ def test_concurrent_duplicate_is_a_conflict_for_any_statement_timeout(
 
 @COMMITTED
 def test_concurrent_duplicate_of_an_expired_key_is_a_conflict(
-    impatient: None, api: Api, account: Account, creation: Creation
+    short_wait: None, api: Api, account: Account, creation: Creation
 ) -> None:
     IdempotencyRecord.objects.create(
         account=account, key="a", fingerprint="", created_at=timezone.now() - DAY
     )
     with uncommitted(lambda: IdempotencyRecord.objects.filter(key="a").delete()):
-        assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
+        assert get_error(send(api, creation)) == (409, "idempotency_key_in_use")
     assert send(api, creation).status_code == 201
 
 
 @COMMITTED
-def test_same_key_of_another_account_does_not_wait(impatient: None, api: Api, creation: Creation) -> None:
-    neighbour = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
-    with uncommitted(lambda: IdempotencyRecord.objects.create(account=neighbour, key="a", fingerprint="")):
+def test_same_key_of_another_account_does_not_wait(short_wait: None, api: Api, creation: Creation) -> None:
+    other_account = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
+    claim = IdempotencyRecord(account=other_account, key="a", fingerprint="")
+    with uncommitted(claim.save):
         assert send(api, creation).status_code == 201
 
 
-def test_lock_timeout_is_short_only_for_a_duplicate(impatient: None, api: Api, creation: Creation) -> None:
-    seen = []
+def test_lock_timeout_is_short_only_for_a_duplicate(short_wait: None, api: Api, creation: Creation) -> None:
+    timeouts = []
 
-    created = {"/pets": Pet, "/store/orders": Order}[creation.path]
+    model = {"/pets": Pet, "/store/orders": Order}[creation.path]
 
-    def look(execute: Any, sql: str, *others: Any) -> Any:
-        if sql.startswith(f'INSERT INTO "{created._meta.db_table}"'):
+    def record_timeout(execute: Any, sql: str, *arguments: Any) -> Any:
+        if sql.startswith(f'INSERT INTO "{model._meta.db_table}"'):
             with connection.cursor() as cursor:
                 cursor.execute("SHOW lock_timeout")
-                seen.append(cursor.fetchone()[0])
-        return execute(sql, *others)
+                timeouts.append(cursor.fetchone()[0])
+        return execute(sql, *arguments)
 
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '7s'")
-    with connection.execute_wrapper(look):
+    with connection.execute_wrapper(record_timeout):
         assert send(api, creation).status_code == 201
-    assert seen == ["7s"]
+    assert timeouts == ["7s"]

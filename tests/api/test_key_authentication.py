@@ -19,8 +19,8 @@ from tests.conftest import OPERATOR, Api
 Issue = Callable[..., tuple[ApiKey, str]]
 
 
-def assert_refused(response: Any, code: str) -> None:
-    """Check everything that a 401 must say."""
+def assert_rejected(response: Any, code: str) -> None:
+    """Check the headers and the body of a 401."""
     assert response.status_code == 401
     assert response["WWW-Authenticate"] == "Bearer"
     assert response["Content-Type"] == "application/json"
@@ -29,14 +29,14 @@ def assert_refused(response: Any, code: str) -> None:
     assert body["message"].endswith(".")
 
 
-def with_other_secret(text: str) -> str:
-    """Return a key of the same id, well formed, whose secret is another."""
+def replace_secret(text: str) -> str:
+    """Return a well-formed key with the same public ID and another secret."""
     start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
     return start + key_format.compute_checksum(start)
 
 
-def expired(issue: Issue) -> str:
-    """Return the text of a key that ended a second ago."""
+def issue_expired(issue: Issue) -> str:
+    """Issue a key that expired a second ago."""
     key, text = issue()
     now = timezone.now()
     ApiKey.objects.filter(pk=key.pk).update(
@@ -45,18 +45,18 @@ def expired(issue: Issue) -> str:
     return text
 
 
-# --- What was sent -------------------------------------------------------------------------------
+# --- The Authorization header --------------------------------------------------------------------
 
 
 def test_request_without_a_key_is_told_how_to_send_one(stranger: Api) -> None:
     response = stranger.get("/pets")
-    assert_refused(response, "missing_api_key")
+    assert_rejected(response, "missing_api_key")
     assert "Authorization: Bearer" in response.json()["message"]
 
 
 @pytest.mark.parametrize("header", ["", " ", "\t"])
 def test_empty_header_counts_as_none(stranger: Api, header: str) -> None:
-    assert_refused(stranger.get("/pets", Authorization=header), "missing_api_key")
+    assert_rejected(stranger.get("/pets", Authorization=header), "missing_api_key")
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_empty_header_counts_as_none(stranger: Api, header: str) -> None:
         "Bearer " + "psk_live_" * 500,
     ],
 )
-def test_malformed_header_is_refused_without_touching_the_database(
+def test_malformed_header_is_rejected_without_touching_the_database(
     key: Any, stranger: Api, django_assert_num_queries: DjangoAssertNumQueries, form: str
 ) -> None:
     with django_assert_num_queries(0):
         mistyped = key.text[:-1] + ("x" if key.text[-1] != "x" else "y")
         header = form.replace("{key}", key.text).replace("{another checksum}", mistyped)
         response = stranger.get("/pets", Authorization=header)
-    assert_refused(response, "invalid_api_key")
+    assert_rejected(response, "invalid_api_key")
 
 
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER {}", "Bearer   {}", " Bearer {} "])
@@ -97,11 +97,11 @@ def test_scheme_may_be_written_in_any_case_and_with_blanks(key: Any, stranger: A
 
 
 def test_key_in_the_query_or_the_body_does_not_count(key: Any, stranger: Api) -> None:
-    assert_refused(stranger.get(f"/pets?api_key={key.text}&access_token={key.text}"), "missing_api_key")
-    assert_refused(stranger.post("/pets", {"access_token": key.text}), "missing_api_key")
+    assert_rejected(stranger.get(f"/pets?api_key={key.text}&access_token={key.text}"), "missing_api_key")
+    assert_rejected(stranger.post("/pets", {"access_token": key.text}), "missing_api_key")
 
 
-def test_missing_key_is_refused_even_while_addresses_cannot_be_counted(
+def test_missing_key_is_rejected_even_while_addresses_cannot_be_counted(
     stranger: Api, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
@@ -111,17 +111,17 @@ def test_missing_key_is_refused_even_while_addresses_cannot_be_counted(
             "LOCATION": str(tmp_path / "file" / "folder"),
         }
     }
-    assert_refused(stranger.get("/pets"), "missing_api_key")
+    assert_rejected(stranger.get("/pets"), "missing_api_key")
     assert "are unavailable" in caplog.text
 
 
-# --- What is stored ------------------------------------------------------------------------------
+# --- Expiry, revocation and mode -----------------------------------------------------------------
 
 
-def test_revoked_key_is_refused_on_the_next_request(key: ApiKey, api: Api) -> None:
+def test_revoked_key_is_rejected_on_the_next_request(key: ApiKey, api: Api) -> None:
     assert api.get("/pets").status_code == 200
     key.revoke(reason="Lost", by=OPERATOR)
-    assert_refused(api.get("/pets"), "invalid_api_key")
+    assert_rejected(api.get("/pets"), "invalid_api_key")
 
 
 def test_key_is_rejected_from_its_expiry_on(issue: Issue) -> None:
@@ -131,23 +131,23 @@ def test_key_is_rejected_from_its_expiry_on(issue: Issue) -> None:
     now = timezone.now()
     key.created_at, key.expires_at = now - timedelta(hours=1), now
     key.save()
-    assert_refused(api.get("/pets"), "expired_api_key")
+    assert_rejected(api.get("/pets"), "expired_api_key")
 
 
 def test_expiry_is_revealed_only_with_the_secret(issue: Issue) -> None:
-    text = expired(issue)
-    assert_refused(Api(text).get("/pets"), "expired_api_key")
-    assert_refused(Api(with_other_secret(text)).get("/pets"), "invalid_api_key")
+    text = issue_expired(issue)
+    assert_rejected(Api(text).get("/pets"), "expired_api_key")
+    assert_rejected(Api(replace_secret(text)).get("/pets"), "invalid_api_key")
 
 
 def test_expired_key_that_was_revoked_is_invalid(issue: Issue) -> None:
-    text = expired(issue)
+    text = issue_expired(issue)
     ApiKey.objects.get().revoke(reason="Lost", by=OPERATOR)
-    assert_refused(Api(text).get("/pets"), "invalid_api_key")
+    assert_rejected(Api(text).get("/pets"), "invalid_api_key")
 
 
 @pytest.mark.parametrize(("issued_in", "sent_to"), [("production", "staging"), ("staging", "production")])
-def test_key_of_the_other_environment_is_refused_without_touching_the_database(
+def test_key_of_the_other_environment_is_rejected_without_touching_the_database(
     issue: Issue,
     settings: Any,
     django_assert_num_queries: DjangoAssertNumQueries,
@@ -160,7 +160,7 @@ def test_key_of_the_other_environment_is_refused_without_touching_the_database(
     settings.ENVIRONMENT = sent_to
     with django_assert_num_queries(0):
         response = api.get("/pets")
-    assert_refused(response, "invalid_api_key")
+    assert_rejected(response, "invalid_api_key")
 
 
 # --- Networks ------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_key_works_only_from_its_networks(
     if admitted:
         assert response.status_code == 200
     else:
-        assert_refused(response, "invalid_api_key")
+        assert_rejected(response, "invalid_api_key")
         assert "network" in response.json()["message"]
 
 
@@ -208,8 +208,8 @@ def test_address_behind_trusted_proxies_is_the_one_that_must_be_in_the_networks(
 
 def test_networks_are_revealed_only_with_the_secret(issue: Issue) -> None:
     _, text = issue(allowed_networks=["192.0.2.0/24"])
-    response = Api(with_other_secret(text)).get("/pets")
-    assert_refused(response, "invalid_api_key")
+    response = Api(replace_secret(text)).get("/pets")
+    assert_rejected(response, "invalid_api_key")
     assert "network" not in response.json()["message"]
 
 
@@ -232,12 +232,12 @@ def test_operation_needs_its_scope(
     body = {"name": "Rex", "categoryId": category.pk} if method == "POST" else None
     assert Api(issue(key_scopes=[scope])[1])(method, path, body).status_code in {200, 201, 404}
     others = [other for other in SCOPES if other != scope]
-    refused = Api(issue(key_scopes=others)[1])(method, path, body)
-    assert refused.status_code == 403
-    assert "WWW-Authenticate" not in refused
+    rejected = Api(issue(key_scopes=others)[1])(method, path, body)
+    assert rejected.status_code == 403
+    assert "WWW-Authenticate" not in rejected
     if method != "HEAD":
-        assert refused.json()["code"] == "insufficient_scope"
-        assert scope in refused.json()["message"]
+        assert rejected.json()["code"] == "insufficient_scope"
+        assert scope in rejected.json()["message"]
 
 
 def test_scope_is_checked_before_the_body(issue: Issue) -> None:
@@ -257,7 +257,7 @@ def test_forbidden_request_costs_one(issue: Issue) -> None:
 
 
 def test_rejected_key_costs_its_account_nothing(issue: Issue, key: Any, api: Api) -> None:
-    for text in (expired(issue), with_other_secret(key.text), issue(allowed_networks=["192.0.2.1"])[1]):
+    for text in (issue_expired(issue), replace_secret(key.text), issue(allowed_networks=["192.0.2.1"])[1]):
         assert Api(text).get("/pets").status_code == 401
     assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
 
@@ -265,17 +265,17 @@ def test_rejected_key_costs_its_account_nothing(issue: Issue, key: Any, api: Api
 # --- Last use ------------------------------------------------------------------------------------
 
 
-def last_use(key: ApiKey) -> Any:
-    write_behind.recorder.write()  # Otherwise done every few seconds.
+def get_last_use(key: ApiKey) -> Any:
+    write_behind.recorder.write()  # A thread does this every few seconds.
     key.refresh_from_db()
     return key.last_used_at
 
 
 def test_first_use_is_shown(key: ApiKey, api: Api) -> None:
-    assert last_use(key) is None
+    assert get_last_use(key) is None
     before = timezone.now()
     api.get("/pets")
-    assert before - timedelta(milliseconds=1) <= last_use(key) <= timezone.now()
+    assert before - timedelta(milliseconds=1) <= get_last_use(key) <= timezone.now()
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(0, False), (50, False), (61, True), (86_400, True)])
@@ -285,15 +285,15 @@ def test_last_use_is_written_at_most_once_a_minute(
     before = timezone.now() - timedelta(seconds=seconds)
     ApiKey.objects.filter(pk=key.pk).update(last_used_at=before)
     api.get("/pets")
-    assert (last_use(key) != before) is written
+    assert (get_last_use(key) != before) is written
 
 
-@pytest.mark.parametrize("why", ["elsewhere", "expired", "revoked"])
-def test_rejected_request_does_not_count_as_a_use(issue: Issue, why: str) -> None:
-    key, text = issue(allowed_networks=["192.0.2.1"] if why == "elsewhere" else [])
-    if why == "expired":
+@pytest.mark.parametrize("reason", ["wrong network", "expired", "revoked"])
+def test_rejected_request_does_not_count_as_a_use(issue: Issue, reason: str) -> None:
+    key, text = issue(allowed_networks=["192.0.2.1"] if reason == "wrong network" else [])
+    if reason == "expired":
         key.rotate(by=OPERATOR, overlap=timedelta(0))
-    if why == "revoked":
+    if reason == "revoked":
         key.revoke(reason="Lost", by=OPERATOR)
     assert Api(text).get("/pets").status_code == 401
-    assert last_use(key) is None
+    assert get_last_use(key) is None

@@ -28,7 +28,7 @@ ON_COMMIT = "accounts.quota.publication.transaction.on_commit"
 
 @pytest.fixture
 def way(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
-    """A way to an empty Redis that can be cut; changes are told by it at once, for a test never commits."""
+    """A proxy to an empty Redis. Changes are published through it at once, since tests never commit."""
     redis.client.flushall()
     with tcp_proxy(redis.port) as way:
         monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore(way.url))
@@ -38,11 +38,11 @@ def way(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProx
 
 @pytest.fixture
 def acme(way: TcpProxy, redis: RedisServer, db: None) -> Desk:
-    """An account that sends requests by another connection than staff."""
+    """An account whose requests use another connection than staff."""
     return Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
 
 
-def test_changes_hold_after_the_connection_was_cut(acme: Desk, way: TcpProxy) -> None:
+def test_changes_apply_after_the_connection_was_cut(acme: Desk, way: TcpProxy) -> None:
     acme.send()
     way.cut()
     acme.account.assign(PlanCode.ENTERPRISE, 7, 100)
@@ -94,14 +94,14 @@ def test_change_during_a_publication_is_published(acme: Desk, monkeypatch: pytes
     assert isinstance(store, RedisQuotaStore)
     publish_all = RedisQuotaStore.publish_all
 
-    def change_meanwhile(store: RedisQuotaStore, records: Any) -> Any:
+    def change_and_publish(store: RedisQuotaStore, records: Any) -> Any:
         monkeypatch.setattr(RedisQuotaStore, "publish_all", publish_all)
         publication.publish("pk", acme.keys[0].pk)
         return publish_all(store, records)
 
     Publication.objects.update(told=0)
     monkeypatch.setattr(ON_COMMIT, lambda publish, robust=False: None)
-    monkeypatch.setattr(RedisQuotaStore, "publish_all", change_meanwhile)
+    monkeypatch.setattr(RedisQuotaStore, "publish_all", change_and_publish)
     publication.publish_batch(store, [acme.keys[0].pk], {})
     assert publication.find_unpublished().exists()
     publication.retry_publishing()
@@ -114,12 +114,12 @@ def test_change_during_a_publication_is_published(acme: Desk, monkeypatch: pytes
 def test_record_read_before_a_change_never_overwrites_it(
     acme: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a pipeline of PostgreSQL, whose snapshot is older than the time of its statement."""
-    early = key_record.read(acme.keys[0].public_id)
-    assert early is not None
+    """In a pipeline of PostgreSQL, a snapshot can be older than its statement."""
+    outdated = key_record.read(acme.keys[0].public_id)
+    assert outdated is not None
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert isinstance(acme.store, RedisQuotaStore)
-    acme.store.publish_all([early])
+    acme.store.publish_all([outdated])
     assert acme.admit().rejection is KeyRejection.REVOKED
 
 
@@ -132,7 +132,7 @@ def test_lifted_ban_stays_lifted_for_any_order_of_publications(
     write_behind.recorder.write()
     monkeypatch.setattr(ON_COMMIT, lambda publish, robust=False: None)
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
-    publication.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
+    publication.publish("pk", acme.keys[0].pk)  # A later change comes first.
     store.refresh(acme.keys[0].public_id)
     publication.retry_publishing()
     assert not acme.send().banned
@@ -152,13 +152,13 @@ def test_promoted_standby_overtakes_the_versions_in_redis(acme: Desk) -> None:
     for _ in range(3):
         publication.publish("pk", acme.keys[0].pk)
     acme.send()
-    Publication.objects.update(version=1, told=1)  # What was committed last never came to the standby.
-    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Which is version 2; Redis has 4.
+    Publication.objects.update(version=1, told=1)  # The standby lacks the latest commits.
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # This is version 2; Redis has 4.
     publication.retry_publishing()
     assert acme.admit().rejection is KeyRejection.REVOKED
 
 
-# --- A reader that stands still for longer than Redis remembers -----------------------------------
+# --- A reader that is slower than the expiry of records -------------------------------------------
 
 
 def revoke(desk: Desk) -> None:
@@ -174,58 +174,58 @@ def delete(desk: Desk) -> None:
 
 
 CHANGES = {KeyRejection.REVOKED: revoke, KeyRejection.SUSPENDED: suspend, KeyRejection.UNKNOWN: delete}
-LONG_PAUSE = pytest.mark.parametrize("others_ask", [False, True])
+LONG_PAUSE = pytest.mark.parametrize("others_send", [False, True])
 
 
-def pass_a_minute(desk: Desk, redis: RedisServer) -> None:
-    """Let Redis forget the key, as it does a minute after it heard of it."""
+def expire_record(desk: Desk, redis: RedisServer) -> None:
+    """Delete the cached key record, like its expiry after a minute."""
     redis.client.delete(get_redis_keys(desk.keys[0].public_id)[0])
 
 
-@pytest.mark.parametrize("refusal", CHANGES)
+@pytest.mark.parametrize("rejection", CHANGES)
 @LONG_PAUSE
 def test_reader_paused_across_a_change_publishes_nothing(
     acme: Desk,
     redis: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
-    refusal: KeyRejection,
-    others_ask: bool,
+    rejection: KeyRejection,
+    others_send: bool,
 ) -> None:
-    def stand_still(asked: str) -> Any:
-        record = read(asked)
-        late.undo()
-        CHANGES[refusal](acme)
-        if others_ask:
-            assert acme.admit().rejection is refusal
-        pass_a_minute(acme, redis)
+    def read_slowly(public_id: str) -> Any:
+        record = read(public_id)
+        patch.undo()
+        CHANGES[rejection](acme)
+        if others_send:
+            assert acme.admit().rejection is rejection
+        expire_record(acme, redis)
         return record
 
     read = key_record.read
     store = acme.store
     assert isinstance(store, RedisQuotaStore)
-    with monkeypatch.context() as late:
-        late.setattr(key_record, "read", stand_still)
+    with monkeypatch.context() as patch:
+        patch.setattr(key_record, "read", read_slowly)
         store.refresh(acme.keys[0].public_id)
-    assert acme.admit().rejection is refusal
+    assert acme.admit().rejection is rejection
 
 
-@pytest.mark.parametrize("refusal", [KeyRejection.REVOKED, KeyRejection.SUSPENDED])
+@pytest.mark.parametrize("rejection", [KeyRejection.REVOKED, KeyRejection.SUSPENDED])
 @LONG_PAUSE
 def test_late_publication_does_not_revert_a_later_change(
     acme: Desk,
     redis: RedisServer,
-    refusal: KeyRejection,
-    others_ask: bool,
+    rejection: KeyRejection,
+    others_send: bool,
 ) -> None:
-    early = key_record.read(acme.keys[0].public_id)
-    assert early is not None
-    CHANGES[refusal](acme)
-    pass_a_minute(acme, redis)
-    if others_ask:
-        assert acme.admit().rejection is refusal
+    outdated = key_record.read(acme.keys[0].public_id)
+    assert outdated is not None
+    CHANGES[rejection](acme)
+    expire_record(acme, redis)
+    if others_send:
+        assert acme.admit().rejection is rejection
     assert isinstance(acme.store, RedisQuotaStore)
-    acme.store.publish_all([early])
-    assert acme.admit().rejection is refusal
+    acme.store.publish_all([outdated])
+    assert acme.admit().rejection is rejection
 
 
 def test_lease_of_another_reader_does_not_admit_a_late_one(
@@ -235,15 +235,15 @@ def test_lease_of_another_reader_does_not_admit_a_late_one(
     store = acme.store
     assert isinstance(store, RedisQuotaStore)
 
-    def stand_still(asked: str) -> Any:
-        record = read(asked)
+    def read_slowly(public_id: str) -> Any:
+        record = read(public_id)
         revoke(acme)
-        pass_a_minute(acme, redis)
-        store._run(LEASE, asked, ["another's", 60_000])  # Its reader has not read yet.
+        expire_record(acme, redis)
+        store._run(LEASE, public_id, ["another's", 60_000])  # Another reader gets a lease.
         return record
 
-    with monkeypatch.context() as late:
-        late.setattr(key_record, "read", stand_still)
+    with monkeypatch.context() as patch:
+        patch.setattr(key_record, "read", read_slowly)
         store.refresh(acme.keys[0].public_id)
     assert acme.admit().rejection is KeyRejection.REVOKED
 
@@ -254,12 +254,12 @@ def test_concurrent_readers_share_a_lease(acme: Desk, monkeypatch: pytest.Monkey
     assert isinstance(store, RedisQuotaStore)
     reads: list[str] = []
 
-    def read_while_another_reads(asked: str) -> Any:
-        reads.append(asked)
-        store._run(LEASE, asked, ["another's", 60_000])
-        return read(asked)
+    def read_concurrently(public_id: str) -> Any:
+        reads.append(public_id)
+        store._run(LEASE, public_id, ["another's", 60_000])
+        return read(public_id)
 
-    monkeypatch.setattr(key_record, "read", read_while_another_reads)
+    monkeypatch.setattr(key_record, "read", read_concurrently)
     assert acme.send().admitted
     assert len(reads) == 1
 
@@ -274,19 +274,19 @@ def test_plan_change_reaches_its_keys_in_few_round_trips(
     for _ in range(20):
         acme.add_key()
     monkeypatch.setattr(publication, "PUBLISH_BATCH_SIZE", 8)
-    sent: list[int] = []
+    batch_sizes: list[int] = []
     publish_all = RedisQuotaStore.publish_all
 
-    def note(store: RedisQuotaStore, records: Any) -> Any:
+    def record_size(store: RedisQuotaStore, records: Any) -> Any:
         records = list(records)
-        sent.append(len(records))
+        batch_sizes.append(len(records))
         return publish_all(store, records)
 
-    monkeypatch.setattr(RedisQuotaStore, "publish_all", note)
+    monkeypatch.setattr(RedisQuotaStore, "publish_all", record_size)
     plan = Plan.objects.get(pk=PlanCode.FREE)
     plan.per_minute = 61
     plan.save()
-    assert sent == [8, 8, 5]
+    assert batch_sizes == [8, 8, 5]
     assert {acme.send(key).windows[0].limit for key in range(21)} == {61}
 
 
@@ -311,7 +311,7 @@ def test_key_deleted_by_hand_leaves_no_publication(acme: Desk, monkeypatch: pyte
 
 @pytest.fixture
 def unreachable(way: TcpProxy) -> TcpProxy:
-    """A Redis that this process can't reach just now."""
+    """A Redis that this process cannot reach."""
     way.target = None
     way.cut()
     return way
@@ -320,33 +320,34 @@ def unreachable(way: TcpProxy) -> TcpProxy:
 def test_page_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
-    answer = staff.post(page, {"reason": "Leaked."}, follow=True)
-    assert [str(message) for message in answer.context["messages"]][-1] == publication.NOT_PUBLISHED
+    response = staff.post(page, {"reason": "Leaked."}, follow=True)
+    assert [str(message) for message in response.context["messages"]][-1] == publication.NOT_PUBLISHED
 
 
 def test_form_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_account_change", args=[acme.account.pk])
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
-    answer = staff.post(page, edited(staff.get(page)) | form, follow=True)
-    assert publication.NOT_PUBLISHED in [str(message) for message in answer.context["messages"]]
+    response = staff.post(page, get_form_data(staff.get(page)) | form, follow=True)
+    assert publication.NOT_PUBLISHED in [str(message) for message in response.context["messages"]]
 
 
 def test_command_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
     out, err = io.StringIO(), io.StringIO()
-    told = ("--reason", "Leaked.", "--json")
-    call_command("revoke_key", acme.keys[0].public_id, *told, stdout=out, stderr=err)
+    options = ("--reason", "Leaked.", "--json")
+    call_command("revoke_key", acme.keys[0].public_id, *options, stdout=out, stderr=err)
     assert json.loads(out.getvalue())["state"] == "revoked"
     assert err.getvalue().strip() == publication.NOT_PUBLISHED
 
 
-def edited(page: Any) -> dict[str, Any]:
-    """Return what a form of the back office sends as it is shown."""
-    form = page.context["adminform"].form
-    return {name: value for name, value in form.initial.items() if value is not None} | hidden_of(page)
+def get_form_data(page: Any) -> dict[str, Any]:
+    """Return the data that an unchanged form of the back office submits."""
+    initial = page.context["adminform"].form.initial
+    data = {name: value for name, value in initial.items() if value is not None}
+    return data | get_hidden_fields(page)
 
 
-def hidden_of(page: Any) -> dict[str, str]:
-    """Return the hidden fields of a form, and those of the lists in it."""
-    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page.text)
-    return {name: html.unescape(value) for name, value in found}
+def get_hidden_fields(page: Any) -> dict[str, str]:
+    """Return the hidden fields of a form and of its inline formsets."""
+    fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page.text)
+    return {name: html.unescape(value) for name, value in fields}

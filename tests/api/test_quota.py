@@ -86,29 +86,30 @@ def test_large_limits_are_counted_exactly(desk: Callable[..., Desk]) -> None:
     assert (minute(decision).remaining, day(decision).remaining) == (2**31 - 1, 2**39 - 1)
 
 
-# --- What is shown
+# --- The reported window
 
 
-def shown(decision: RateLimitDecision) -> tuple[str, int, int]:
-    return decision.reported_window.name, decision.reported_window.limit, decision.reported_window.remaining
+def reported(decision: RateLimitDecision) -> tuple[str, int, int]:
+    window = decision.reported_window
+    return window.name, window.limit, window.remaining
 
 
 def test_window_with_the_least_remaining_is_reported_on_a_tie_the_longer(desk: Callable[..., Desk]) -> None:
-    assert shown(desk(per_minute=5, per_day=10).send()) == ("minute", 5, 4)
-    assert shown(desk(per_minute=10, per_day=5).send()) == ("day", 5, 4)
-    assert shown(desk(per_minute=5, per_day=5).send()) == ("day", 5, 4)
+    assert reported(desk(per_minute=5, per_day=10).send()) == ("minute", 5, 4)
+    assert reported(desk(per_minute=10, per_day=5).send()) == ("day", 5, 4)
+    assert reported(desk(per_minute=5, per_day=5).send()) == ("day", 5, 4)
 
 
 def test_rejecting_window_that_resets_last_is_reported(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=2, per_day=2)
     acme.admitted(2)
-    assert shown(acme.send()) == ("day", 2, 0)
+    assert reported(acme.send()) == ("day", 2, 0)
     acme.now = NOON + DAY // 2 - 30 * SECOND  # The day ends before a minute that starts now.
     busy = desk(per_minute=2, per_day=2)
     busy.now = acme.now
     busy.admitted(2)
     decision = busy.send()
-    assert shown(decision) == ("minute", 2, 0)
+    assert reported(decision) == ("minute", 2, 0)
     assert decision.error_code is ErrorCode.RATE_LIMIT_EXCEEDED
 
 
@@ -143,7 +144,7 @@ def test_retry_after_is_at_least_a_second(desk: Callable[..., Desk]) -> None:
     assert acme.send().retry_after == 1
 
 
-# --- Changes while it counts
+# --- Changes of plans and clocks
 
 
 def test_plan_change_takes_effect_at_once_and_keeps_the_usage(desk: Callable[..., Desk]) -> None:
@@ -186,9 +187,9 @@ def test_clock_set_back_over_midnight_keeps_the_usage_of_the_day(desk: Callable[
 
 def test_small_clock_differences_are_tolerated(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=3, per_day=4)
-    acme.now = NOON + DAY // 2 + 1_000  # Just after midnight by one machine,
+    acme.now = NOON + DAY // 2 + 1_000  # One machine's clock is just past midnight,
     assert acme.send().admitted
-    acme.wait(-0.002)  # just before by another: the new day has begun for both.
+    acme.wait(-0.002)  # another's just before it; both count the new day.
     assert (day(acme.send()).used, minute(acme.send()).used) == (2, 3)
 
 

@@ -1,4 +1,4 @@
-"""What every response under /v1 says of the quota: D21, D23-D25, D28."""
+"""The quota headers of every response under /v1: D21, D23-D25, D28."""
 
 import re
 import time
@@ -15,7 +15,7 @@ CONTRACT = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 DRAFT = re.compile(r'"minute";r=(\d+);t=(\d+), "day";r=(\d+);t=(\d+)')
 
 
-def numbers(response: Any) -> list[int]:
+def get_headers(response: Any) -> list[int]:
     return [int(response.headers[name]) for name in CONTRACT]
 
 
@@ -35,10 +35,10 @@ def numbers(response: Any) -> list[int]:
 def test_request_with_a_valid_key_costs_one_and_has_quota_headers(
     api: Api, method: str, path: str, status: int
 ) -> None:
-    before = numbers(api.get("/categories"))
+    before = get_headers(api.get("/categories"))
     response = api(method, path)
     assert response.status_code == status
-    limit, remaining, reset = numbers(response)
+    limit, remaining, reset = get_headers(response)
     assert (limit, remaining) == (1_000, before[1] - 1)
     assert 0 < reset - time.time() <= 61
     assert response.headers["RateLimit-Policy"] == '"minute";q=1000;w=60, "day";q=100000;w=86400'
@@ -51,11 +51,11 @@ def test_request_with_a_valid_key_costs_one_and_has_quota_headers(
 
 def test_narrowed_keys_403_costs_one(issue: Any) -> None:
     _, text = issue(key_scopes=["orders:read"])
-    left = [numbers(Api(text).get("/pets"))[1] for _ in range(2)]
-    assert left == [999, 998]
+    remaining = [get_headers(Api(text).get("/pets"))[1] for _ in range(2)]
+    assert remaining == [999, 998]
 
 
-def test_minute_limit_answers_429_with_the_wait(api: Api, account: Any) -> None:
+def test_minute_limit_gives_429_with_the_wait(api: Api, account: Any) -> None:
     account.assign(PlanCode.ENTERPRISE, 2, 100)
     assert [api.get("/pets").status_code for _ in range(3)] == [200, 200, 429]
     before = time.time()
@@ -64,28 +64,28 @@ def test_minute_limit_answers_429_with_the_wait(api: Api, account: Any) -> None:
     assert (body["code"], body["status"]) == ("rate_limit_exceeded", 429)
     assert body["message"].startswith("The limit of 2 requests per minute is used up. Try again in")
     assert 1 <= wait <= 60
-    assert numbers(response)[:2] == [2, 0]
-    # Both are rounded up to whole seconds, each for itself.
-    assert before - 1 < numbers(response)[2] - wait <= time.time() + 1 or wait == 1
+    assert get_headers(response)[:2] == [2, 0]
+    # Each of the two is rounded up to whole seconds.
+    assert before - 1 < get_headers(response)[2] - wait <= time.time() + 1 or wait == 1
 
 
-def test_day_limit_answers_429_until_midnight(api: Api, account: Any) -> None:
+def test_day_limit_gives_429_until_midnight(api: Api, account: Any) -> None:
     account.assign(PlanCode.ENTERPRISE, 100, 1)
     api.get("/pets")
     response = api.get("/pets")
     assert response.json()["code"] == "daily_quota_exceeded"
     assert "1 requests per day" in response.json()["message"]
-    assert numbers(response)[2] % 86_400 == 0
+    assert get_headers(response)[2] % 86_400 == 0
 
 
 def test_key_that_keeps_sending_after_429_is_banned(api: Api, key: Any, account: Any) -> None:
     account.assign(PlanCode.ENTERPRISE, 1, 100)
-    began = ban_by_now(key.text).now
+    banned_at = ban_by_now(key.text).now
     response = api.get("/pets")
     body, wait = response.json(), int(response.headers["Retry-After"])
     assert (response.status_code, body["code"]) == (429, "api_key_banned")
     assert wait <= 300
-    assert numbers(response)[2] == began // SECOND + 301
+    assert get_headers(response)[2] == banned_at // SECOND + 301
     assert "banned" in body["message"]
 
 
@@ -94,7 +94,7 @@ def test_key_that_keeps_sending_after_429_is_banned(api: Api, key: Any, account:
 
 def test_requests_without_a_key_count_by_address(stranger: Api, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 300
-    first, second = (numbers(stranger.get("/pets")) for _ in range(2))
+    first, second = (get_headers(stranger.get("/pets")) for _ in range(2))
     assert (first[:2], second[:2]) == ([300, 299], [300, 298])
     assert 0 < first[2] - time.time() <= 61
 
@@ -105,7 +105,7 @@ def test_address_over_its_limit_gets_429_with_retry_after(stranger: Api, setting
     response = stranger.get("/pets")
     assert response.json()["code"] == "rate_limit_exceeded"
     assert 1 <= int(response.headers["Retry-After"]) <= 60
-    assert numbers(response)[:2] == [3, 0]
+    assert get_headers(response)[:2] == [3, 0]
 
 
 def test_unavailable_counters_reject_no_request(stranger: Api, settings: Any, tmp_path: Any) -> None:
@@ -115,7 +115,7 @@ def test_unavailable_counters_reject_no_request(stranger: Api, settings: Any, tm
     }
     response = stranger.get("/pets")
     assert response.status_code == 401
-    assert numbers(response)[:2] == [settings.ANONYMOUS_PER_MINUTE, settings.ANONYMOUS_PER_MINUTE]
+    assert get_headers(response)[:2] == [settings.ANONYMOUS_PER_MINUTE, settings.ANONYMOUS_PER_MINUTE]
 
 
 def test_pages_for_people_carry_no_quota(client: Any) -> None:

@@ -1,4 +1,4 @@
-"""Random lives of an account: whatever is sent, waited, changed or banned, D21-D24 and D26 hold."""
+"""Random histories of an account: D21-D24 and D26 hold for every sequence of requests and changes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ STEPS = st.lists(
         st.tuples(st.just("send"), st.integers(1, 30)),
         st.tuples(st.just("wait"), st.integers(0, 90 * SECOND)),
         st.tuples(st.just("wait long"), st.integers(0, DAY)),
-        st.tuples(st.just("wait as told"), st.booleans()),
+        st.tuples(st.just("wait for retry"), st.booleans()),
         st.tuples(st.just("set limits"), st.tuples(st.integers(1, 30), st.integers(1, 60))),
         st.tuples(st.just("other key"), st.integers(1, 10)),
     ),
@@ -26,21 +26,21 @@ STEPS = st.lists(
 
 
 class Ledger:
-    """What a caller can observe, held against the promises after each request."""
+    """Checks what a client observes after each request against the rules."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.limits = (desk.per_minute, desk.per_day)
-        self.last: RateLimitDecision | None = None
+        self.decision: RateLimitDecision | None = None
         self.key = 0
 
     def send(self, key: int = 0) -> RateLimitDecision:
-        before = self.last
+        before = self.decision
         self.key = key
         decision = self.desk.send(key)
-        for number, window in enumerate(decision.windows):
-            last = before.windows[number] if before is not None else None
-            self.check_window(window, self.limits[number], decision, last)
+        for index, window in enumerate(decision.windows):
+            previous = before.windows[index] if before is not None else None
+            self.check_window(window, self.limits[index], decision, previous)
         assert decision.reported_window.remaining <= min(window.remaining for window in decision.windows)
         if decision.admitted:
             assert not decision.banned
@@ -48,31 +48,34 @@ class Ledger:
             assert decision.reported_window.remaining == 0
             assert decision.retry_after >= 1
             assert decision.reported_window.reset * SECOND > decision.now
-        self.last = decision
+        self.decision = decision
         return decision
 
     def check_window(
         self, window: Window, limit: int, decision: RateLimitDecision, before: Window | None
     ) -> None:
-        """Compare with the window as the last request left it: the same, or one begun since."""
+        """Check that the window continues that of the last request, or has started since."""
         assert window.limit == limit
         assert decision.now < window.ends_at <= decision.now + window.length
-        goes_on = before is not None and before.ends_at > decision.now and before.used > 0
-        used = before.used if before is not None and goes_on else 0
+        continues = before is not None and before.ends_at > decision.now and before.used > 0
+        used = before.used if before is not None and continues else 0
         assert window.used == used + decision.admitted
         if decision.admitted:
             assert used < limit
-        if goes_on and before is not None:
+        if continues and before is not None:
             assert window.ends_at == before.ends_at
 
-    def wait_as_told(self, *, until_reset: bool) -> None:
-        """After the wait that a refusal announced, the next request is admitted."""
-        if self.last is None or self.last.admitted:
+    def wait_for_retry(self, *, until_reset: bool) -> None:
+        """Check that the next request is admitted after the wait that a rejection announced."""
+        decision = self.decision
+        if decision is None or decision.admitted:
             return
-        if any(window.limit != limit for window, limit in zip(self.last.windows, self.limits, strict=True)):
-            return  # A plan change since may have made the wait shorter or longer.
-        waited = self.last.retry_after * SECOND
-        self.desk.now = self.last.reported_window.reset * SECOND if until_reset else self.last.now + waited
+        if tuple(window.limit for window in decision.windows) != self.limits:
+            return  # A plan change may have made the wait shorter or longer since.
+        if until_reset:
+            self.desk.now = decision.reported_window.reset * SECOND
+        else:
+            self.desk.now = decision.now + decision.retry_after * SECOND
         assert self.send(self.key).admitted
 
     def set_limits(self, per_minute: int, per_day: int) -> None:
@@ -80,8 +83,8 @@ class Ledger:
         self.limits = (per_minute, per_day)
 
 
-def live(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
-    """Go through the steps of one account's life."""
+def run_steps(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
+    """Take these steps with one account."""
     desk = Desk(store, per_minute=5, per_day=20, now=start)
     desk.add_key()
     ledger = Ledger(desk)
@@ -95,8 +98,8 @@ def live(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
                     ledger.send(1)
             case "wait" | "wait long":
                 desk.now += value
-            case "wait as told":
-                ledger.wait_as_told(until_reset=value)
+            case "wait for retry":
+                ledger.wait_for_retry(until_reset=value)
             case "set limits":
                 ledger.set_limits(*value)
 
@@ -108,4 +111,4 @@ def live(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
 def test_random_histories_of_an_account_keep_the_rules(
     store: QuotaStore, steps: list[tuple[str, Any]], start: int
 ) -> None:
-    live(store, steps, start)
+    run_steps(store, steps, start)

@@ -1,6 +1,6 @@
-"""An unknown, wrong, revoked or expired key: the same work for each, the same answer for all but the last.
+"""Unknown, wrong, revoked and expired keys cost the same work, and get the same response except the last.
 
-Work is counted, never timed: queries, scripts in Redis, and digests.
+Work is measured in queries, Redis scripts and digests, not in time.
 """
 
 from collections.abc import Callable
@@ -33,14 +33,14 @@ NOW = 1_800_000_000 * SECOND
 
 
 class Work(NamedTuple):
-    """What one admission did."""
+    """The work of one admission."""
 
     queries: list[str]
     scripts: int
     digests: int
 
 
-def parsed(text: str) -> KeyText:
+def parse(text: str) -> KeyText:
     key = key_format.parse(text)
     assert key is not None
     return key
@@ -74,20 +74,27 @@ def expired(issue: Issue) -> str:
     return text
 
 
-def of_a_lost_pepper(issue: Issue) -> str:
+def with_lost_pepper(issue: Issue) -> str:
     key, text = issue()
     key.pepper_number = 9
     key.save()
     return text
 
 
-BAD = [unknown, unknown_of_a_known_account, with_another_secret, revoked, expired, of_a_lost_pepper]
-TOLD_APART = {expired: "expired_api_key"}  # For holders of the secret (D17).
+INVALID_KEYS = [
+    unknown,
+    unknown_of_a_known_account,
+    with_another_secret,
+    revoked,
+    expired,
+    with_lost_pepper,
+]
+DISTINCT_CODES = {expired: "expired_api_key"}  # For holders of the secret (D17).
 
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyText], Work]:
-    """Returns what the admission of a key does."""
+    """Return a function that measures the admission of a key."""
     counts = {"scripts": 0, "digests": 0}
     digest = key_format.compute_digest
     if isinstance(store, RedisQuotaStore):
@@ -108,69 +115,69 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyTex
 
     def work(key: KeyText) -> Work:
         counts.update(scripts=0, digests=0)
-        with CaptureQueriesContext(connection) as queries:
+        with CaptureQueriesContext(connection) as captured:
             assert store.admit(key, ADDRESS).rejection is not None
-        asked = [query["sql"].replace(key.public_id, "ID") for query in queries.captured_queries]
-        return Work(asked, counts["scripts"], counts["digests"])
+        queries = [query["sql"].replace(key.public_id, "ID") for query in captured]
+        return Work(queries, counts["scripts"], counts["digests"])
 
     return work
 
 
 @pytest.fixture
 def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
-    """The store that counts requests, each in turn."""
+    """Each store in turn, as the one that the service uses."""
     monkeypatch.setattr("accounts.keys.authentication.store", store)
     return store
 
 
 @pytest.fixture
 def in_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None) -> RedisQuotaStore:
-    """The store in Redis, as the one that counts requests."""
+    """The store in Redis, as the one that the service uses."""
     redis.client.flushall()
     store = RedisQuotaStore(redis.url)
     monkeypatch.setattr("accounts.keys.authentication.store", store)
     return store
 
 
-def forget(store: QuotaStore, key: KeyText) -> None:
-    """Delete the cached key record, as its expiry would."""
+def expire_record(store: QuotaStore, key: KeyText) -> None:
+    """Delete the cached key record, like its expiry."""
     if isinstance(store, RedisQuotaStore):
         store.delete_record(key.public_id)
 
 
-def test_first_request_of_every_bad_key_does_the_same_work(
+def test_first_request_of_every_invalid_key_does_the_same_work(
     issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
 ) -> None:
-    done = []
-    work(parsed(BAD[0](issue)))  # The first request of all also looks at Redis's settings.
-    for make in BAD:
-        key = parsed(make(issue))
-        forget(store, key)
-        done.append(work(key))
-    assert len(done[0].queries) == 1
-    assert all(one == done[0] for one in done)
+    work_done = []
+    work(parse(INVALID_KEYS[0](issue)))  # The very first request also checks Redis's settings.
+    for make in INVALID_KEYS:
+        key = parse(make(issue))
+        expire_record(store, key)
+        work_done.append(work(key))
+    assert len(work_done[0].queries) == 1
+    assert work_done == [work_done[0]] * len(INVALID_KEYS)
 
 
-def test_repeated_bad_key_costs_at_most_one_query(
+def test_repeated_invalid_key_costs_at_most_one_query(
     issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
 ) -> None:
-    done = []
-    for make in BAD:
-        key = parsed(make(issue))
+    work_done = []
+    for make in INVALID_KEYS:
+        key = parse(make(issue))
         store.admit(key, ADDRESS)
-        done.append(work(key))
-    assert all(one == done[0] for one in done)
+        work_done.append(work(key))
+    assert work_done == [work_done[0]] * len(INVALID_KEYS)
     queries, scripts = (0, 1) if isinstance(store, RedisQuotaStore) else (1, 0)
-    assert (len(done[0].queries), done[0].scripts) == (queries, scripts)
+    assert (len(work_done[0].queries), work_done[0].scripts) == (queries, scripts)
 
 
-@pytest.mark.parametrize("make", BAD)
-def test_every_bad_key_gets_the_same_response(issue: Issue, served: QuotaStore, make: Any) -> None:
+@pytest.mark.parametrize("make", INVALID_KEYS)
+def test_every_invalid_key_gets_the_same_response(issue: Issue, served: QuotaStore, make: Any) -> None:
     response = Api(make(issue)).get("/pets")
     reference = Api(key_format.generate("live", "11111111").text).get("/pets")
     assert response.status_code == 401
-    if make in TOLD_APART:
-        assert response.json()["code"] == TOLD_APART[make]
+    if make in DISTINCT_CODES:
+        assert response.json()["code"] == DISTINCT_CODES[make]
         return
     assert response.content == reference.content
     changing = {"X-Request-Id", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit"}
@@ -181,11 +188,11 @@ def test_every_bad_key_gets_the_same_response(issue: Issue, served: QuotaStore, 
 def test_key_issued_after_it_was_unknown_works_at_once(
     account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coming = key_format.generate("live", account.public_id)
-    assert store.admit(coming, ADDRESS).rejection is KeyRejection.UNKNOWN
-    monkeypatch.setattr(key_format, "generate", lambda mode, account_id: coming)
+    key = key_format.generate("live", account.public_id)
+    assert store.admit(key, ADDRESS).rejection is KeyRejection.UNKNOWN
+    monkeypatch.setattr(key_format, "generate", lambda mode, account_id: key)
     ApiKey.objects.issue(account, by=OPERATOR)
-    assert store.admit(coming, ADDRESS).rejection is None
+    assert store.admit(key, ADDRESS).rejection is None
 
 
 def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: RedisQuotaStore) -> None:
@@ -193,7 +200,7 @@ def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: Redi
     key, text = issue()
     in_redis.refresh(key.public_id)
     in_redis.publish_all([key_record.build_unknown(key.public_id)])
-    assert in_redis.admit(parsed(text), ADDRESS).rejection is None
+    assert in_redis.admit(parse(text), ADDRESS).rejection is None
 
 
 # --- A flood of unknown keys ---------------------------------------------------------------------
@@ -201,11 +208,11 @@ def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: Redi
 
 @pytest.fixture
 def lookup_limiter(monkeypatch: pytest.MonkeyPatch) -> LookupLimiter:
-    """Give the test its own table of addresses."""
-    own = LookupLimiter()
-    monkeypatch.setattr("accounts.quota.redis_store.lookup_limiter", own)
-    monkeypatch.setattr("accounts.quota.anonymous.lookup_limiter", own)
-    return own
+    """Replace the table of restricted networks."""
+    limiter = LookupLimiter()
+    monkeypatch.setattr("accounts.quota.redis_store.lookup_limiter", limiter)
+    monkeypatch.setattr("accounts.quota.anonymous.lookup_limiter", limiter)
+    return limiter
 
 
 def test_address_within_its_limit_always_gets_a_lookup() -> None:
@@ -217,10 +224,10 @@ def test_address_within_its_limit_always_gets_a_lookup() -> None:
 
 def test_addresses_over_their_limit_share_a_lookup_budget() -> None:
     lookup_limiter = LookupLimiter()
-    for last in range(5):
-        lookup_limiter.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
-    taken = sum(lookup_limiter.allow(IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500))
-    assert taken == LOOKUPS_PER_SECOND
+    for host in range(5):
+        lookup_limiter.restrict(f"192.0.2.{host}/32", NOW + MINUTE)
+    allowed = sum(lookup_limiter.allow(IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500))
+    assert allowed == LOOKUPS_PER_SECOND
     assert not lookup_limiter.allow(IPv4Address("192.0.2.1"), NOW + SECOND - 1)
     assert lookup_limiter.allow(IPv4Address("192.0.2.1"), NOW + SECOND)
     assert lookup_limiter.allow(IPv4Address("203.0.113.1"), NOW)
@@ -229,21 +236,21 @@ def test_addresses_over_their_limit_share_a_lookup_budget() -> None:
 def test_ipv6_addresses_of_one_network_count_together() -> None:
     lookup_limiter = LookupLimiter()
     lookup_limiter.restrict("2001:db8::/64", NOW + MINUTE)
-    taken = sum(lookup_limiter.allow(IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100))
-    assert taken == LOOKUPS_PER_SECOND
+    allowed = sum(lookup_limiter.allow(IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100))
+    assert allowed == LOOKUPS_PER_SECOND
 
 
 def test_table_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anonymous, "MAX_NETWORKS", 3)
     lookup_limiter = LookupLimiter()
-    for last in (1, 2, 3, 1, 4):
-        lookup_limiter.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
-    asked = {
-        last: sum(lookup_limiter.allow(IPv4Address(f"192.0.2.{last}"), NOW) for _ in range(50))
-        for last in (1, 2)
+    for host in (1, 2, 3, 1, 4):
+        lookup_limiter.restrict(f"192.0.2.{host}/32", NOW + MINUTE)
+    allowed = {
+        host: sum(lookup_limiter.allow(IPv4Address(f"192.0.2.{host}"), NOW) for _ in range(50))
+        for host in (1, 2)
     }
-    assert asked[1] <= LOOKUPS_PER_SECOND
-    assert asked[2] == 50
+    assert allowed[1] <= LOOKUPS_PER_SECOND
+    assert allowed[2] == 50
 
 
 def test_flood_of_unknown_keys_gets_429_without_queries(

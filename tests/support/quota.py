@@ -1,4 +1,4 @@
-"""A quota store in a test: a key, a clock that the test moves, and the store's decisions."""
+"""Sends requests to a quota store, by a clock that the test controls."""
 
 import time
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 
 from accounts.keys import key_format
 from accounts.models import Account, Actor, ApiKey, PlanCode
-from accounts.quota import store as in_use
+from accounts.quota import store as default_store
 from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
@@ -19,18 +19,18 @@ NOON = 20_800 * DAY + DAY // 2  # An arbitrary day, at noon.
 
 
 def fallback_store(url: str) -> FallbackQuotaStore:
-    """The store of a worker that uses the Redis of this URL while it is available."""
+    """Build the store of a worker that uses this Redis while it is available."""
     return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
 
 
-def is_back(*stores: FallbackQuotaStore) -> None:
+def wait_for_redis(*stores: FallbackQuotaStore) -> None:
     """Wait until these stores use Redis again."""
     wait_until(lambda: all(store.state == "redis" for store in stores))
 
 
 @dataclass
 class Desk:
-    """Sends requests of one account to a store, at times that the test sets."""
+    """Sends requests of one account to a store."""
 
     store: QuotaStore
     per_minute: int
@@ -56,33 +56,32 @@ class Desk:
         return self.store.admit(text, ADDRESS, self.now)
 
     def peek(self, key: int = 0) -> Admission:
-        """Look at the account with its key of this number."""
         text = key_format.parse(self.texts[key])
         assert text is not None
         return self.store.peek(text, ADDRESS, self.now)
 
     def send(self, key: int = 0) -> RateLimitDecision:
-        """Send one request with the account's key of this index."""
+        """Send a request with the account's key of this index."""
         decision = self.admit(key).decision
         assert decision is not None
         return decision
 
     def admitted(self, requests: int) -> int:
-        """Send this many requests; how many were admitted."""
+        """Send this many requests; return how many were admitted."""
         return sum(self.send().admitted for _ in range(requests))
 
     def wait(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)
 
     def get_banned(self, key: int = 0) -> RateLimitDecision:
-        """Ignore 429 until the key is banned; the decision that bans."""
+        """Ignore 429 until the key is banned; return the decision that bans it."""
         decision = send_until_banned(self.store, self.texts[key], self.now)
         self.now = decision.now
         return decision
 
 
 def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecision:
-    """Ignore 429 from this time on, by the store's clock; the decision that bans."""
+    """Ignore 429 from this time on, by the store's clock; return the decision that bans the key."""
     key = key_format.parse(text)
     assert key is not None
     for _ in range(1_000):
@@ -94,8 +93,8 @@ def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecisi
     raise AssertionError("The key was not banned.")
 
 
-def ban_by_now(text: str, store: QuotaStore = in_use.store) -> RateLimitDecision:
-    """Ban a key that has ignored 429 for the last seconds; the decision that bans."""
+def ban_by_now(text: str, store: QuotaStore = default_store.store) -> RateLimitDecision:
+    """Ban a key that has ignored 429 for some seconds; return the decision that bans it."""
     return send_until_banned(store, text, time.time_ns() // 1000 - 25 * SECOND)
 
 

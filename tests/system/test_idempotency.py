@@ -21,13 +21,13 @@ THREADS = 20
 WORKERS = 4
 TIMEOUT = 30  # Seconds that one client waits for a response.
 
-SHOP = """
+CREATE_PET = """
 import json
 from inventory.models import Category, Pet
 pet = Pet.objects.create(name="Biscuit", category=Category.objects.earliest("id"))
 print(json.dumps([pet.pk, pet.category_id]))
 """
-ROWS = """
+COUNT_ROWS = """
 import json
 from accounts.models import IdempotencyRecord
 from inventory.models import Order, Pet
@@ -39,13 +39,13 @@ print(json.dumps([
 """
 
 
-class Stall:
-    """The running service, and one request to repeat."""
+class RepeatedRequest:
+    """A request to the running service that is sent repeatedly."""
 
     def __init__(self, service: Service, operation: str, name: str) -> None:
         self.service = service
         self.name = self.key = f"{name} {operation}".replace(" ", "-")
-        self.pet, category = json.loads(self.shell(SHOP))
+        self.pet, category = json.loads(self.shell(CREATE_PET))
         self.api_key = service.roomy_key(self.name)
         self.is_pet = operation == "createPet"
         self.path = "/pets" if self.is_pet else "/store/orders"
@@ -54,42 +54,42 @@ class Stall:
     def shell(self, code: str) -> str:
         return self.service.manage("shell", "--no-imports", "-c", code)
 
-    def rows(self) -> tuple[int, int]:
-        """How many rows the request has created, and how many records."""
+    def count_rows(self) -> tuple[int, int]:
+        """Return the numbers of rows and of records that the request has created."""
         pets, orders, records = json.loads(
-            self.shell(ROWS.format(name=self.name, pet=self.pet, key=self.key))
+            self.shell(COUNT_ROWS.format(name=self.name, pet=self.pet, key=self.key))
         )
         return (pets if self.is_pet else orders), records
 
-    def insist(self) -> httpx.Response:
-        """Send the request like a real client: retry when the connection breaks or on request."""
+    def send_until_served(self) -> httpx.Response:
+        """Send the request like a real client, which retries lost connections, 503 and conflicts."""
         with self.service.client(self.api_key) as client:
-            end = time.monotonic() + TIMEOUT
-            while time.monotonic() < end:
+            deadline = time.monotonic() + TIMEOUT
+            while time.monotonic() < deadline:
                 try:
-                    answer = client.post(self.path, json=self.body, headers={"Idempotency-Key": self.key})
+                    response = client.post(self.path, json=self.body, headers={"Idempotency-Key": self.key})
                 except httpx.TransportError:
                     continue
-                if answer.status_code != 503 and "idempotency_key_in_use" not in answer.text:
-                    return answer
+                if response.status_code != 503 and "idempotency_key_in_use" not in response.text:
+                    return response
         raise AssertionError("The service has not answered.")
 
-    def hammer(self, after: Callable[[int], object] = lambda answers: None) -> list[httpx.Response]:
-        """Insist from many threads concurrently. Calls `after` with the number of responses so far."""
+    def hammer(self, on_response: Callable[[int], object] = lambda count: None) -> list[httpx.Response]:
+        """Send from many threads. Calls `on_response` with the number of responses so far."""
         with ThreadPoolExecutor(THREADS) as pool:
-            sent = [pool.submit(self.insist) for _ in range(RETRIES)]
-            answers = []
-            for one in as_completed(sent):
-                answers.append(one.result())
-                after(len(answers))
-            return answers
+            futures = [pool.submit(self.send_until_served) for _ in range(RETRIES)]
+            responses = []
+            for future in as_completed(futures):
+                responses.append(future.result())
+                on_response(len(responses))
+            return responses
 
-    def check(self, answers: list[httpx.Response]) -> None:
+    def check(self, responses: list[httpx.Response]) -> None:
         """Check that all responses are equal, and that there is one row."""
-        assert len(answers) == RETRIES
-        assert {answer.status_code for answer in answers} == {201}, [one.text for one in answers]
-        assert len({(answer.content, answer.headers["Location"]) for answer in answers}) == 1
-        assert self.rows() == (1, 1)
+        assert len(responses) == RETRIES
+        assert [response.text for response in responses if response.status_code != 201] == []
+        assert len({(response.content, response.headers["Location"]) for response in responses}) == 1
+        assert self.count_rows() == (1, 1)
 
 
 OPERATIONS = pytest.mark.parametrize("operation", ["createPet", "placeOrder"])
@@ -97,38 +97,42 @@ OPERATIONS = pytest.mark.parametrize("operation", ["createPet", "placeOrder"])
 
 @OPERATIONS
 def test_200_concurrent_duplicates_make_one_row_and_one_response(service: Service, operation: str) -> None:
-    stall = Stall(service, operation, "At once")
-    answers = stall.hammer()
-    stall.check(answers)
-    first = [answer for answer in answers if "Idempotent-Replayed" not in answer.headers]
+    request = RepeatedRequest(service, operation, "At once")
+    responses = request.hammer()
+    request.check(responses)
+    first = [response for response in responses if "Idempotent-Replayed" not in response.headers]
     assert len(first) == 1
 
 
 @pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A separate service: killing the workers of the shared one would disturb other tests."""
-    with live_service(tmp_path_factory.mktemp("mortal"), workers=WORKERS) as service:
+def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of its own, since killing workers of the shared one would disturb other tests."""
+    with live_service(tmp_path_factory.mktemp("own_service"), workers=WORKERS) as service:
         yield service
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="No /proc tells a process's children.")
+@pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="Finding the worker processes needs /proc."
+)
 @OPERATIONS
-def test_retries_make_one_row_though_workers_are_killed_in_between(mortal: Service, operation: str) -> None:
-    stall = Stall(mortal, operation, "Killed")
-    wait_until(lambda: len(mortal.processes()) == 1 + WORKERS)
-    # The oldest: if a worker dies just after its start, the server blames broken code and exits.
-    doomed = dict(zip((1, RETRIES // 4), mortal.processes()[1:], strict=False))
+def test_retries_make_one_row_though_workers_are_killed_in_between(
+    own_service: Service, operation: str
+) -> None:
+    request = RepeatedRequest(own_service, operation, "Killed")
+    wait_until(lambda: len(own_service.processes()) == 1 + WORKERS)
+    # Kill the oldest workers: if one dies right after its start, the server assumes broken code and exits.
+    doomed = dict(zip((1, RETRIES // 4), own_service.processes()[1:], strict=False))
 
-    def kill(answers: int) -> None:
-        if answers in doomed:
-            os.kill(doomed[answers], signal.SIGKILL)
+    def kill(count: int) -> None:
+        if count in doomed:
+            os.kill(doomed[count], signal.SIGKILL)
 
-    stall.check(stall.hammer(kill))
-    assert not set(mortal.processes()) & set(doomed.values())
-    wait_until(lambda: len(mortal.processes()) == 1 + WORKERS)
+    request.check(request.hammer(kill))
+    assert not set(own_service.processes()) & set(doomed.values())
+    wait_until(lambda: len(own_service.processes()) == 1 + WORKERS)
 
 
-# Serves one request, and dies once the record is complete, or just after the commit.
+# Serves one request, and dies once the record is complete or right after the commit.
 CRASH = """
 import json, os, signal, sys
 from django.db import connection, transaction
@@ -138,10 +142,10 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def complete(execute, sql, *rest):
-    done = execute(sql, *rest)
+    result = execute(sql, *rest)
     if sql.startswith('UPDATE "accounts_idempotencyrecord"'):
-        {end}
-    return done
+        {crash}
+    return result
 
 with connection.execute_wrapper(complete):
     Client().post(
@@ -151,28 +155,32 @@ with connection.execute_wrapper(complete):
 """
 
 
-def crash(stall: Stall, end: str) -> None:
-    """Serve the request in a process that dies."""
+def crash(request: RepeatedRequest, statement: str) -> None:
+    """Serve the request in a process that crashes."""
     code = CRASH.format(
-        end=end, path=stall.path, body=json.dumps(stall.body), api_key=stall.api_key, key=stall.key
+        crash=statement,
+        path=request.path,
+        body=json.dumps(request.body),
+        api_key=request.api_key,
+        key=request.key,
     )
-    status, _, err = stall.service.commands.run("shell", "--no-imports", "-c", code)
+    status, _, err = request.service.commands.run("shell", "--no-imports", "-c", code)
     assert status == -signal.SIGKILL, err
 
 
 @OPERATIONS
 @pytest.mark.parametrize(
-    ("end", "rows"), [("die()", 0), ("transaction.on_commit(die)", 1)], ids=["before", "after"]
+    ("statement", "rows"), [("die()", 0), ("transaction.on_commit(die)", 1)], ids=["before", "after"]
 )
 def test_crash_leaves_both_row_and_record_or_neither_and_the_retry_replays_or_writes(
-    service: Service, operation: str, end: str, rows: int
+    service: Service, operation: str, statement: str, rows: int
 ) -> None:
-    """Neither before the commit, both after it."""
-    stall = Stall(service, operation, f"Crash with {rows}")
-    crash(stall, end)
-    assert stall.rows() == (rows, rows)
-    answer = stall.insist()
-    assert answer.status_code == 201
-    assert ("Idempotent-Replayed" in answer.headers) is bool(rows)
-    assert answer.headers["Location"].endswith(f"{stall.path}/{answer.json()['id']}")
-    assert stall.rows() == (1, 1)
+    """Before the commit there is neither, after it there are both."""
+    request = RepeatedRequest(service, operation, f"Crash with {rows}")
+    crash(request, statement)
+    assert request.count_rows() == (rows, rows)
+    response = request.send_until_served()
+    assert response.status_code == 201
+    assert ("Idempotent-Replayed" in response.headers) is bool(rows)
+    assert response.headers["Location"].endswith(f"{request.path}/{response.json()['id']}")
+    assert request.count_rows() == (1, 1)

@@ -27,9 +27,9 @@ def test_key_starts_with_mode_and_public_id(mode: str) -> None:
 
 
 def test_no_two_keys_of_an_account_share_an_id_or_a_secret() -> None:
-    made = [key_format.generate("live", ACCOUNT_ID).text.split("_") for _ in range(500)]
-    assert len({parts[2] for parts in made}) == len({parts[3] for parts in made}) == 500
-    assert {letter for parts in made for letter in parts[3][:32]} == set(ascii_letters + digits)
+    split_keys = [key_format.generate("live", ACCOUNT_ID).text.split("_") for _ in range(500)]
+    assert len({parts[2] for parts in split_keys}) == len({parts[3] for parts in split_keys}) == 500
+    assert {letter for parts in split_keys for letter in parts[3][:32]} == set(ascii_letters + digits)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_generated_key_parses(key: key_format.KeyText) -> None:
 
 
 def test_checksum_detects_one_wrong_character(key: key_format.KeyText) -> None:
-    for place, letter in enumerate(key.text):
-        typed = key.text[:place] + ("x" if letter != "x" else "y") + key.text[place + 1 :]
-        assert key_format.parse(typed) is None, place
+    for index, letter in enumerate(key.text):
+        mistyped = key.text[:index] + ("x" if letter != "x" else "y") + key.text[index + 1 :]
+        assert key_format.parse(mistyped) is None, index
 
 
-def with_checksum(start: str) -> str:
-    return start + key_format.compute_checksum(start)
+def with_checksum(text: str) -> str:
+    return text + key_format.compute_checksum(text)
 
 
 WRONG_FORMS = {
@@ -81,19 +81,17 @@ def test_malformed_key_is_rejected_despite_a_valid_checksum(text: str) -> None:
 
 
 def test_digest_is_hmac_sha256_of_the_whole_key_under_the_pepper(key: key_format.KeyText) -> None:
-    assert (
-        key_format.compute_digest(key, PEPPER)
-        == hmac.new(PEPPER, key.text.encode(), hashlib.sha256).hexdigest()
-    )
+    expected = hmac.new(PEPPER, key.text.encode(), hashlib.sha256).hexdigest()
+    assert key_format.compute_digest(key, PEPPER) == expected
 
 
 def test_digest_matches_only_its_own_key_and_pepper(key: key_format.KeyText) -> None:
-    stored = key_format.compute_digest(key, PEPPER)
-    assert key_format.matches_digest(key, PEPPER, stored)
-    assert not key_format.matches_digest(key, b"another pepper", stored)
-    assert not key_format.matches_digest(key_format.generate("live", ACCOUNT_ID), PEPPER, stored)
+    digest = key_format.compute_digest(key, PEPPER)
+    assert key_format.matches_digest(key, PEPPER, digest)
+    assert not key_format.matches_digest(key, b"another pepper", digest)
+    assert not key_format.matches_digest(key_format.generate("live", ACCOUNT_ID), PEPPER, digest)
 
 
-@pytest.mark.parametrize("show", [repr, str])
-def test_displayed_key_hides_its_secret(key: key_format.KeyText, show: type[str]) -> None:
-    assert show(key) == f"KeyText({key.public_id})"
+@pytest.mark.parametrize("display", [repr, str])
+def test_displayed_key_hides_its_secret(key: key_format.KeyText, display: type[str]) -> None:
+    assert display(key) == f"KeyText({key.public_id})"

@@ -1,8 +1,8 @@
-"""Stores, and what happens to them, in this process."""
+"""Quota stores in this process."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def each_test(apart: None) -> None:
-    """Leave nothing to the next one."""
+    """Isolate the tests from one another."""

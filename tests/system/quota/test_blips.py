@@ -1,4 +1,4 @@
-"""What a short outage of Redis does to the quota (D21): its limits, its replies, and who goes where."""
+"""Short outages of Redis: limits, fallback and foreign replies (D21)."""
 
 import signal
 import threading
@@ -30,14 +30,14 @@ from accounts.usage.write_behind import UsageRecorder
 from petstore.event_loop.redis_scripts import Script, ScriptRunner
 from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
-from tests.support.quota import ADDRESS, NOON, Desk, day, fallback_store, is_back
+from tests.support.quota import ADDRESS, NOON, Desk, day, fallback_store, wait_for_redis
 from tests.support.servers import RedisServer, redis_server
 from tests.support.tcp_proxy import tcp_proxy
 
 
 @pytest.fixture
 def own_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
-    """A Redis that the test may stop, and workers that soon notice when it is back."""
+    """A Redis that the test may stop, with a short probe interval."""
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     with redis_server(tmp_path) as server:
         yield server
@@ -53,19 +53,19 @@ def test_day_is_counted_exactly_across_redis_blips(own_redis: RedisServer, db: N
     admitted = 0
     for _ in range(3):
         admitted += acme.admitted(15)
-        with away(own_redis, blip):
+        with outage(own_redis, blip):
             admitted += acme.admitted(15)
             assert store.state == "database"
-        is_back(store)
+        wait_for_redis(store)
     admitted += acme.admitted(60)
-    # The request that waits for a silent server in vain is counted by it later, and by the database now.
-    twice = 3 if blip == "pause" else 0
-    assert 100 - twice <= admitted <= 100
+    # A paused server later counts the request that timed out, which the database has counted as well.
+    counted_twice = 3 if blip == "pause" else 0
+    assert 100 - counted_twice <= admitted <= 100
 
 
 @contextmanager
-def away(server: RedisServer, blip: str) -> Iterator[None]:
-    """Kill the server, or let it fall silent with all that it has, and bring it back."""
+def outage(server: RedisServer, blip: str) -> Iterator[None]:
+    """Kill or pause the server, then bring it back."""
     if blip == "kill":
         server.stop()
         yield
@@ -81,19 +81,19 @@ def away(server: RedisServer, blip: str) -> Iterator[None]:
 
 def test_day_is_counted_exactly_if_only_one_worker_sees_a_blip(own_redis: RedisServer, db: None) -> None:
     with tcp_proxy(own_redis.port) as way:
-        cut_off, other = fallback_store(way.url), fallback_store(own_redis.url)
-        acme = Desk(cut_off, per_minute=1_000, per_day=100)
+        isolated, other = fallback_store(way.url), fallback_store(own_redis.url)
+        acme = Desk(isolated, per_minute=1_000, per_day=100)
         admitted = acme.admitted(20)
         target, way.target = way.target, None
         way.cut()
         admitted += acme.admitted(30)  # In the database.
-        assert cut_off.state == "database"
+        assert isolated.state == "database"
         acme.store = other
-        admitted += acme.admitted(20)  # In Redis, meanwhile.
+        admitted += acme.admitted(20)  # In Redis.
         write_behind.recorder.write()
         way.target = target
-        is_back(cut_off)
-        acme.store = cut_off
+        wait_for_redis(isolated)
+        acme.store = isolated
         admitted += acme.admitted(10)
         acme.store = other
         admitted += acme.admitted(60)
@@ -103,16 +103,16 @@ def test_day_is_counted_exactly_if_only_one_worker_sees_a_blip(own_redis: RedisS
 def test_worker_without_a_failure_knows_the_day_count(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one that met it has told Redis before anybody asks: here by its account's next request."""
+    """The worker that noticed the failure publishes its count, here with the account's next request."""
     busy, idle = fallback_store(own_redis.url), fallback_store(own_redis.url)
     acme = Desk(busy, per_minute=1_000, per_day=100)
     admitted = acme.admitted(10)
     acme.store = idle
     admitted += acme.admitted(10)
     acme.store = busy
-    with away(own_redis, "pause"):
+    with outage(own_redis, "pause"):
         admitted += acme.admitted(40)
-    is_back(busy)
+    wait_for_redis(busy)
     admitted += acme.admitted(1)
     acme.store = idle
     admitted += acme.admitted(100)
@@ -125,7 +125,7 @@ def test_day_is_counted_exactly_after_an_unnoticed_loss_of_counters(
     store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=1_000, per_day=100)
     admitted = acme.admitted(50)
-    own_redis.client.flushall()  # Or it was restarted between two requests, or has evicted them.
+    own_redis.client.flushall()  # Like a restart between two requests, or an eviction.
     assert admitted + acme.admitted(60) == 100
     assert store.state == "redis"
 
@@ -133,22 +133,22 @@ def test_day_is_counted_exactly_after_an_unnoticed_loss_of_counters(
 def test_request_in_flight_during_failover_is_flushed_at_once(
     own_redis: RedisServer, db: None, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not with the write of every few seconds, until which the database would admit one more."""
+    """The regular write comes too late: until then, the database would admit one more request."""
     store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=1_000, per_day=20)
     admitted = acme.admitted(5)
 
-    def fail_meanwhile(*reply: Any) -> Admission:
+    def fail_over_and_parse(*reply: Any) -> Admission:
         monkeypatch.setattr(redis_store, "parse_admission", parse_admission)
         own_redis.stop()
         assert acme.send().admitted
         assert store.state == "database"
         return parse_admission(*reply)
 
-    monkeypatch.setattr(redis_store, "parse_admission", fail_meanwhile)
+    monkeypatch.setattr(redis_store, "parse_admission", fail_over_and_parse)
     admitted += 1 + acme.admitted(1)
     assert own_recorder._wake.is_set()
-    own_recorder.write()  # As the thread does that is woken.
+    own_recorder.write()  # Like the thread that was woken.
     assert admitted + acme.admitted(30) == 20
 
 
@@ -190,14 +190,14 @@ def test_request_counted_by_the_database_during_recovery_is_published(
     assert day(acme.send()).used == 4
 
 
-class Asked:
-    """A database that notes when it is asked."""
+class LoggingStore:
+    """A store that logs each call."""
 
     def __init__(self, events: list[str]) -> None:
         self.events = events
 
     def admit(self, *arguments: Any, **options: Any) -> Admission:
-        self.events.append("asked")
+        self.events.append("counted")
         return Admission()
 
     peek = admit
@@ -207,28 +207,28 @@ def test_database_counts_only_after_the_worker_has_flushed(
     monkeypatch: pytest.MonkeyPatch, own_recorder: UsageRecorder
 ) -> None:
     events: list[str] = []
-    writes, may_end = threading.Event(), threading.Event()
+    writing, may_finish = threading.Event(), threading.Event()
 
     def write() -> None:
-        writes.set()
-        may_end.wait(30)
-        events.append("written")
+        writing.set()
+        may_finish.wait(30)
+        events.append("flushed")
 
     monkeypatch.setattr(own_recorder, "write", write)
     monkeypatch.setattr("accounts.quota.fallback.FLUSH_TIMEOUT", 30)
-    store = FallbackQuotaStore(RedisQuotaStore("redis://127.0.0.1:1"), Asked(events))
+    store = FallbackQuotaStore(RedisQuotaStore("redis://127.0.0.1:1"), LoggingStore(events))
     key = key_format.generate("live", "Account1")
     first, second = (threading.Thread(target=store.admit, args=[key, ADDRESS]) for _ in range(2))
     first.start()
-    assert writes.wait(30)
+    assert writing.wait(30)
     second.start()
     second.join(0.2)
     assert second.is_alive()
     assert events == []
-    may_end.set()
+    may_finish.set()
     for thread in (first, second):
         thread.join(30)
-    assert events == ["written", "asked", "asked"]
+    assert events == ["flushed", "counted", "counted"]
 
 
 # --- Midnight ------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, seconds: int) -
     assert admitted == 10
 
 
-# --- The way of one request ----------------------------------------------------------------------
+# --- Expired and evicted records -----------------------------------------------------------------
 
 
 def test_key_record_that_expires_between_round_trips_is_read_again(
@@ -257,7 +257,7 @@ def test_key_record_that_expires_between_round_trips_is_read_again(
     acme.keys[0].allowed_networks = ["192.0.2.0/24"]
     acme.keys[0].save()
     acme.send()
-    end_facts(acme, own_redis, monkeypatch, after=[1, 3])
+    expire_records(acme, own_redis, monkeypatch, after=[1, 3])
     assert acme.send().admitted
     assert store.state == "redis"
 
@@ -267,7 +267,7 @@ def test_evicted_key_record_falls_back_to_the_database_without_failover(
 ) -> None:
     store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=5, per_day=100)
-    end_facts(acme, own_redis, monkeypatch, after=range(1, 100))
+    expire_records(acme, own_redis, monkeypatch, after=range(1, 100))
     assert acme.send().admitted
     assert store.state == "redis"
     acme.store = RedisQuotaStore(own_redis.url)
@@ -275,26 +275,26 @@ def test_evicted_key_record_falls_back_to_the_database_without_failover(
         acme.send()
 
 
-def end_facts(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, after: Any) -> None:
-    """Let the key's facts end after these steps, counted from 1."""
-    run, steps = ScriptRunner.run, [0]
+def expire_records(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, after: Any) -> None:
+    """Delete the cached key record after these round trips, counted from 1."""
+    run, round_trips = ScriptRunner.run, [0]
 
-    def run_and_end(
-        scripts: ScriptRunner, script: Script, of: Sequence[str], arguments: Sequence[Any]
+    def run_and_expire(
+        scripts: ScriptRunner, script: Script, keys: Sequence[str], arguments: Sequence[Any]
     ) -> Any:
-        reply = run(scripts, script, of, arguments)
-        steps[0] += 1
-        if steps[0] in after:
+        reply = run(scripts, script, keys, arguments)
+        round_trips[0] += 1
+        if round_trips[0] in after:
             server.client.delete(get_redis_keys(desk.keys[0].public_id)[0])
         return reply
 
-    monkeypatch.setattr(ScriptRunner, "run", run_and_end)
+    monkeypatch.setattr(ScriptRunner, "run", run_and_expire)
 
 
-# --- Whose reply is it? --------------------------------------------------------------------------
+# --- Foreign replies -----------------------------------------------------------------------------
 
 
-def foreign_replies() -> float:
+def count_foreign_replies() -> float:
     return next(iter(FOREIGN_REPLIES.collect())).samples[0].value
 
 
@@ -308,11 +308,11 @@ def test_reply_for_another_key_is_rejected_and_closes_the_connection(
     hashes = get_redis_keys(other.keys[0].public_id)
     connection.send_command(
         "EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0, "", "", ""
-    )  # Its reply waits for the next.
-    counted = foreign_replies()
+    )  # The next request would get this reply.
+    before = count_foreign_replies()
     with pytest.raises(ForeignReplyError, match=acme.keys[0].public_id):
         store._check_reply(acme.keys[0].public_id, connection.read_response())
-    assert foreign_replies() == counted + 1
+    assert count_foreign_replies() == before + 1
     assert connection._sock is None
     assert acme.send().admitted
 
@@ -323,19 +323,19 @@ def test_reply_for_another_key_is_a_503_that_counts_for_no_account(
     settings.ANONYMOUS_PER_MINUTE = 300
 
     def swap(store: RedisQuotaStore, *arguments: Any, **options: Any) -> Any:
-        raise ForeignReplyError("It was another's.")
+        raise ForeignReplyError("The reply was for another key.")
 
     monkeypatch.setattr(RedisQuotaStore, "admit", swap)
     monkeypatch.setattr("accounts.keys.authentication.store", fallback_store(redis.url))
-    answers = [api.get("/pets") for _ in range(3)]
-    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [
+    responses = [api.get("/pets") for _ in range(3)]
+    assert [(response.status_code, response.json()["code"]) for response in responses] == [
         (503, "service_unavailable")
     ] * 3
-    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
-    assert {answer.headers["X-RateLimit-Remaining"] for answer in answers} == {"300"}
+    assert all(int(response.headers["Retry-After"]) >= 1 for response in responses)
+    assert {response.headers["X-RateLimit-Remaining"] for response in responses} == {"300"}
 
 
-# --- While the database is away ------------------------------------------------------------------
+# --- Database outages ----------------------------------------------------------------------------
 
 
 def test_database_outage_counts_for_no_address(
@@ -344,13 +344,13 @@ def test_database_outage_counts_for_no_address(
     settings.ANONYMOUS_PER_MINUTE = 5
 
     def fail(*arguments: Any, **options: Any) -> Any:
-        raise OperationalError("away")
+        raise OperationalError("unavailable")
 
     monkeypatch.setattr("accounts.quota.database_store.key_record.read", fail)
-    answers = [api.get("/pets") for _ in range(8)]
-    assert {answer.status_code for answer in answers} == {503}
-    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
-    assert {answer.headers["X-RateLimit-Limit"] for answer in answers} == {"5"}
-    assert {answer.headers["X-RateLimit-Remaining"] for answer in answers} == {"5"}
+    responses = [api.get("/pets") for _ in range(8)]
+    assert {response.status_code for response in responses} == {503}
+    assert all(int(response.headers["Retry-After"]) >= 1 for response in responses)
+    assert {response.headers["X-RateLimit-Limit"] for response in responses} == {"5"}
+    assert {response.headers["X-RateLimit-Remaining"] for response in responses} == {"5"}
     monkeypatch.undo()
     assert api.get("/pets").status_code == 200

@@ -26,7 +26,7 @@ REQUEST = (
 )
 BANS = """
 from accounts.models import ApiKey
-print(ApiKey.objects.get(public_id="{}").events.filter(action="banned").count())
+print(ApiKey.objects.get(public_id="{}").audit_entries.filter(action="banned").count())
 """
 COUNTED_IN = [pytest.param("database", marks=pytest.mark.each_database), "redis"]
 
@@ -35,100 +35,101 @@ COUNTED_IN = [pytest.param("database", marks=pytest.mark.each_database), "redis"
 def service(
     request: pytest.FixtureRequest, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """Counts with each store in turn; on a PostgreSQL with connections for 64 threads and the service."""
-    own = {"REDIS_URL": redis.url if request.param == "redis" else ""}
+    """A service with each store in turn. PostgreSQL has connections for 64 threads and the service."""
+    options = {"REDIS_URL": redis.url if request.param == "redis" else ""}
     with ExitStack() as stack:
         if connection.vendor == "postgresql" and programs() is not None:
             server = postgresql_server("max_connections=300", copy_of=migrated_server())
-            own["DATABASE_URL"] = stack.enter_context(server).url
-        yield stack.enter_context(live_service(tmp_path_factory.mktemp("service"), workers=4, **own))
+            options["DATABASE_URL"] = stack.enter_context(server).url
+        yield stack.enter_context(live_service(tmp_path_factory.mktemp("service"), workers=4, **options))
 
 
 def test_limit_of_60_admits_60_over_4_workers_and_32_threads(service: Service) -> None:
     key = service.issue("Hurried", "free")["key"]
-    answers = service.send(key, 200, threads=32)
-    assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 140}
-    left = sorted(int(answer.headers["X-RateLimit-Remaining"]) for answer in answers if answer.is_success)
-    assert left == list(range(60))
+    responses = service.send(key, 200, threads=32)
+    assert Counter(response.status_code for response in responses) == {200: 60, 429: 140}
+    admitted = [response for response in responses if response.is_success]
+    remaining = sorted(int(response.headers["X-RateLimit-Remaining"]) for response in admitted)
+    assert remaining == list(range(60))
 
 
 def test_key_peeks_60_times_a_minute_over_4_workers_and_32_threads(
     service: Service,
 ) -> None:
     key = service.issue("Watchful", "free")["key"]
-    answers = service.send(key, 200, threads=32, path="/account")
-    assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 140}
-    assert {answer.json()["quota"]["day"]["used"] for answer in answers if answer.is_success} == {0}
-    counted = service.send(key, 60, threads=8)
-    assert Counter(answer.status_code for answer in counted) == {200: 60}
+    responses = service.send(key, 200, threads=32, path="/account")
+    assert Counter(response.status_code for response in responses) == {200: 60, 429: 140}
+    assert {response.json()["quota"]["day"]["used"] for response in responses if response.is_success} == {0}
+    responses = service.send(key, 60, threads=8)
+    assert Counter(response.status_code for response in responses) == {200: 60}
 
 
 def test_limit_is_exact_in_every_window_over_4_processes_of_16_threads(service: Service) -> None:
-    """And each threshold is one event, although these processes end without a last write."""
+    """Each threshold is one event, although these processes exit without a final write."""
     numbers = ("--per-minute", "100", "--per-day", "100")
     key = service.issue("Hammered", "enterprise", *numbers)["key"]
     with hammers(service, key, processes=4, threads=16) as running:
-        moments = [time.time_ns() // 1000 + number * DAY for number in range(times(20, 5))]
-        assert [admitted(running, now) for now in moments] == [100] * len(moments)
+        times_sent = [time.time_ns() // 1000 + number * DAY for number in range(times(20, 5))]
+        assert [send_and_count(running, now) for now in times_sent] == [100] * len(times_sent)
     with service.client(service.roomy_key("Hammered")) as client:
-        warnings = [one["data"] for one in follow(client, "/events?limit=100&type=quota.reached")]
-    told = Counter((one["threshold"], one["used"]) for one in warnings)
-    assert told == {(80, 80): len(moments), (100, 100): len(moments)}
+        warnings = [event["data"] for event in follow(client, "/events?limit=100&type=quota.reached")]
+    warning_counts = Counter((event["threshold"], event["used"]) for event in warnings)
+    assert warning_counts == {(80, 80): len(times_sent), (100, 100): len(times_sent)}
 
 
 def test_20_strikes_ban_once_over_4_processes_of_4_threads(service: Service) -> None:
-    """No second counts twice, and none is lost: the 20th strike bans the key, and that is recorded once."""
+    """No strike counts twice or is lost. The 20th strike bans the key, and the ban is recorded once."""
     numbers = ("--per-minute", "3", "--per-day", "1000")
-    made = service.issue("Relentless", "enterprise", *numbers)
+    issued = service.issue("Relentless", "enterprise", *numbers)
     first = time.time_ns() // 1000
     with (
-        hammers(service, made["key"], processes=4, threads=4) as running,
-        service.client(made["key"]) as client,
+        hammers(service, issued["key"], processes=4, threads=4) as running,
+        service.client(issued["key"]) as client,
     ):
         for second in (0, *range(2, 21)):
-            admitted(running, first + second * SECOND)
+            send_and_count(running, first + second * SECOND)
         assert client.get("/account").json()["ban"] is None
-        admitted(running, first + 21 * SECOND)
+        send_and_count(running, first + 21 * SECOND)
         assert client.get("/account").json()["ban"] is not None
-    assert service.manage("shell", "--no-imports", "-c", BANS.format(made["id"])).strip() == "1"
+    assert service.manage("shell", "--no-imports", "-c", BANS.format(issued["id"])).strip() == "1"
 
 
 def test_500_requests_in_flight_do_not_ban_the_key(service: Service) -> None:
-    """They are all sent before any answer is read."""
+    """All requests are sent before any response is read."""
     key = service.issue("Bursty", "free")["key"]
     with ExitStack() as stack:
         sockets = [stack.enter_context(closing(connect(service))) for _ in range(500)]
-        for one in sockets:
-            one.sendall(REQUEST.format(key=key).encode())
-        answers = [answer_to(one) for one in sockets]
-    assert Counter(answers) == {"": 60, "rate_limit_exceeded": 440}
+        for connection in sockets:
+            connection.sendall(REQUEST.format(key=key).encode())
+        responses = [read_error_code(connection) for connection in sockets]
+    assert Counter(responses) == {"": 60, "rate_limit_exceeded": 440}
 
 
 def connect(service: Service) -> socket.socket:
     return socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=30)
 
 
-def answer_to(connection: socket.socket) -> str:
-    """Read the response to the end; return its error code, '' without one."""
+def read_error_code(connection: socket.socket) -> str:
+    """Read the response to its end; return its error code or ''."""
     with connection.makefile("rb") as stream:
         body = stream.read().partition(b"\r\n\r\n")[2]
-    shown = json.loads(body)
-    return shown["code"] if isinstance(shown, dict) else ""
+    parsed = json.loads(body)
+    return parsed["code"] if isinstance(parsed, dict) else ""
 
 
 def follow(client: httpx.Client, path: str) -> list[dict[str, Any]]:
     """Return the events of each page up to an empty one."""
-    found: list[dict[str, Any]] = []
-    while events := (answer := client.get(path)).json():
-        assert answer.is_success, answer.text
-        found += events
-        path = answer.links["next"]["url"]
-    return found
+    all_events: list[dict[str, Any]] = []
+    while events := (response := client.get(path)).json():
+        assert response.is_success, response.text
+        all_events += events
+        path = response.links["next"]["url"]
+    return all_events
 
 
 @contextmanager
 def hammers(service: Service, key: str, *, processes: int, threads: int) -> Iterator[Popen[str]]:
-    """Yield what sends 4 requests from each thread of each process whenever it is told a time."""
+    """Yield a process that reads times, and sends 4 requests per thread and process for each."""
     command = [python(), "-m", "tests.support.hammer", key, str(processes), str(threads), "4"]
     running = Popen(command, cwd=ROOT, env=service.environment, stdin=PIPE, stdout=PIPE, text=True)
     try:
@@ -138,8 +139,8 @@ def hammers(service: Service, key: str, *, processes: int, threads: int) -> Iter
         assert running.returncode == 0
 
 
-def admitted(hammers: Popen[str], now: int) -> int:
-    """Let every process send at once; return how many requests were admitted."""
+def send_and_count(hammers: Popen[str], now: int) -> int:
+    """Send from every process at once; return how many requests were admitted."""
     assert hammers.stdin is not None
     assert hammers.stdout is not None
     hammers.stdin.write(f"{now}\n")
@@ -148,32 +149,33 @@ def admitted(hammers: Popen[str], now: int) -> int:
 
 
 def test_no_request_is_admitted_after_revoke_key_returned(service: Service) -> None:
-    made = service.issue("Leaky", "business")
-    assert all(answer.is_success for answer in service.send(made["key"], 16, threads=8))
-    service.manage("revoke_key", made["id"], "--reason", "Leaked.")
-    answers = service.send(made["key"], 1_000, threads=32)
-    assert not any(answer.is_success for answer in answers)
+    issued = service.issue("Leaky", "business")
+    assert all(response.is_success for response in service.send(issued["key"], 16, threads=8))
+    service.manage("revoke_key", issued["id"], "--reason", "Leaked.")
+    responses = service.send(issued["key"], 1_000, threads=32)
+    assert not any(response.is_success for response in responses)
 
 
 def test_no_key_of_an_account_works_after_suspend_account_returned_until_it_is_lifted(
     service: Service,
 ) -> None:
     keys = [service.issue("Unpaid", "business")["key"] for _ in range(2)]
-    assert all(answer.is_success for key in keys for answer in service.send(key, 16, threads=8))
+    assert all(response.is_success for key in keys for response in service.send(key, 16, threads=8))
     service.manage("suspend_account", "Unpaid", "--reason", "Unpaid.")
-    answers = [answer for key in keys for answer in service.send(key, 100, threads=8)]
-    assert {answer.json()["code"] for answer in answers} == {"account_suspended"}
+    responses = [response for key in keys for response in service.send(key, 100, threads=8)]
+    assert {response.json()["code"] for response in responses} == {"account_suspended"}
     service.manage("suspend_account", "Unpaid", "--lift", "--reason", "Paid.")
-    assert all(answer.is_success for key in keys for answer in service.send(key, 16, threads=8))
+    assert all(response.is_success for key in keys for response in service.send(key, 16, threads=8))
 
 
 def test_ban_holds_on_every_worker_until_unban_key_lifts_it(service: Service) -> None:
-    made = service.issue("Greedy", "enterprise", "--per-minute", "3", "--per-day", "1000")
-    with hammers(service, made["key"], processes=1, threads=1) as running:
+    issued = service.issue("Greedy", "enterprise", "--per-minute", "3", "--per-day", "1000")
+    with hammers(service, issued["key"], processes=1, threads=1) as running:
         running.communicate(times_to_ban(), timeout=30)
-    with service.client(made["key"]) as client:
+    with service.client(issued["key"]) as client:
         codes = [client.get("/pets?limit=1").json()["code"] for _ in range(8)]
         assert set(codes) == {"api_key_banned"}
-        service.manage("unban_key", made["id"], "--reason", "Their loop is mended.")
-        answers = [client.get("/pets?limit=1").json() for _ in range(4)]
-    assert {answer["code"] for answer in answers} == {"rate_limit_exceeded"}  # The minute is still used up.
+        service.manage("unban_key", issued["id"], "--reason", "Their loop is mended.")
+        responses = [client.get("/pets?limit=1").json() for _ in range(4)]
+    # The minute is still used up.
+    assert {response["code"] for response in responses} == {"rate_limit_exceeded"}

@@ -1,4 +1,4 @@
-"""What happens when a quota store fails: the decision in accounts/quota/fallback.py."""
+"""Failures of a quota store: see accounts/quota/fallback.py."""
 
 import logging
 import re
@@ -26,12 +26,12 @@ from tests.support.quota import Desk, fallback_store, minute
 from tests.support.servers import RedisServer, redis_server, wait_until
 from tests.support.thorough import times
 
-PAUSE = times(0, 20) / 1000  # Seconds before a sender's next request: in CI they keep the service busy.
+PAUSE = times(0, 20) / 1000  # Seconds between a sender's requests; none in CI, to keep the service busy.
 
 
 @contextmanager
-def impostor(answer: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
-    """Yield the URL of a server that is no Redis, and its connections: it says this, or nothing at all."""
+def impostor(reply: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
+    """Yield the URL of a server that is not Redis, and its connections. It sends this reply, or nothing."""
     connections: list[socket.socket] = []
 
     def serve(listener: socket.socket) -> None:
@@ -41,8 +41,8 @@ def impostor(answer: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
             except OSError:
                 return
             connections.append(connection)
-            if answer:
-                connection.sendall(answer)
+            if reply:
+                connection.sendall(reply)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, args=[listener], daemon=True)
@@ -64,13 +64,13 @@ def test_dead_redis_costs_one_attempt(db: None, caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"+OK\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$-1\r\n" * 50, b"\xff" * 99]
+    "reply", [b"", b"+OK\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$-1\r\n" * 50, b"\xff" * 99]
 )
-def test_hanging_or_babbling_redis_rejects_no_request_and_is_tried_once(db: None, answer: bytes) -> None:
-    with impostor(answer) as (url, connections):
+def test_hanging_or_babbling_redis_rejects_no_request_and_is_tried_once(db: None, reply: bytes) -> None:
+    with impostor(reply) as (url, connections):
         acme = Desk(fallback_store(url), per_minute=50, per_day=100)
         assert acme.admitted(60) == 50
-        # One attempt of a request, and those of the probe; not sixty.
+        # One attempt by a request, and those of the probe.
         assert len(connections) < 10
 
 
@@ -106,9 +106,9 @@ def test_deleted_key_works_until_its_record_expires(
     acme.send()
     key = acme.keys[0]
     ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
-    own_recorder.write()  # Its usage has no place any more, and stops nothing.
-    left = redis.client.pttl(get_redis_keys(key.public_id)[0])
-    assert 0 < left <= 60_000
+    own_recorder.write()  # The usage of a deleted key is dropped, and fails no write.
+    ttl = redis.client.pttl(get_redis_keys(key.public_id)[0])
+    assert 0 < ttl <= 60_000
     redis.client.delete(get_redis_keys(key.public_id)[0])
     assert acme.admit().rejection is KeyRejection.UNKNOWN
 
@@ -120,10 +120,8 @@ def test_redis_stores_under_1_kib_for_a_key_and_expires_it(redis: RedisServer, d
     hashes = get_redis_keys(acme.keys[0].public_id)
     assert sum(redis.client.memory_usage(name) or 0 for name in hashes) < 1_024
     until_midnight = (DAY - acme.now % DAY + 2 * MINUTE) // 1_000
-    lives = [int(str(redis.client.pttl(name))) for name in hashes]
-    assert all(
-        0 < life <= most for life, most in zip(lives, (60_000, until_midnight, 120_000), strict=True)
-    )
+    ttls = [int(str(redis.client.pttl(name))) for name in hashes]
+    assert all(0 < ttl <= limit for ttl, limit in zip(ttls, (60_000, until_midnight, 120_000), strict=True))
 
 
 def test_cluster_client_closes_all_its_connections(tmp_path: Path) -> None:
@@ -134,45 +132,45 @@ def test_cluster_client_closes_all_its_connections(tmp_path: Path) -> None:
         assert client.is_cluster
         client.run(make_script("return 1"), ["name"], [])
         client.close()
-        wait_until(lambda: len(server.client.client_list()) == 1)  # Which asks.
+        wait_until(lambda: len(server.client.client_list()) == 1)  # This client.
 
 
 # --- On the production server
 
 
 @pytest.fixture(scope="module")
-def mortal_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     with redis_server(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def service_on_redis(
-    mortal_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+    own_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
-    with live_service(folder, workers=2, REDIS_URL=mortal_redis.url) as service:
+    with live_service(folder, workers=2, REDIS_URL=own_server.url) as service:
         yield service
 
 
-def counting_in(service: Service, where: str) -> Callable[[], bool]:
-    """Return a check that every worker counts there; several requests, because each reaches only one."""
+def counts_in(service: Service, where: str) -> Callable[[], bool]:
+    """Return a check that every worker counts there. Each request reaches only one worker."""
     return lambda: {httpx.get(f"{service.url}/readyz").json()["quota"] for _ in range(10)} == {where}
 
 
-def metric(service: Service, name: str) -> float:
-    """Return a number of /metrics, which any worker gives for all."""
+def read_metric(service: Service, name: str) -> float:
+    """Return a value of /metrics, which any worker reports for all workers."""
     page = httpx.get(f"{service.url}/metrics").text
-    found = re.search(rf"^{re.escape(name)} (\S+)$", page, re.MULTILINE)
-    assert found is not None, page
-    return float(found[1])
+    match = re.search(rf"^{re.escape(name)} (\S+)$", page, re.MULTILINE)
+    assert match is not None, page
+    return float(match[1])
 
 
 def test_no_request_fails_while_redis_is_killed_and_comes_back(
-    service_on_redis: Service, mortal_redis: RedisServer
+    service_on_redis: Service, own_server: RedisServer
 ) -> None:
     service = service_on_redis
-    answers: Counter[int] = Counter()
+    statuses: Counter[int] = Counter()
     done = threading.Event()
 
     key = service.roomy_key("Steady")
@@ -180,42 +178,42 @@ def test_no_request_fails_while_redis_is_killed_and_comes_back(
     def send() -> None:
         with service.client(key) as client:
             while not done.is_set():
-                answers[client.get("/pets?limit=1").status_code] += 1
+                statuses[client.get("/pets?limit=1").status_code] += 1
                 done.wait(PAUSE)
 
     with ThreadPoolExecutor(8) as pool:
         senders = [pool.submit(send) for _ in range(8)]
         try:
             for _ in range(3):
-                wait_until(counting_in(service, "redis"))
-                assert metric(service, 'petstore_quota_store_up{store="redis"}') == 1
-                mortal_redis.stop()
-                wait_until(counting_in(service, "database"))
-                assert metric(service, 'petstore_quota_store_up{store="redis"}') == 0
-                mortal_redis.start()
-            wait_until(counting_in(service, "redis"))
+                wait_until(counts_in(service, "redis"))
+                assert read_metric(service, 'petstore_quota_store_up{store="redis"}') == 1
+                own_server.stop()
+                wait_until(counts_in(service, "database"))
+                assert read_metric(service, 'petstore_quota_store_up{store="redis"}') == 0
+                own_server.start()
+            wait_until(counts_in(service, "redis"))
         finally:
             done.set()
         for sender in senders:
             sender.result()
-    assert answers.keys() == {200}
-    assert answers.total() > 100
+    assert statuses.keys() == {200}
+    assert statuses.total() > 100
     for text in ("Redis is unavailable; the database counts requests", "Redis is available again"):
         wait_until(lambda text=text: text in service.log())  # type: ignore[misc]
 
 
 def test_usage_is_in_the_database_after_a_stop(service_on_redis: Service) -> None:
     service = service_on_redis
-    made = service.issue("Counted", "free")
-    with service.client(made["key"]) as client:
+    issued = service.issue("Counted", "free")
+    with service.client(issued["key"]) as client:
         codes = Counter(client.get("/pets?limit=1").status_code for _ in range(70))
     assert codes == {200: 60, 429: 10}
-    refused = 'petstore_quota_decisions_total{counted_for="account",outcome="rate_limit_exceeded"}'
-    wait_until(lambda: metric(service, refused) == 10)  # Each worker counts a moment behind its requests.
+    rejected = 'petstore_quota_decisions_total{counted_for="account",outcome="rate_limit_exceeded"}'
+    wait_until(lambda: read_metric(service, rejected) == 10)  # Workers update metrics with a delay.
     service.stop()
     script = (
         "from accounts.models import DailyUsage\n"
-        f"usage = DailyUsage.objects.get(key__public_id='{made['id']}')\n"
+        f"usage = DailyUsage.objects.get(key__public_id='{issued['id']}')\n"
         "print(usage.requests, usage.refusals)"
     )
     assert service.manage("shell", "-v", "0", "-c", script).split() == ["60", "10"]

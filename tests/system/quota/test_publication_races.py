@@ -1,4 +1,4 @@
-"""Changes of what keys may do, at the same moment or without a transaction around them (D19, D27)."""
+"""Concurrent changes of keys, accounts and plans, and changes outside a transaction (D19, D27)."""
 
 import time
 
@@ -24,7 +24,7 @@ pytestmark = COMMITTED
 
 @pytest.fixture
 def globex(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Desk:
-    """An account on the Free plan, in transactions that end."""
+    """An account on the Free plan, in transactions that commit."""
     redis.client.flushall()
     store = RedisQuotaStore(redis.url)
     monkeypatch.setattr("accounts.quota.store.redis", store)
@@ -33,8 +33,8 @@ def globex(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, transactional_db
     return desk
 
 
-def renumber(code: PlanCode, per_minute: int) -> None:
-    """Give a plan another limit."""
+def change_minute_limit(code: PlanCode, per_minute: int) -> None:
+    """Change the minute limit of a plan."""
     plan = Plan.objects.get(pk=code)
     plan.per_minute = per_minute
     plan.save()
@@ -43,11 +43,11 @@ def renumber(code: PlanCode, per_minute: int) -> None:
 @NEEDS_POSTGRESQL
 def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex: Desk) -> None:
     (key,) = globex.keys
-    began = time.time_ns() // 1000
+    started_at = time.time_ns() // 1000
 
     @transaction.atomic
     def record() -> None:
-        write_bans([Ban(key.pk, began, began + 5 * MINUTE, next_level=1, rejections=30)])
+        write_bans([Ban(key.pk, started_at, started_at + 5 * MINUTE, next_level=1, rejections=30)])
 
     record()
     with before_commit(record):
@@ -58,14 +58,14 @@ def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex
 @NEEDS_POSTGRESQL
 def test_key_issued_while_its_plan_changes_has_the_new_limits(globex: Desk) -> None:
     with before_commit(globex.add_key):
-        renumber(PlanCode.FREE, 61)
+        change_minute_limit(PlanCode.FREE, 61)
     assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
 
 
 @NEEDS_POSTGRESQL
 def test_account_that_moves_to_a_changing_plan_has_the_new_limits(globex: Desk) -> None:
     with before_commit(lambda: globex.account.assign(PlanCode.PRO)):
-        renumber(PlanCode.PRO, 61)
+        change_minute_limit(PlanCode.PRO, 61)
     assert globex.send().windows[0].limit == 61
 
 
@@ -78,14 +78,14 @@ def test_key_issued_while_its_account_moves_has_the_new_limits(globex: Desk) -> 
 
 @NEEDS_POSTGRESQL
 def test_plan_that_changes_while_a_key_is_issued_gives_it_the_new_limits(globex: Desk) -> None:
-    with before_commit(lambda: renumber(PlanCode.FREE, 61)):
+    with before_commit(lambda: change_minute_limit(PlanCode.FREE, 61)):
         globex.add_key()
     assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
 
 
 @NEEDS_POSTGRESQL
 def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_limits(globex: Desk) -> None:
-    with before_commit(lambda: renumber(PlanCode.PRO, 61)):
+    with before_commit(lambda: change_minute_limit(PlanCode.PRO, 61)):
         globex.account.assign(PlanCode.PRO)
     assert globex.send().windows[0].limit == 61
 
@@ -98,11 +98,11 @@ def test_change_without_a_publication_is_not_saved(
     globex: Desk, monkeypatch: pytest.MonkeyPatch, model: type[Model], field: str
 ) -> None:
     KeyStanding.objects.create(key=globex.keys[0])
-    rows = model._base_manager.order_by("-pk")  # Of the plans, not that without numbers.
+    rows = model._base_manager.order_by("-pk")  # The first plan has no limits to change.
     before = list(rows.values())
     row = rows[0]
     setattr(row, field, 77)
-    monkeypatch.setattr(publication, "INCREMENT_VERSION", "The database understands nothing of this: {}")
+    monkeypatch.setattr(publication, "INCREMENT_VERSION", "This is not SQL: {}")
     with pytest.raises(DatabaseError):
         row.save()
     assert list(rows.values()) == before

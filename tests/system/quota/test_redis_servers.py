@@ -1,4 +1,4 @@
-"""What may stand behind REDIS_URL: a server that gave its role away, a cluster, a forgetful one."""
+"""Kinds of Redis: a failed-over primary, a cluster, and a server that evicts."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,7 +11,7 @@ import pytest
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.support.event_loop import run, run_request
-from tests.support.quota import Desk, day, fallback_store, is_back
+from tests.support.quota import Desk, day, fallback_store, wait_for_redis
 from tests.support.servers import RedisServer, redis_server, wait_until
 from tests.support.tcp_proxy import tcp_proxy
 
@@ -34,14 +34,14 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Redi
 
 
 def swap_roles(first: RedisServer, second: RedisServer) -> None:
-    """Make the replica the primary, and the primary its replica; connections stay."""
-    wait_until(lambda: lag(first) == 0)
+    """Swap the roles of primary and replica; connections stay open."""
+    wait_until(lambda: get_lag(first) == 0)
     second.client.replicaof("NO", "ONE")
     first.client.replicaof("127.0.0.1", second.port)
 
 
-def lag(primary: RedisServer) -> int:
-    """Return how many bytes the replica still lacks."""
+def get_lag(primary: RedisServer) -> int:
+    """Return the number of bytes that the replica lacks."""
     info = primary.client.info("replication")
     return int(info["master_repl_offset"]) - int(info["slave0"]["offset"])
 
@@ -55,9 +55,9 @@ def test_planned_failover_behind_one_address_is_followed(
         acme = Desk(store, per_minute=1_000, per_day=100)
         acme.send()
         swap_roles(first, second)
-        way.target = second.port  # What is connected stays with the old one.
+        way.target = second.port  # Open connections stay with the old primary.
         assert acme.send().admitted
-        is_back(store)
+        wait_for_redis(store)
         used = [day(acme.send()).used for _ in range(5)]
         assert store.state == "redis"
         assert used == [3, 4, 5, 6, 7]
@@ -95,47 +95,47 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
         store = fallback_store(nodes[0].url)
         desks: list[Desk] = []
         admitted: list[int] = []
-        homes: list[str] = []
-        while len(desks) < 12 or len(set(homes)) < len(nodes):  # An account's node is a matter of chance.
+        shards: list[str] = []
+        while len(desks) < 12 or len(set(shards)) < len(nodes):  # Accounts have random nodes.
             assert len(desks) < 200
             desk = Desk(store, per_minute=60, per_day=1_000)
             desks.append(desk)
             admitted.append(desk.admitted(5))
-            homes.append(store._redis.get_shard(desk.keys[0].public_id))
+            shards.append(store._redis.get_shard(desk.keys[0].public_id))
         dead = nodes[2]
         dead.stop()
         for _ in range(3):
             admitted = [before + desk.admitted(5) for before, desk in zip(admitted, desks, strict=True)]
-        flips = [
+        failovers = [
             record for record in caplog.records if "unavailable; the database counts" in record.message
         ]
-        assert len(flips) == 1
+        assert len(failovers) == 1
         for number, desk in enumerate(desks):
             counted = admitted[number] + desk.admitted(70)
-            assert counted == 60 + 5 * homes[number].endswith(f":{dead.port}")
+            assert counted == 60 + 5 * shards[number].endswith(f":{dead.port}")
 
 
 @contextmanager
 def cluster(folder: Path, size: int) -> Iterator[list[RedisServer]]:
-    """Yield the nodes of a cluster that goes on without one of them."""
+    """Yield the nodes of a cluster that keeps working without one of them."""
     options = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
     with ExitStack() as stack:
         nodes = []
         for number in range(size):
-            own = folder / str(number)
-            own.mkdir()
-            nodes.append(stack.enter_context(redis_server(own, *options)))
-        share = 16_384 // size + 1
+            node_folder = folder / str(number)
+            node_folder.mkdir()
+            nodes.append(stack.enter_context(redis_server(node_folder, *options)))
+        slots = 16_384 // size + 1
         for number, node in enumerate(nodes):
-            node.client.cluster("ADDSLOTSRANGE", number * share, min((number + 1) * share, 16_384) - 1)
+            node.client.cluster("ADDSLOTSRANGE", number * slots, min((number + 1) * slots, 16_384) - 1)
             node.client.cluster("MEET", "127.0.0.1", nodes[0].port)
         for node in nodes:
-            wait_until(partial(knows_all, node, size))
+            wait_until(partial(check_slots, node, size))
         yield nodes
 
 
-def knows_all(node: RedisServer, size: int) -> None:
-    """Check that a node knows who has which slots."""
+def check_slots(node: RedisServer, size: int) -> None:
+    """Check that a node knows the slots of all nodes."""
     assert node.client.cluster("info")["cluster_state"] == "ok"
     assert len(node.client.execute_command("CLUSTER", "SLOTS")) == size  # type: ignore[no-untyped-call]
 
@@ -150,10 +150,10 @@ def knows_all(node: RedisServer, size: int) -> None:
 def test_server_that_may_evict_counters_is_logged_once(
     redis: RedisServer, db: None, caplog: pytest.LogCaptureFixture, memory: str, warnings: int
 ) -> None:
-    policy, most = memory.split()
+    policy, max_memory = memory.split()
     redis.client.flushall()
     redis.client.config_set("maxmemory-policy", policy)
-    redis.client.config_set("maxmemory", most)
+    redis.client.config_set("maxmemory", max_memory)
     try:
         store = RedisQuotaStore(redis.url)
         for _ in range(2):
