@@ -106,7 +106,7 @@ PETS_OPERATIONS = {
         f"Adds a pet to a category. The service assigns its id. {RETRYABLE}",
         request=OpenApiRequest(NewPetSerializer, examples=build_examples(NEW_PETS)),
         response=(201, PetSerializer, "The new pet."),
-        examples={"Answer": ("The new pet.", PET)},
+        examples={"Response": ("The new pet.", PET)},
         errors=[Code.UNKNOWN_CATEGORY],
         extensions={
             "x-error-examples": build_error_examples(
@@ -136,7 +136,7 @@ PETS_OPERATIONS = {
         "`listPets` with the `status` filter instead.",
         parameters=[PET_ID],
         response=(200, PetSerializer, "The pet."),
-        examples={"Answer": ("A pet.", PET)},
+        examples={"Response": ("A pet.", PET)},
         errors=[Code.PET_NOT_FOUND, Code.ENDPOINT_REMOVED],
         deprecated=True,
     ),
@@ -167,7 +167,7 @@ ORDERS_OPERATIONS = {
         f"exactly one of them gets it. {RETRYABLE}",
         request=OpenApiRequest(NewOrderSerializer, examples=build_examples(NEW_ORDERS)),
         response=(201, OrderSerializer, "The new order."),
-        examples={"Answer": ("The new order.", ORDER)},
+        examples={"Response": ("The new order.", ORDER)},
         errors=[Code.PET_NOT_FOUND, Code.PET_NOT_AVAILABLE],
         extensions={
             "x-error-examples": build_error_examples(

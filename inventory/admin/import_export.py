@@ -79,7 +79,7 @@ class ImportForm(forms.Form):
         widget=UnfoldAdminTextareaWidget(
             attrs={"rows": 8, "placeholder": "name,category\nBella,Dogs", "wrap": "off"}
         ),
-        help_text="From a spreadsheet or a list. The first line names the columns.",
+        help_text="Paste rows of a spreadsheet or CSV. The first line must name the columns.",
     )
     import_file = forms.FileField(
         required=False,
@@ -89,7 +89,7 @@ class ImportForm(forms.Form):
     )
     format = forms.ChoiceField(
         required=False,
-        choices=[("", "From the file extension; pasted text is CSV"), *FORMAT_NAMES.items()],
+        choices=[("", "By file extension (CSV for pasted text)"), *FORMAT_NAMES.items()],
         widget=UnfoldAdminSelectWidget,
     )
 
@@ -119,8 +119,8 @@ class ImportForm(forms.Form):
 class ExportForm(forms.Form):
     format = forms.ChoiceField(
         choices=[
-            ("csv", "CSV, for spreadsheets: formulas in names are escaped"),
-            ("jsonl", "JSON Lines: names as they are, for import_pets and programs"),
+            ("csv", "CSV for spreadsheets, with formulas in names escaped"),
+            ("jsonl", "JSON Lines for programs and import_pets, with unchanged names"),
         ],
         widget=UnfoldAdminSelectWidget,
     )

@@ -48,7 +48,7 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         fields = PET.form_fields
 
     def clean(self) -> dict[str, Any]:
-        """Reject transitions that the model would reject."""
+        """Report a transition that the model would reject as an error of the form."""
         cleaned_data = super().clean() or {}
         stored_pet = Pet.objects.filter(pk=self.instance.pk).first()
         status = cleaned_data.get("status")
@@ -71,12 +71,12 @@ class PetAction(RowAction):
         if order is not None:
             label = f"{describe_pet(obj)} in order {order.pk}"
             return "they have an open order; cancel or deliver it first", label
-        if reason := self.get_status_reason(obj):
+        if reason := self.explain_status_conflict(obj):
             return reason, describe_pet(obj)
         return None
 
-    def get_status_reason(self, pet: Pet) -> str:
-        """Return why the pet's status prevents the action, or ""."""
+    def explain_status_conflict(self, pet: Pet) -> str:
+        """Return why the action does not apply to the pet's status, or ""."""
         is_sold = pet.status == PetStatus.SOLD
         if self.is_return:
             return "" if is_sold else "only sold pets can be returned"

@@ -33,8 +33,8 @@ BYTE_ORDER_MARK = "\ufeff"
 SURROGATE_ESCAPE = "surrogateescape"  # Invalid UTF-8 becomes lone surrogates.
 JSON_WHITESPACE = " \t\r\n"  # RFC 8259 section 2.
 
-IS_UTF_16 = "The file is in UTF-16. Save it as UTF-8."
-IS_BINARY = "The file is not text. Choose a CSV or JSON Lines file; a spreadsheet can be saved as CSV."
+UTF_16_FILE = "The file is in UTF-16. Save it as UTF-8."
+BINARY_FILE = "The file is not text. Choose a CSV or JSON Lines file; a spreadsheet can be saved as CSV."
 # A control character, or an initial byte that can't start a UTF-8 sequence.
 BINARY_CONTENT = re.compile("[\x00-\x08\x0e-\x1f]|^[\udc80-\udcff]")
 LINE_TOO_LONG = (
@@ -49,11 +49,11 @@ def read_lines(stream: BinaryIO) -> Iterator[str]:
     """
     text = io.TextIOWrapper(stream, "utf-8", errors=SURROGATE_ESCAPE, newline="\n")
     try:
-        for number, line in enumerate(iter(partial(text.readline, MAX_LINE_LENGTH + 1), ""), 1):
-            if number == 1:
+        for line_number, line in enumerate(iter(partial(text.readline, MAX_LINE_LENGTH + 1), ""), 1):
+            if line_number == 1:
                 reject_other_encodings(line)
             if len(line) > MAX_LINE_LENGTH:
-                raise UnreadableError(number, LINE_TOO_LONG)
+                raise UnreadableError(line_number, LINE_TOO_LONG)
             yield line
     finally:
         text.detach()  # Keep the stream open.
@@ -61,9 +61,9 @@ def read_lines(stream: BinaryIO) -> Iterator[str]:
 
 def reject_other_encodings(first_line: str) -> None:
     if first_line.startswith(("\udcff\udcfe", "\udcfe\udcff")) or "\0" in first_line[:2]:
-        raise UnreadableError(1, IS_UTF_16)
+        raise UnreadableError(1, UTF_16_FILE)
     if BINARY_CONTENT.search(first_line):
-        raise UnreadableError(1, IS_BINARY)
+        raise UnreadableError(1, BINARY_FILE)
 
 
 # --- CSV -----------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ DELIMITER_DIRECTIVE = re.compile(r'"?sep=([,;\t|])[",;\t\s]*', re.IGNORECASE)  #
 INTEGER = re.compile(r"(-?[0-9]{1,19})(?:[.,]0{1,2})?")
 LONE_SURROGATE = re.compile("[\udc80-\udcff]")
 
-FILE_EMPTY = "The file is empty. Its first line must name the columns."
+EMPTY_FILE = "The file is empty. Its first line must name the columns."
 NO_COLUMN_NAMES = "The first line names no columns. If it is a pet, insert {} above it."
 READ_AS_WINDOWS_1252 = (
     "The text is not UTF-8 and was read as Windows-1252. Check that accented letters are right."
@@ -97,7 +97,7 @@ def read_csv(lines: Iterator[str], report: Report) -> Records:
     unescape = unescape_formula if first_line.startswith(BYTE_ORDER_MARK) else str
     lines = chain([first_line.removeprefix(BYTE_ORDER_MARK)], lines)
     rows = parse_csv_rows(decode_lines(lines, report))
-    line, header = next(rows, (1, InvalidRecord(FILE_EMPTY)))
+    line, header = next(rows, (1, InvalidRecord(EMPTY_FILE)))
     if isinstance(header, InvalidRecord):
         raise UnreadableError(line, header.reason)
     columns = parse_header(header, line)
@@ -203,20 +203,22 @@ def parse_cells(cells: dict[str, str], unescape: Callable[[str], str]) -> Record
 
 # --- JSON ----------------------------------------------------------------------------------------
 
-IS_ARRAY = "The file holds an array, but JSON Lines has one object per line. Convert it with `jq -c '.[]'`."
+JSON_ARRAY_FILE = (
+    "The file holds an array, but JSON Lines has one object per line. Convert it with `jq -c '.[]'`."
+)
 
 
 def read_json_lines(lines: Iterator[str], report: Report) -> Records:
     """Read JSON Lines: one NewPet or exported pet per line."""
     is_first = True
     first_line = next(lines, "").removeprefix(BYTE_ORDER_MARK)
-    for number, line in enumerate(chain([first_line], lines), 1):
+    for line_number, line in enumerate(chain([first_line], lines), 1):
         if not line.strip(JSON_WHITESPACE):
             continue
         if is_first and line.lstrip(JSON_WHITESPACE).startswith("["):
-            raise UnreadableError(number, IS_ARRAY)
+            raise UnreadableError(line_number, JSON_ARRAY_FILE)
         is_first = False
-        yield number, parse_json_line(line.rstrip("\r\n"))
+        yield line_number, parse_json_line(line.rstrip("\r\n"))
 
 
 def parse_json_line(text: str) -> Record | InvalidRecord:

@@ -33,7 +33,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        text = "Output file. The default, and -, is standard output."
+        text = "Output file, or - for standard output, the default."
         parser.add_argument("file", nargs="?", default=STREAM, metavar="FILE", help=text)
         text = "The default depends on the file extension. It is CSV for standard output."
         parser.add_argument("--format", choices=FORMATS, help=text)
