@@ -6,20 +6,13 @@ ARG PYTHON=3.11-slim-bookworm
 ARG PACKAGES=packages
 
 FROM python:${PYTHON} AS packages
-COPY requirements.txt /tmp/
+ARG PACKAGES
+COPY requirements.txt requirements-otel.txt /tmp/
 # Wheels only, each checked against its hash: nothing is compiled and no package runs code here.
 RUN ["python", "-m", "venv", "--without-pip", "/opt/venv"]
-RUN ["python", "-m", "pip", "--python", "/opt/venv/bin/python", "install", \
-     "--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes", \
-     "-r", "/tmp/requirements.txt"]
-
-FROM packages AS packages-with-traces
-COPY requirements-otel.txt /tmp/
-RUN ["python", "-m", "pip", "--python", "/opt/venv/bin/python", "install", \
-     "--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes", \
-     "-r", "/tmp/requirements-otel.txt"]
-
-FROM ${PACKAGES} AS chosen
+RUN if [ "$PACKAGES" = packages-with-traces ]; then set -- -r /tmp/requirements-otel.txt; fi; \
+    python -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
+        --only-binary :all: --require-hashes -r /tmp/requirements.txt "$@"
 
 FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="petstore" \
@@ -29,7 +22,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     COUNTERS_DIR=/tmp/petstore
 WORKDIR /app
-COPY --from=chosen /opt/venv /opt/venv
+COPY --from=packages /opt/venv /opt/venv
 COPY manage.py CHANGELOG.md ./
 COPY petstore petstore
 COPY accounts accounts

@@ -1,0 +1,3 @@
+FROM debian-base
+USER haproxy
+CMD ["haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]

@@ -1,0 +1,2 @@
+FROM debian-base
+CMD ["python3"]
