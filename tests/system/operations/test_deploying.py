@@ -55,9 +55,9 @@ def find_copied_paths() -> list[tuple[str, str]]:
 def test_image_has_hashed_wheels_existing_files_no_root_and_no_secret() -> None:
     *build_stages, image = parse_dockerfile()
     runs = [arguments for stage in build_stages for name, arguments in stage if name == "RUN"]
-    installs = [json.loads(arguments) for arguments in runs if "-r" in arguments]
-    assert [line[-1] for line in installs] == ["/tmp/requirements.txt", "/tmp/requirements-otel.txt"]
-    assert all({"--require-hashes", "--only-binary"} <= set(line) for line in installs)
+    (install,) = (arguments for arguments in runs if "requirements" in arguments)
+    for part in ("requirements.txt", "requirements-otel.txt", "--require-hashes", "--only-binary :all:"):
+        assert part in install
     assert not any("pip" in arguments for _, arguments in image)
     assert (find_arguments("USER"), find_arguments("STOPSIGNAL")) == (["10001:10001"], ["SIGTERM"])
     text = (ROOT / "Dockerfile").read_text()
