@@ -73,7 +73,7 @@ class Engine:
 
 
 def run(command: list[str], **options: Any) -> str:
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options
     )
     assert done.returncode == 0, f"{command}:\n{done.stdout[-6000:]}"

@@ -68,8 +68,8 @@ def health(engine: Engine, folder: Path) -> dict[str, str]:
 def traffic(engine: Engine, deployment: Path, key: str) -> Iterator[subprocess.Popen[str]]:
     module = "tests.system.deployment.traffic"
     command = engine.inside(sys.executable, "-m", module, key, str(deployment.parent / "certificate.pem"))
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe) as process:
         yield process
 
 

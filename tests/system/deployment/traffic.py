@@ -22,7 +22,12 @@ PET = {"name": "Rex", "categoryId": 1}
 
 def main(key: str, certificate: str) -> None:
     stopped = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), stopped.set()), daemon=True).start()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        stopped.set()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
     headers = {"Authorization": f"Bearer {key}", "Host": HOST}
     context = ssl.create_default_context(cafile=certificate)
     sent, added, unexpected = 0, [], []
