@@ -1,7 +1,7 @@
-"""A page of a list costs the same wherever it lies, and however the rows of the shop are spread.
+"""The cost of a page depends neither on its position in the list nor on the distribution of the rows.
 
-Every statement that a request for the page sends is explained with its own values, as a prepared one and as
-one that is planned anew, and judged by what it touches, never by the time it takes.
+Each statement of a request is explained with its own values, both as a prepared statement and with a new
+plan. The tests check what a plan reads, and never measure time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from tests.support.costs import Page
 from tests.support.costs import check_page as check
 from tests.support.thorough import times
 
-# PostgreSQL learns how rows are spread, and forgets dead ones, from what is committed.
+# VACUUM (ANALYZE) needs committed rows.
 pytestmark = COMMITTED if connection.vendor == "postgresql" else pytest.mark.django_db
 
 MANY, SOME, FEW = times(20_000, 6_000), times(3_000, 1_000), 30
@@ -38,47 +38,48 @@ class Shop:
     """A shop with many rows, which are spread unevenly."""
 
     def __init__(self, account: Account) -> None:
-        self.own = account
-        self.others = Account.objects.create(name="Other Pets", plan_id=PlanCode.BUSINESS)
+        self.account = account
+        self.other_account = Account.objects.create(name="Other Pets", plan_id=PlanCode.BUSINESS)
         self.rare, self.common = (Category.objects.create(name=name) for name in ("Rare", "Common"))
 
     def add(self, model: type[Model], count: int, **columns: Any) -> int:
-        """Add so many rows; return the last one's id."""
+        """Add rows, and return the highest id."""
         if model is Category:
-            return self.categories(count)
-        return self.orders(count, **columns) if model is Order else self.pets(count, **columns)
+            return self.add_categories(count)
+        add = self.add_orders if model is Order else self.add_pets
+        return add(count, **columns)
 
-    def categories(self, count: int) -> int:
-        return self.fill(
+    def add_categories(self, count: int) -> int:
+        return self.insert(
             "INSERT INTO inventory_category (name, description) "
             "SELECT (%s + i) || \' of many\', \'\' FROM numbers",
             count, Category.objects.latest("id").pk,
         )  # fmt: skip
 
-    def pets(self, count: int, category_id: int = 0, status: str = PetStatus.AVAILABLE) -> int:
-        return self.fill(
+    def add_pets(self, count: int, category_id: int = 0, status: str = PetStatus.AVAILABLE) -> int:
+        return self.insert(
             "INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at) "
             "SELECT 'Pet', %s, %s, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP FROM numbers",
             count, category_id or self.common.pk, status,
         )  # fmt: skip
 
-    def orders(self, count: int, account_id: int, status: str = OrderStatus.PLACED) -> int:
-        """Each is of a pet of its own."""
-        last = self.pets(count, status=PetStatus.PENDING)
-        return self.fill(
+    def add_orders(self, count: int, account_id: int, status: str = OrderStatus.PLACED) -> int:
+        """Add orders, each of a pet of its own."""
+        last_pet = self.add_pets(count, status=PetStatus.PENDING)
+        return self.insert(
             "INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at) "
             "SELECT %s, %s + i, %s, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP FROM numbers ORDER BY i",
-            count, account_id, last - count, status,
+            count, account_id, last_pet - count, status,
         )  # fmt: skip
 
-    def fill(self, insert: str, count: int, *values: Any) -> int:
-        """Run an insert for so many numbers; return the last id."""
-        counted = f"SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < {count}"
-        head, separator, rest = insert.partition("SELECT")
-        statement = f"{head}WITH RECURSIVE numbers (i) AS ({counted}) {separator}{rest}"
-        table = head.split()[2]
+    def insert(self, sql: str, count: int, *values: Any) -> int:
+        """Run an INSERT ... SELECT ... FROM numbers with the numbers from 1. Return the highest id."""
+        numbers = f"SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < {count}"
+        insert, select, source = sql.partition("SELECT")
+        statement = f"{insert}WITH RECURSIVE numbers (i) AS ({numbers}) {select}{source}"
+        table = insert.split()[2]
         with transaction.atomic(), connection.cursor() as cursor:
-            if connection.vendor == "postgresql":  # Half of the time would go into looking up references.
+            if connection.vendor == "postgresql":  # Skip the slow checks of foreign keys.
                 cursor.execute("SET LOCAL session_replication_role = replica")
             cursor.execute(statement, values)
             cursor.execute(f"SELECT max(id) FROM {table}")
@@ -97,8 +98,8 @@ def staff(db: None) -> Client:
     return client
 
 
-def pages_of_api(api: Api, path: str, last: int, **filters: str) -> Iterator[Page]:
-    """Yield requests for the first page, for one after the last row, and for one shortly before it."""
+def build_api_requests(api: Api, path: str, last: int, **filters: str) -> Iterator[Page]:
+    """Yield requests for the first page, and for pages near the last row and after it."""
     query = "&".join(f"{name}={value}" for name, value in filters.items())
     yield partial(api.get, f"{path}?limit=20&{query}")
     for after in (last - 10, last):
@@ -106,16 +107,16 @@ def pages_of_api(api: Api, path: str, last: int, **filters: str) -> Iterator[Pag
         yield partial(api.get, url)
 
 
-def pages_of_site(staff: Client, model: str, last: int, **filters: Any) -> Iterator[Page]:
-    """Yield requests for the first page of a list of the back office, and for some in the midst of it."""
+def build_admin_requests(staff: Client, model: str, last: int, **filters: Any) -> Iterator[Page]:
+    """Yield requests for the first page of a list in the back office, and for pages further on."""
     path = f"/admin/inventory/{model}/"
     yield partial(staff.get, path, filters)
     for edge in ({"after": last}, {"before": last}, {"after": last // 2}, {"before": last // 2}):
         yield partial(staff.get, path, filters | edge)
 
 
-def learn() -> None:
-    """Let the database know how its rows are spread; other tests leave dead ones."""
+def update_statistics() -> None:
+    """Also remove the dead rows of other tests."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("VACUUM (ANALYZE) inventory_category, inventory_pet, inventory_order")
@@ -127,83 +128,82 @@ class List(NamedTuple):
     path: str
     model: type[Model]
     filters: tuple[Filter, ...]
-    values: tuple[str, ...]  # One for each filter; nothing for an id.
+    values: tuple[str, ...]  # One for each filter; empty for the filter by an id.
 
     def __str__(self) -> str:
-        sent = (f"{one.name}={value}" for one, value in zip(self.filters, self.values, strict=True))
-        return " ".join([self.path, *sent])
+        query = (f"{item.name}={value}" for item, value in zip(self.filters, self.values, strict=True))
+        return " ".join([self.path, *query])
 
-    def columns(self, shop: Shop) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the values of the rows that belong to the list, and others."""
-        wanted: dict[str, Any] = {}
+    def choose_columns(self, shop: Shop) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the column values of rows in the list, and of rows outside it."""
+        matching: dict[str, Any] = {}
         other: dict[str, Any] = {}
-        if self.model is Order:  # An account sees its own.
-            wanted["account_id"], other["account_id"] = shop.own.pk, shop.others.pk
-        for one, value in zip(self.filters, self.values, strict=True):
-            if one.choices is not None:
-                words = one.choices.values
-                wanted[one.column], other[one.column] = value, words[words.index(value) - 1]
+        if self.model is Order:  # An account lists only its own orders.
+            matching["account_id"], other["account_id"] = shop.account.pk, shop.other_account.pk
+        for item, value in zip(self.filters, self.values, strict=True):
+            if item.choices is not None:
+                choices = item.choices.values
+                matching[item.column], other[item.column] = value, choices[choices.index(value) - 1]
             else:
-                wanted[one.column], other[one.column] = shop.rare.pk, shop.common.pk
-        return wanted, other
+                matching[item.column], other[item.column] = shop.rare.pk, shop.common.pk
+        return matching, other
 
 
-def declared_lists() -> Iterator[List]:
-    """Yield each list of the API with each combination of its filters and each word of these."""
+def find_lists() -> Iterator[List]:
+    """Yield each list of the API with each combination of filters and choices."""
     for route in api_routes:
         view: Any = getattr(route.callback, "cls", None)
         if view is EventViewSet:
-            continue  # The feed: see test_event_costs.py.
+            continue  # test_event_costs.py tests the feed.
         if "list" in getattr(route.callback, "actions", {}).values():
             for filters in subsets(view.filters):
-                words = [one.choices.values if one.choices is not None else [""] for one in filters]
-                for values in product(*words):
+                choices = [item.choices.values if item.choices is not None else [""] for item in filters]
+                for values in product(*choices):
                     path = f"/{route.pattern}".removeprefix("/v1")
                     yield List(path, view.queryset.model, filters, values)
 
 
-def subsets(things: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    return chain.from_iterable(combinations(things, count) for count in range(len(things) + 1))
+def subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    return chain.from_iterable(combinations(items, size) for size in range(len(items) + 1))
 
 
-@pytest.mark.parametrize("matching", [FEW, MANY], ids=["few", "many"])
-@pytest.mark.parametrize("one", [*declared_lists()], ids=str)
+@pytest.mark.parametrize("count", [FEW, MANY], ids=["few", "many"])
+@pytest.mark.parametrize("tested", [*find_lists()], ids=str)
 def test_list_costs_the_same_on_every_page_and_for_any_stock(
-    api: Api, shop: Shop, one: List, matching: int
+    api: Api, shop: Shop, tested: List, count: int
 ) -> None:
-    """What matches lies together, amid rows that meet none of the filters, or some of them but not all."""
-    wanted, other = one.columns(shop)
-    amid = [
-        (SOME if part else MANY, other | dict(part)) for part in list(subsets(list(wanted.items())))[:-1]
-    ]
-    for count, columns in amid:
-        shop.add(one.model, count, **columns)
-    last = shop.add(one.model, matching, **wanted)
-    for count, columns in amid:
-        shop.add(one.model, count, **columns)
-    learn()
-    sent = {filter_.name: str(wanted[filter_.column]) for filter_ in one.filters}
-    for page in pages_of_api(api, one.path, last, **sent):
-        check(page, one.model._meta.db_table)
+    """The matching rows are contiguous, between rows that match none or only some of the filters."""
+    matching, other = tested.choose_columns(shop)
+    partly_matching = list(subsets(list(matching.items())))[:-1]
+    surroundings = [(SOME if columns else MANY, other | dict(columns)) for columns in partly_matching]
+    for number, columns in surroundings:
+        shop.add(tested.model, number, **columns)
+    last = shop.add(tested.model, count, **matching)
+    for number, columns in surroundings:
+        shop.add(tested.model, number, **columns)
+    update_statistics()
+    query = {item.name: str(matching[item.column]) for item in tested.filters}
+    for page in build_api_requests(api, tested.path, last, **query):
+        check(page, tested.model._meta.db_table)
 
 
-def test_staff_s_list_of_the_pets_of_a_category(staff: Client, shop: Shop) -> None:
-    shop.pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
-    last = shop.pets(FEW, shop.rare.pk, PetStatus.AVAILABLE)
-    shop.pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
-    learn()
-    for page in pages_of_site(staff, "pet", last, category__id__exact=shop.rare.pk):
+def test_admin_list_of_the_pets_of_a_category(staff: Client, shop: Shop) -> None:
+    shop.add_pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
+    last = shop.add_pets(FEW, shop.rare.pk, PetStatus.AVAILABLE)
+    shop.add_pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
+    update_statistics()
+    for page in build_admin_requests(staff, "pet", last, category__id__exact=shop.rare.pk):
         check(page, "inventory_pet")
 
 
-def test_staff_s_list_of_the_pets_of_a_category_and_a_status(staff: Client, shop: Shop) -> None:
-    shop.pets(SOME, shop.rare.pk, PetStatus.SOLD)
-    last = shop.pets(FEW, shop.rare.pk, PetStatus.AVAILABLE)
-    shop.pets(SOME, shop.rare.pk, PetStatus.SOLD)
-    shop.pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
-    learn()
+def test_admin_list_of_the_pets_of_a_category_and_a_status(staff: Client, shop: Shop) -> None:
+    shop.add_pets(SOME, shop.rare.pk, PetStatus.SOLD)
+    last = shop.add_pets(FEW, shop.rare.pk, PetStatus.AVAILABLE)
+    shop.add_pets(SOME, shop.rare.pk, PetStatus.SOLD)
+    shop.add_pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
+    update_statistics()
     both = {"category__id__exact": shop.rare.pk, "status__exact": "available"}
-    for page in pages_of_site(staff, "pet", last, **both):
+    for page in build_admin_requests(staff, "pet", last, **both):
         check(page, "inventory_pet")
 
 
@@ -216,15 +216,15 @@ def test_staff_s_list_of_the_pets_of_a_category_and_a_status(staff: Client, shop
         (OrderStatus.DELIVERED, [{"stage": "done"}]),
     ],
 )
-def test_staff_s_list_of_the_orders_of_a_stage_or_status(
+def test_admin_list_of_the_orders_of_a_stage_or_status(
     staff: Client, shop: Shop, status: OrderStatus, filters: list[dict[str, str]]
 ) -> None:
     others = OrderStatus.PLACED if status == OrderStatus.DELIVERED else OrderStatus.DELIVERED
-    shop.orders(MANY, shop.others.pk, others)
-    last = shop.orders(FEW, shop.own.pk, status)
-    shop.orders(MANY, shop.others.pk, others)
-    learn()
+    shop.add_orders(MANY, shop.other_account.pk, others)
+    last = shop.add_orders(FEW, shop.account.pk, status)
+    shop.add_orders(MANY, shop.other_account.pk, others)
+    update_statistics()
     for filter_ in filters:
-        for page in pages_of_site(staff, "order", last, **filter_):
+        for page in build_admin_requests(staff, "order", last, **filter_):
             check(page, "inventory_order")
-    check(lambda: staff.get(f"/admin/accounts/account/{shop.own.pk}/change/"), "inventory_order")
+    check(lambda: staff.get(f"/admin/accounts/account/{shop.account.pk}/change/"), "inventory_order")
