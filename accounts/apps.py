@@ -18,8 +18,8 @@ class AccountsConfig(AppConfig):
             authenticate=authentication.authenticate,
             throttle=throttle.throttle,
             record_missing_scope=rejections.record_missing_scope,
-            quota_headers=headers.build_quota_headers,
-            unused_quota_headers=headers.build_unused_quota_headers,
+            get_quota_headers=headers.build_quota_headers,
+            get_unused_quota_headers=headers.build_unused_quota_headers,
         )
 
     def start_worker(self) -> None:

@@ -145,7 +145,7 @@ def replay(record: StoredRecord, claim: IdempotencyRecord) -> Response:
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_REUSED)
     headers = {"Location": record["location"]} if record["location"] else {}
     headers["Idempotent-Replayed"] = "true"
-    return Response.of_bytes(bytes(record["body"]), record["status"], headers)
+    return Response.from_bytes(bytes(record["body"]), record["status"], headers)
 
 
 def compute_fingerprint(request: Request) -> str:

@@ -23,7 +23,7 @@ class AccountViewSet(ViewSetMixin, ApiView):
     def retrieve(self, request: Request) -> Response:
         """Serve everything from the quota store's peek, without another query."""
         caller = get_caller(request)
-        decision = RequestContext.of(request._request).decision
+        decision = RequestContext.get(request._request).decision
         record = caller.record
         assert record is not None
         assert isinstance(decision, RateLimitDecision)

@@ -25,7 +25,7 @@ from inventory.serializers import (
 )
 from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.int64 import int64
+from petstore.api.int64 import parse_int64
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
@@ -35,7 +35,7 @@ NEW_PET_SERIALIZER, NEW_ORDER_SERIALIZER = NewPetSerializer(), NewOrderSerialize
 
 def parse_path_id(text: str, code: ErrorCode) -> int:
     """Raise ApiError with this code unless the text is an int64 (D7)."""
-    path_id = int64(text)
+    path_id = parse_int64(text)
     if path_id is None:
         raise ApiError(code)
     return path_id
@@ -64,7 +64,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     clock = staticmethod(timezone.now)
 
     def list(self, request: Request) -> Response:
-        return self.page_of(PETS, request, get_caller(request).database)
+        return self.get_page(PETS, request, get_caller(request).database)
 
     @idempotent
     def create(self, request: Request) -> Write:
@@ -104,7 +104,7 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
     required_scopes = {"list": PETS_READ}
 
     def list(self, request: Request) -> Response:
-        return self.page_of(CATEGORIES, request, get_caller(request).database)
+        return self.get_page(CATEGORIES, request, get_caller(request).database)
 
 
 class OrderViewSet(ApiView, GenericViewSet[Order]):
@@ -124,7 +124,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
     def list(self, request: Request) -> Response:
         caller = get_caller(request)
         orders = ORDERS.where(account_id=caller.account_id)
-        return self.page_of(orders, request, caller.database)
+        return self.get_page(orders, request, caller.database)
 
     @idempotent
     def create(self, request: Request) -> Write:

@@ -16,8 +16,8 @@ from accounts.keys.scopes import EVENTS_READ
 from accounts.models import Event, EventType
 from accounts.quota.limits import to_microseconds
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, page_url, parse_cursor
-from petstore.api.query_params import bounded, invalid_parameter, single
+from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, build_next_url, parse_cursor
+from petstore.api.query_params import get_bounded_integer, get_single_value, invalid_parameter
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
@@ -39,11 +39,11 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
     def list(self, request: Request) -> Response:
         """List one page of events. Every page links to the next, even an empty one."""
         path, params = request.path_info, request.query_params
-        event_type = single(params, "type")
+        event_type = get_single_value(params, "type")
         if event_type is not None and event_type not in TYPES:
             raise invalid_parameter(f"`type` must be one of {', '.join(TYPES)}.")
-        limit = bounded(params, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-        since = single(params, "since")
+        limit = get_bounded_integer(params, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+        since = get_single_value(params, "since")
         start_time = None if since is None else parse_since(since)
         cursor = parse_cursor(params, path)
         if start_time is not None and cursor is not None:
@@ -54,8 +54,8 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
         start = find_start(start_time, cursor)
         page = feed.fetch_page(account_id, start, limit, TYPES[event_type] if event_type else ())
         filters = (("type", event_type),) if event_type else ()
-        url = page_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
-        return Response.of_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})
+        url = build_next_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
+        return Response.from_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})
 
 
 def find_start(start_time: int | None, cursor: int | None) -> feed.Position | None:

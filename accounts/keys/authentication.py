@@ -15,7 +15,7 @@ from accounts.quota.key_record import KeyRejection
 from accounts.quota.redis_store import ForeignReplyError
 from accounts.quota.store import store
 from accounts.usage import rejections
-from petstore.api.client_ip import client_address
+from petstore.api.client_ip import get_client_address
 from petstore.api.context import RequestContext
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
 from petstore.db import replicas
@@ -55,9 +55,9 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
         context.write_began = monotonic()
     try:
         if context.operation.free:
-            admission = store.peek(key, client_address(request))
+            admission = store.peek(key, get_client_address(request))
         else:
-            admission = store.admit(key, client_address(request), writes=writes)
+            admission = store.admit(key, get_client_address(request), writes=writes)
     except Exception as error:
         # The key may be valid, so the request must not count for its client address either.
         context.decision = anonymous.peek(request)
@@ -79,7 +79,7 @@ class BearerKeyAuthentication(BaseAuthentication):
     """Passes the authenticated caller to DRF."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any]:
-        caller = RequestContext.of(request._request).caller
+        caller = RequestContext.get(request._request).caller
         return caller, caller
 
 

@@ -67,6 +67,6 @@ class Caller(NamedTuple):
 
 
 def get_caller(request: Request) -> Caller:
-    caller = RequestContext.of(request._request).caller
+    caller = RequestContext.get(request._request).caller
     assert isinstance(caller, Caller)
     return caller

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 
 from accounts.quota.limits import MINUTE, SECOND, RateLimitDecision, Window
-from petstore.api.client_ip import Address, client_network, network_of
+from petstore.api.client_ip import Address, get_client_network, get_network
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class LookupLimiter:
 
     def allow(self, address: Address, now: int | None = None) -> bool:
         now = time.time_ns() // 1000 if now is None else now
-        if self._restricted.get(network_of(address), 0) <= now:
+        if self._restricted.get(get_network(address), 0) <= now:
             return True
         if now // SECOND != self._second:
             self._second, self._remaining = now // SECOND, LOOKUPS_PER_SECOND
@@ -64,7 +64,7 @@ def peek(request: HttpRequest) -> RateLimitDecision:
 
 def admit(request: HttpRequest, *, increment: bool = True) -> RateLimitDecision:
     limit = settings.ANONYMOUS_PER_MINUTE
-    network = client_network(request)
+    network = get_client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
     try:
         usage = get_usage(

@@ -13,7 +13,7 @@ from django.db.models import Max
 
 from accounts.models import ApiKey, Refusal
 from accounts.quota.limits import RateLimitDecision, to_datetime
-from petstore.api.client_ip import Address, network_of
+from petstore.api.client_ip import Address, get_network
 from petstore.observability.instrumentation import METHODS, UNKNOWN_ROUTE, format_route
 
 MAX_PER_WRITE = 1_000
@@ -45,7 +45,7 @@ class RejectedRequest(NamedTuple):
             return {self.public_id: MAX_PER_KEY_AND_HOUR}
         return {
             f"denied {self.public_id}": MAX_DENIED_PER_KEY,
-            f"denied {network_of(self.address)}": MAX_DENIED_PER_ADDRESS,
+            f"denied {get_network(self.address)}": MAX_DENIED_PER_ADDRESS,
             "denied": MAX_DENIED_PER_HOUR,
         }
 

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from accounts.quota.limits import RateLimitDecision
 from accounts.usage import write_behind
 from accounts.usage.rejection_log import RejectedRequest
-from petstore.api.client_ip import client_address
+from petstore.api.client_ip import get_client_address
 from petstore.api.context import RequestContext
 
 
@@ -29,7 +29,7 @@ def record_rejection(
         at=time.time_ns() // 1000 if decision is None else decision.now,
         method=request.method or "",
         route=match.route if match else "",
-        address=client_address(request),
+        address=get_client_address(request),
         decision=decision,
         scope=scope,
     )

@@ -1,4 +1,4 @@
-"""The request context: everything known about a request while it is served."""
+"""The request context: everything known about a request while it is being served."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from django.conf import settings
 from django.http import HttpRequest
 
-from petstore.api.client_ip import client_address
+from petstore.api.client_ip import get_client_address
 from petstore.api.deprecation import Deprecation
 from petstore.observability.request_ids import get_request_id
 from petstore.observability.request_log import LoggedCaller
@@ -25,16 +25,16 @@ class Operation(NamedTuple):
 NO_OPERATION = Operation()
 
 
-@lru_cache(maxsize=256)  # Clients may send any method.
-def operation_of(view: Callable[..., Any], method: str | None) -> Operation:
+@lru_cache(maxsize=256)  # Bounded, because clients may send any method.
+def get_operation(view: Callable[..., Any], method: str | None) -> Operation:
     action = getattr(view, "actions", {}).get("get" if method == "HEAD" else (method or "").lower())
     if action is None:
         return NO_OPERATION
-    declared = vars(view)["cls"]  # Set by DRF's as_view.
+    view_class = vars(view)["cls"]  # Set by DRF's as_view.
     return Operation(
-        declared.required_scopes.get(action),
-        declared.deprecations.get(action),
-        action in declared.free_actions,
+        view_class.required_scopes.get(action),
+        view_class.deprecations.get(action),
+        action in view_class.free_actions,
     )
 
 
@@ -45,27 +45,26 @@ class Caller(LoggedCaller, Protocol):
 
 @dataclass(slots=True)
 class RequestContext:
-    """The context of one request. Requests for pages only have `id` and `client`."""
+    """The context of one request. For pages, only `id` and `client` are set."""
 
     id: str  # X-Request-Id (D29).
-    client: str  # The address for the log.
-    operation: Operation = NO_OPERATION  # Named by path and method.
+    client: str  # The client's address, for the log.
+    operation: Operation = NO_OPERATION  # Set once the path is resolved.
     caller: Caller | None = None  # Set by authentication.
     decision: object = None  # The RateLimitDecision.
-    write_began: float | None = None  # Monotonic time, if replicas must catch up with a write.
+    write_began: float | None = None  # Monotonic time of a write that replicas must catch up with.
 
     @classmethod
     def start(cls, request: HttpRequest) -> RequestContext:
         meta = request.META
-        # Without a proxy there is nothing to parse.
-        address = (
-            str(client_address(request)) if settings.TRUSTED_PROXY_COUNT else meta.get("REMOTE_ADDR", "")
-        )
+        address = meta.get("REMOTE_ADDR", "")
+        if settings.TRUSTED_PROXY_COUNT:  # Otherwise there is nothing to parse.
+            address = str(get_client_address(request))
         context = cls(get_request_id(meta.get("HTTP_X_REQUEST_ID", "")), address)
         request.context = context  # type: ignore[attr-defined]
         return context
 
     @staticmethod
-    def of(request: HttpRequest) -> RequestContext:
+    def get(request: HttpRequest) -> RequestContext:
         context: RequestContext = request.context  # type: ignore[attr-defined]
         return context

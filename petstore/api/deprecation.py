@@ -15,19 +15,19 @@ from petstore.api.responses import Response
 class Deprecation(NamedTuple):
     """A planned removal of an operation; every response announces it (D33)."""
 
-    operation: str  # The operation id; its remaining callers are counted under it.
+    operation: str  # The operation ID, under which the remaining callers are counted.
     since: datetime
     removed: datetime
-    successor: str  # A URL.
+    successor: str  # Its URL.
 
-    def announce(self, response: Response) -> None:
+    def add_headers(self, response: Response) -> None:
         """Add Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
-        response.headers |= dates_of(self)
+        response.headers |= _build_date_headers(self)
         add_link(response, self.successor, "successor-version")
 
 
 @cache
-def dates_of(deprecation: Deprecation) -> dict[str, str]:
+def _build_date_headers(deprecation: Deprecation) -> dict[str, str]:
     return {
         "Deprecation": f"@{int(deprecation.since.timestamp())}",
         "Sunset": http_date(deprecation.removed.timestamp()),

@@ -12,7 +12,7 @@ from django.http import Http404
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from rest_framework import exceptions, status
 
-from petstore.api.link_header import link, page_url
+from petstore.api.link_header import format_link, get_page_url
 from petstore.api.responses import Response
 from petstore.db.monitor import DatabaseUnavailableError
 from petstore.observability import logs
@@ -120,7 +120,7 @@ def build_error_body(code: ErrorCode, message: str = "", details: Sequence[Detai
 
 
 def build_help_link(code: ErrorCode) -> str:
-    return link(page_url(f"docs/errors#{code.value}"), "help")
+    return format_link(get_page_url(f"docs/errors#{code.value}"), "help")
 
 
 def build_error_response(exc: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The contract's int64: ids in paths, query parameters and bodies."""
+"""The contract's int64, the type of ids in paths, query parameters and bodies."""
 
 import re
 from decimal import Decimal
@@ -10,16 +10,16 @@ CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def is_int64(value: Any) -> TypeGuard[int | Decimal]:
-    """Check a body's value for a whole number within int64.
+    """Check that a value of a body is a whole number within int64.
 
-    `1.0` is one in JSON Schema (D3); `true` is not, though Python's bool is an int.
+    JSON Schema counts `1.0` as one (D3), but not `true`, although Python's bool is an int.
     """
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return False
-    # Compare before converting: 1E999999 has a million digits.
+    # Compare before converting, because 1E999999 has a million digits.
     return INT64_MIN <= value <= INT64_MAX and value == int(value)
 
 
-def int64(text: str) -> int | None:
-    """Parse a number in canonical form; returns None for any other text."""
+def parse_int64(text: str) -> int | None:
+    """Parse an int64 in canonical form. Returns None for any other text."""
     return int(text) if CANONICAL.fullmatch(text) and is_int64(int(text)) else None

@@ -1,19 +1,19 @@
-"""The Link header (RFC 8288), and URLs of pages."""
+"""The Link header (RFC 8288), and the URLs of pages that it names."""
 
 from django.conf import settings
 
 from petstore.api.responses import Response
 
 
-def page_url(path: str) -> str:
-    """Build the full URL of a page outside /v1, from BASE_URL and never from the Host header (D10)."""
+def get_page_url(path: str) -> str:
+    """Build the absolute URL of a page outside /v1, from BASE_URL and never from the Host header (D10)."""
     return f"{settings.BASE_URL.removesuffix('/v1')}/{path}"
 
 
-def link(url: str, rel: str) -> str:
+def format_link(url: str, rel: str) -> str:
     return f'<{url}>; rel="{rel}"'
 
 
 def add_link(response: Response, url: str, rel: str) -> None:
     links = [response.headers["Link"]] if "Link" in response.headers else []
-    response.headers["Link"] = ", ".join([*links, link(url, rel)])
+    response.headers["Link"] = ", ".join([*links, format_link(url, rel)])

@@ -1,4 +1,4 @@
-"""Keyset pagination: the next page starts after the last id, so deep pages cost no more (D9)."""
+"""Keyset pagination: pages start after an id instead of at an offset, so deep pages cost no more (D9)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from django.http import QueryDict
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 
-from petstore.api.query_params import Filters, bounded, filter_values, invalid_parameter, single
+from petstore.api.query_params import (
+    Filters,
+    get_bounded_integer,
+    get_filter_values,
+    get_single_value,
+    invalid_parameter,
+)
 from petstore.api.responses import Response
 
 DEFAULT_LIMIT = 20
@@ -22,13 +28,13 @@ MAX_CACHED_QUERY = 250  # Characters of a query string.
 
 
 class PageQuery(NamedTuple):
-    where: dict[str, Any]  # Conditions of a `Read`.
+    conditions: dict[str, Any]  # The arguments of `Read.where`.
     limit: int
-    filters: tuple[tuple[str, str], ...]  # As the next page's URL repeats them.
+    filters: tuple[tuple[str, str], ...]  # Names and values, for the URL of the next page.
 
 
 class KeysetPagination(BasePagination):
-    """Pages are bare arrays in ascending order of `id`; the next page's URL is in the Link header.
+    """Paginates in ascending order of `id`. A page is a bare array; its Link has the URL of the next one.
 
     The cursor is the last id, signed for its path, so that clients can't forge one.
     """
@@ -42,12 +48,17 @@ class KeysetPagination(BasePagination):
         """Return one page of a `Read`, filtered by the query string. Raises ApiError 400."""
         path, query = request.path_info, request.META.get("QUERY_STRING", "")
         parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
-        page = parse(view.filters, path, query)
-        rows: list[Any] = queryset.where(**page.where).fetch(page.limit + 1, self._using)
-        if len(rows) > page.limit:
+        page_query = parse(view.filters, path, query)
+        rows: list[Any] = queryset.where(**page_query.conditions).fetch(page_query.limit + 1, self._using)
+        if len(rows) > page_query.limit:
             rows.pop()
-            # Never from the Host header (D10).
-            self.next_url = page_url(settings.BASE_URL, path, page.filters, page.limit, rows[-1]["id"])
+            self.next_url = build_next_url(
+                settings.BASE_URL,  # Never from the Host header (D10).
+                path,
+                page_query.filters,
+                page_query.limit,
+                rows[-1]["id"],
+            )
         return rows
 
     def get_paginated_response(self, data: list[Any]) -> Any:
@@ -59,11 +70,11 @@ class KeysetPagination(BasePagination):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [
-            *(one.parameter() for one in view.filters),
+            *(list_filter.build_parameter() for list_filter in view.filters),
             {
                 "name": "limit",
                 "in": "query",
-                "description": "Maximum number of items returned.",
+                "description": "The maximum number of items on the page.",
                 "schema": {
                     "type": "integer",
                     "minimum": 1,
@@ -75,7 +86,7 @@ class KeysetPagination(BasePagination):
             {
                 "name": "cursor",
                 "in": "query",
-                "description": 'Where the page starts: taken from the previous page\'s `Link: rel="next"`.',
+                "description": 'Where the page starts, taken from `Link: rel="next"` of the previous page.',
                 "schema": {"type": "string", "minLength": 1},
             },
         ]
@@ -83,41 +94,44 @@ class KeysetPagination(BasePagination):
 
 @lru_cache(maxsize=1024)
 def parse_page_query(filters: Filters, path: str, query: str) -> PageQuery:
-    """Parse a query string (Latin-1, as in WSGI). Raises ApiError 400."""
+    """Parse a query string, which WSGI decodes as Latin-1. Raises ApiError 400."""
     parameters = QueryDict(query.encode("latin-1"))
-    values = filter_values(parameters, filters)
-    where = {one.column: value for one, value in values.items()}
-    limit = bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    values = get_filter_values(parameters, filters)
+    conditions = {list_filter.column: value for list_filter, value in values.items()}
+    limit = get_bounded_integer(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     after = parse_cursor(parameters, path)
     if after is not None:
-        where["keyset__gt"] = after
-    return PageQuery(where, limit, tuple((one.name, str(value)) for one, value in values.items()))
+        conditions["keyset__gt"] = after
+    query_filters = tuple((list_filter.name, str(value)) for list_filter, value in values.items())
+    return PageQuery(conditions, limit, query_filters)
 
 
 def parse_cursor(parameters: QueryDict, path: str) -> int | None:
     """Return the id that the page starts after, or None without a cursor. Raises ApiError 400."""
-    cursor = single(parameters, "cursor")
+    cursor = get_single_value(parameters, "cursor")
     if cursor is None:
         return None
     try:
-        return b62_decode(signer(path).unsign(cursor))
+        return b62_decode(_get_signer(path).unsign(cursor))
     except BadSignature:
         raise invalid_parameter(
-            '`cursor` is not one that this list gave. Take it from Link: rel="next".'
+            '`cursor` does not belong to this list. Take it from Link: rel="next".'
         ) from None
 
 
 @lru_cache(maxsize=1024)  # Signing is slow, and first pages are requested most.
-def page_url(base: str, path: str, filters: tuple[tuple[str, str], ...], limit: int, last_id: int) -> str:
+def build_next_url(
+    base: str, path: str, filters: tuple[tuple[str, str], ...], limit: int, last_id: int
+) -> str:
     query = [*filters, ("limit", str(limit)), ("cursor", build_cursor(path, last_id))]
     return f"{base}{path.removeprefix('/v1')}?{urlencode(query)}"
 
 
 def build_cursor(path: str, last_id: int) -> str:
-    return signer(path).sign(b62_encode(last_id))
+    return _get_signer(path).sign(b62_encode(last_id))
 
 
 @cache
-def signer(path: str) -> Signer:
-    """Return the signer of one list: a cursor is valid for one path only."""
+def _get_signer(path: str) -> Signer:
+    # A cursor is valid for one path only.
     return Signer(sep=".", salt=f"petstore.cursor:{path}")

@@ -13,37 +13,39 @@ from rest_framework.request import Empty, Request
 
 from petstore.api.errors import ApiError, ErrorCode
 
+MAX_INT_DIGITS = 20  # Enough for every int64; `int` rejects very long texts.
 
-def malformed(reason: str) -> ApiError:
+
+def malformed_json(reason: str) -> ApiError:
     return ApiError(ErrorCode.MALFORMED_JSON, f"The body is not valid JSON: {reason}.")
 
 
-def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object. Duplicate names are rejected (RFC 8259 section 4 leaves them open)."""
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object; reject duplicate names, which RFC 8259 section 4 leaves open."""
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise malformed("an object has two members of one name")
+        raise malformed_json("an object has two members with the same name")
     return members
 
 
 def reject_constant(name: str) -> None:
-    raise malformed(f"{name} is not JSON")
+    raise malformed_json(f"{name} is not JSON")
 
 
-def integer(digits: str) -> int | Decimal:
-    """Parse an integer of any length; `int` rejects very long ones."""
-    return int(digits) if len(digits) <= 20 else Decimal(digits)
+def parse_integer(text: str) -> int | Decimal:
+    return int(text) if len(text) <= MAX_INT_DIGITS else Decimal(text)
 
 
-def number(text: str) -> Decimal:
-    """Parse a number with a point or exponent exactly. What no Decimal can hold becomes infinite."""
+def parse_number(text: str) -> Decimal:
+    """Parse a number with a point or exponent exactly, or as infinity if it exceeds any Decimal."""
     try:
         return Decimal(text)
     except InvalidOperation:
         return Decimal("Infinity")
 
 
-def strings(value: Any) -> Iterator[str]:
+def iter_strings(value: Any) -> Iterator[str]:
+    # Iterative, because a body may be nested too deeply for recursion.
     stack = [value]
     while stack:
         value = stack.pop()
@@ -57,34 +59,37 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def check_strings(value: Any) -> None:
-    """Reject what JSON can escape but no database can store: NUL and lone surrogates."""
-    for string in strings(value):
+    """Reject NUL and lone surrogates, which JSON can escape but no database can store."""
+    for string in iter_strings(value):
         if "\0" in string:
-            raise malformed("a string has a NUL character")
+            raise malformed_json("a string has a NUL character")
         if any("\ud800" <= character <= "\udfff" for character in string):
-            raise malformed("a string has a lone surrogate")
+            raise malformed_json("a string has a lone surrogate")
 
 
 DECODER = json.JSONDecoder(
-    object_pairs_hook=unique_members, parse_constant=reject_constant, parse_float=number, parse_int=integer
+    object_pairs_hook=build_object,
+    parse_constant=reject_constant,
+    parse_float=parse_number,
+    parse_int=parse_integer,
 )
 
 
 def parse_json(body: bytes) -> Any:
     """Parse a JSON text. Numbers with a point or exponent become exact Decimals.
 
-    Raises ApiError `malformed_json` for what RFC 8259 forbids, and for what it leaves open and parsers read
-    differently: duplicate member names, NUL, lone surrogates.
+    Raises ApiError `malformed_json` for what RFC 8259 forbids, and for what it leaves open and parsers
+    interpret differently: duplicate member names, NUL, lone surrogates.
     """
     try:
         text = body.decode("utf-8")
         value = DECODER.decode(text)
     except UnicodeDecodeError:
-        raise malformed("it is not UTF-8") from None
+        raise malformed_json("it is not UTF-8") from None
     except RecursionError:
-        raise malformed("it is nested too deeply") from None
+        raise malformed_json("it is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise malformed(f"see line {error.lineno}, column {error.colno}") from None
+        raise malformed_json(f"see line {error.lineno}, column {error.colno}") from None
     if "\\u" in text:  # NUL and lone surrogates can only occur as escapes.
         check_strings(value)
     return value
@@ -109,15 +114,15 @@ class StrictJSONParser(BaseParser):
         return parse_json(body)
 
 
-class JsonRequest(Request):
-    """A DRF request whose body is one JSON value. DRF's own would also look for forms and files."""
+class JSONRequest(Request):
+    """A DRF request whose body is one JSON value. DRF's own class would also look for forms and files."""
 
     _full_data: Any
     negotiator: BaseContentNegotiation
 
     @property
     def data(self) -> Any:
-        """The body's value; {} if there is none. The first access raises what the parser raises."""
+        """The body's value, or {} without a body. The first access raises the parser's exceptions."""
         if self._full_data is Empty:
             self._full_data = {}
             if self.stream is not None:
@@ -128,10 +133,10 @@ class JsonRequest(Request):
         return self._full_data
 
 
-class AlwaysJSON(BaseContentNegotiation):
-    """Selects the parser. Accept is ignored: responses are always `application/json` (D2)."""
+class JSONContentNegotiation(BaseContentNegotiation):
+    """Selects the JSON parser. Accept is ignored, since responses are always `application/json` (D2)."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
-        sent = (request.content_type or "").partition(";")[0].strip().lower()
+        media_type = (request.content_type or "").partition(";")[0].strip().lower()
         parser = next(iter(parsers))
-        return parser if sent == parser.media_type else None
+        return parser if media_type == parser.media_type else None

@@ -1,18 +1,19 @@
-"""Checks of a request's head before anything parses it, for the API and for pages."""
+"""Checks of a request's headers before anything parses them, for the API and for pages."""
 
 from django.conf import settings
 from django.http import HttpRequest
 
-from petstore.api.client_ip import parse, trusted_hops
+from petstore.api.client_ip import get_trusted_hops, parse_address
 from petstore.api.errors import ApiError, ErrorCode
 
-MAX_HEADER_LENGTH = 8_192  # Bytes of a header, its lines together (D30).
+MAX_HEADER_LENGTH = 8_192  # Bytes of a header, all its lines together (D30).
 MAX_CONTENT_TYPE_LENGTH = 256  # Bytes; its parameters are parsed in quadratic time.
 
-# Stands for a value that granian can't decode; never valid, since values are ASCII.
+# Replaces values that granian can't decode. It is never valid, since values are ASCII.
 UNREADABLE = "\xff"
-PROBLEM = "petstore.problem"  # META key: arguments of the ApiError for a malformed head.
-BODY_ERROR = "petstore.body_error"  # META key: the ApiError of a body that failed to arrive.
+# Keys of META.
+HEAD_ERROR = "petstore.head_error"  # The arguments of the ApiError for a malformed head.
+BODY_ERROR = "petstore.body_error"  # The ApiError of a body that failed to arrive.
 
 COOKIES_UNREADABLE = (
     "Your browser sent a cookie with characters that can't be read, so you are signed out. "
@@ -24,26 +25,28 @@ def invalid_header(message: str) -> tuple[ErrorCode, str]:
     return ErrorCode.INVALID_PARAMETER, message
 
 
-def too_long(header: str) -> tuple[ErrorCode, str]:
-    """Describe the problem of a header, whose name is in lower case."""
-    is_cookie = header == "cookie"
-    to_do = "Delete the cookies of this site, then try again." if is_cookie else "Send a shorter one."
-    return ErrorCode.HEADERS_TOO_LARGE, f"The header {header[:64]} is longer than 8,192 bytes. {to_do}"
+def header_too_long(header: str) -> tuple[ErrorCode, str]:
+    """Build the error arguments for a header, whose name is in lower case."""
+    if header == "cookie":
+        remedy = "Delete the cookies of this site, then try again."
+    else:
+        remedy = "Send a shorter one."
+    return ErrorCode.HEADERS_TOO_LARGE, f"The header {header[:64]} is longer than 8,192 bytes. {remedy}"
 
 
-FORWARDED = invalid_header(
+MISSING_HOPS = invalid_header(
     "X-Forwarded-For does not have an address for each proxy in front of the service. Leave it out."
 )
 
 
 def check_head(request: HttpRequest) -> None:
     """Raise ApiError 431 or 400 for a malformed head, regardless of the key (D17)."""
-    if PROBLEM in request.META:
-        raise ApiError(*request.META[PROBLEM])
+    if HEAD_ERROR in request.META:
+        raise ApiError(*request.META[HEAD_ERROR])
     if settings.TRUSTED_PROXY_COUNT and "HTTP_X_FORWARDED_FOR" in request.META:
-        hops = trusted_hops(request)
-        if len(hops) < settings.TRUSTED_PROXY_COUNT or None in map(parse, hops):
-            raise ApiError(*FORWARDED)
+        hops = get_trusted_hops(request)
+        if len(hops) < settings.TRUSTED_PROXY_COUNT or None in map(parse_address, hops):
+            raise ApiError(*MISSING_HOPS)
 
 
 def check_content(request: HttpRequest) -> None:

@@ -10,10 +10,10 @@ from django.http import HttpResponse
 
 
 class Response:
-    """A response with a JSON body in UTF-8, or none.
+    """A response with a JSON body, or without a body.
 
     The event loop sends it directly. Django's and DRF's response classes check each header and render late,
-    which the request path can't afford.
+    which is too slow for the request path.
     """
 
     __slots__ = ("content", "headers", "status_code")
@@ -21,7 +21,7 @@ class Response:
     def __init__(
         self, data: Any = None, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Encode `data` as JSON; None makes an empty body."""
+        """Encode `data` as JSON; None stands for no body."""
         self.status_code = status
         self.headers = dict(headers) if headers else {}
         self.content = b""
@@ -30,13 +30,13 @@ class Response:
             self.content = orjson.dumps(data, option=orjson.OPT_UTC_Z)
 
     @classmethod
-    def of_bytes(cls, body: bytes, status: int, headers: Mapping[str, str]) -> Response:
+    def from_bytes(cls, body: bytes, status: int, headers: Mapping[str, str]) -> Response:
         response = cls(None, status, headers)
         response.headers["Content-Type"] = "application/json"
         response.content = body
         return response
 
-    def as_django(self) -> HttpResponse:
+    def to_django(self) -> HttpResponse:
         response = HttpResponse(self.content, status=self.status_code, headers=self.headers)
         if "Content-Type" not in self.headers:
             del response["Content-Type"]

@@ -19,7 +19,7 @@ from django.http import FileResponse, HttpRequest
 from django.utils import timezone
 from django_otp import user_has_device
 
-from petstore.api.client_ip import NO_ADDRESS, client_address
+from petstore.api.client_ip import NO_ADDRESS, get_client_address
 from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.observability import logs
 
@@ -49,7 +49,7 @@ class Actor:
     def from_request(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
         """Prefer `user` to the request's user. Without either, the name is empty."""
         author = user or getattr(request, "user", None) or AnonymousUser()
-        address = client_address(request) if request is not None else NO_ADDRESS
+        address = get_client_address(request) if request is not None else NO_ADDRESS
         return cls(author.get_username(), author.pk, str(address))
 
 

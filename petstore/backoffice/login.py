@@ -20,7 +20,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from django_ratelimit.core import get_usage
 from unfold.forms import AuthenticationForm
 
-from petstore.api.client_ip import client_network
+from petstore.api.client_ip import get_client_network
 from petstore.backoffice.text import pluralize
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def get_limits(request: HttpRequest, username: str) -> list[tuple[str, str, str]
     if browser_id := get_known_browser_id(request, username):
         return [("login by known browser", browser_id + suffix, LOGINS_PER_NAME)]
     return [
-        ("login by address", client_network(request) + suffix, LOGINS_PER_ADDRESS),
+        ("login by address", get_client_network(request) + suffix, LOGINS_PER_ADDRESS),
         ("login by name", username + suffix, LOGINS_PER_NAME),
     ]
 

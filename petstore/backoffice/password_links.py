@@ -20,7 +20,7 @@ from django.urls import reverse, reverse_lazy
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 from petstore.backoffice.audit import record_password_change
 
 
@@ -50,7 +50,7 @@ def get_permission_state(user: User) -> tuple[Any, ...]:
 def create_link(user: User, *, by: User) -> str:
     uid = urlsafe_base64_encode(f"{user.pk}.{by.pk}".encode())
     token = PasswordLinkTokenGenerator(by).make_token(user)
-    return page_url(reverse("admin:new_password", args=[uid, token]).removeprefix("/"))
+    return get_page_url(reverse("admin:new_password", args=[uid, token]).removeprefix("/"))
 
 
 class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]  # Generic in its stubs only.

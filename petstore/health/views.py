@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
-from petstore.api.client_ip import client_address
+from petstore.api.client_ip import get_client_address
 from petstore.health import checks
 from petstore.observability.metrics import deferred_updates
 from petstore.observability.metrics_port import MultiprocessRegistry
@@ -38,7 +38,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Export metrics to METRICS_ALLOW_FROM; others get a 404, as do all if METRICS_PORT is set."""
-    address = client_address(request)
+    address = get_client_address(request)
     allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
     if settings.METRICS_PORT or not allowed:
         raise Http404

@@ -175,7 +175,7 @@ def get_unavailable_response() -> tuple[Headers, bytes]:
 def build_overload_response(scope: Any) -> tuple[Headers, bytes]:
     headers, body = get_unavailable_response()
     client_id = scope.headers.get("x-request-id", "")
-    quota = [(name.lower(), value) for name, value in ApiPipeline.steps.unused_quota_headers().items()]
+    quota = [(name.lower(), value) for name, value in ApiPipeline.steps.get_unused_quota_headers().items()]
     return [*headers, ("x-request-id", get_request_id(client_id)), *quota], body
 
 

@@ -12,12 +12,12 @@ from django.utils.http import parse_header_parameters
 
 from petstore.api.request_headers import (
     BODY_ERROR,
+    HEAD_ERROR,
     MAX_CONTENT_TYPE_LENGTH,
     MAX_HEADER_LENGTH,
-    PROBLEM,
     UNREADABLE,
+    header_too_long,
     invalid_header,
-    too_long,
 )
 from petstore.observability.instrumentation import METHODS, OTHER_METHOD
 from petstore.server.bodies import Body
@@ -87,7 +87,7 @@ def get_meta_name(header: str) -> str:
 def build_meta(scope: Any) -> dict[str, Any]:
     """Build Django's META: CGI variables (RFC 3875 section 4.1) and headers.
 
-    Values are truncated to their limits. If a header is invalid, PROBLEM stores the error.
+    Values are truncated to their limits. If a header is invalid, HEAD_ERROR stores the error.
     """
     headers, version = scope.headers, scope.http_version  # granian copies them at each access.
     meta: dict[str, Any] = {
@@ -105,7 +105,7 @@ def build_meta(scope: Any) -> dict[str, Any]:
         if name in meta and name:  # Join repeated headers (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
             value = f"{meta[name]}{'; ' if name == 'HTTP_COOKIE' else ','}{line}"
         if len(value) > MAX_HEADER_LENGTH:
-            meta[PROBLEM] = too_long(header)
+            meta[HEAD_ERROR] = header_too_long(header)
             value = value[-MAX_HEADER_LENGTH:]  # Proxies append their addresses to X-Forwarded-For.
         meta[name] = value
     names = headers.keys()
@@ -120,9 +120,9 @@ def build_meta(scope: Any) -> dict[str, Any]:
     if "\\" in meta.get("HTTP_COOKIE", ""):
         meta["HTTP_COOKIE"] = meta["HTTP_COOKIE"].replace("\\", "")
     if not HOST.fullmatch(meta.get("HTTP_HOST", "," if version == "1.1" else "")):  # RFC 9112 section 3.2.
-        meta[PROBLEM] = BAD_HOST
+        meta[HEAD_ERROR] = BAD_HOST
     if meta.get("HTTP_TRANSFER_ENCODING", "chunked").lower() != "chunked":
-        meta[PROBLEM] = BAD_TRANSFER_ENCODING
+        meta[HEAD_ERROR] = BAD_TRANSFER_ENCODING
     if scope.authority:  # The request line has precedence over Host (RFC 9112 section 3.2.2).
         meta["HTTP_HOST"] = scope.authority
     return meta

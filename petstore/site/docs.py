@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from petstore.api.errors import ErrorCode
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 from petstore.api.openapi.lists import get_list_operations
 from petstore.api.openapi.views import get_document
 from petstore.site.markdown import convert_to_markdown
@@ -120,7 +120,7 @@ def guide_markdown(request: HttpRequest, page: str) -> HttpResponse:
     """Render a guide as Markdown. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
-    text = convert_to_markdown(guide(request, page).content.decode(), page_url("").removesuffix("/"))
+    text = convert_to_markdown(guide(request, page).content.decode(), get_page_url("").removesuffix("/"))
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 

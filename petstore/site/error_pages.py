@@ -36,6 +36,6 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 def error_page(request: HttpRequest, exception: Exception | None = None, *, status: int) -> HttpResponse:
     code, text = RESPONSES[status]
     if is_api_path(request.path_info):  # Only if the pipeline itself has failed.
-        return build_error_response(ApiError(code)).as_django()
+        return build_error_response(ApiError(code)).to_django()
     context = {"title": HTTPStatus(status).phrase, "text": text}
     return render(request, "error.html", context, status=status)

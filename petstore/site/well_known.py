@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from petstore.api.link_header import link, page_url
+from petstore.api.link_header import format_link, get_page_url
 from petstore.site.docs import GUIDES
 
 TEXT = "text/plain; charset=utf-8"
@@ -16,7 +16,7 @@ CATALOG = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rf
 
 
 def build_url(name: str, **arguments: str) -> str:
-    return page_url(reverse(name, kwargs=arguments).removeprefix("/"))
+    return get_page_url(reverse(name, kwargs=arguments).removeprefix("/"))
 
 
 @require_safe
@@ -35,7 +35,7 @@ def api_catalog(request: HttpRequest) -> HttpResponse:
         ],
     }
     response = HttpResponse(json.dumps({"linkset": [api]}), content_type=CATALOG)
-    response["Link"] = link(build_url("api-catalog"), "api-catalog")
+    response["Link"] = format_link(build_url("api-catalog"), "api-catalog")
     return response
 
 

@@ -11,7 +11,7 @@ from django.template.loader import get_template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 
 register = template.Library()
 
@@ -51,7 +51,7 @@ def example(file: str) -> SafeString:
 
 def render_text(name: str) -> str:
     """Render a file with the URLs of this service. The caller has to escape the text."""
-    urls = {"base_url": settings.BASE_URL, "site": page_url("").removesuffix("/")}
+    urls = {"base_url": settings.BASE_URL, "site": get_page_url("").removesuffix("/")}
     context = Context(urls, autoescape=False)
     text: str = get_template(name).template.render(context)  # type: ignore[attr-defined]
     return text.strip()

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.password_links import create_link
@@ -110,7 +110,7 @@ def test_audit_trail_contains_no_secrets(staff: Client, account: Account) -> Non
     staff.post("/admin/auth/user/add/", {"username": "clerk", "groups": stock})
     clerk = User.objects.get(username="clerk")
     page = staff.get(
-        create_link(clerk, by=User.objects.get(username="boss")).removeprefix(page_url("")[:-1]),
+        create_link(clerk, by=User.objects.get(username="boss")).removeprefix(get_page_url("")[:-1]),
         follow=True,
     ).request["PATH_INFO"]
     staff.post(page, {"new_password1": PASSWORD, "new_password2": PASSWORD})

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 from petstore.backoffice.password_links import create_link
 from petstore.site import password_hashers
 from petstore.site.password_hashers import BoundedPBKDF2PasswordHasher, HashingBusyError
@@ -76,7 +76,7 @@ def test_new_password_that_waits_too_long_gets_503_and_keeps_its_link(
     boss: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, form = Client(), {"new_password1": "another horse", "new_password2": "another horse"}
-    page: Any = client.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
+    page: Any = client.get(create_link(boss, by=boss).removeprefix(get_page_url("")[:-1]), follow=True)
     path = page.request["PATH_INFO"]
     monkeypatch.setattr(password_hashers, "QUEUE_SECONDS", 0.01)
     with password_hashers.hashing_lock:

@@ -13,7 +13,7 @@ from django_otp.oath import totp
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 from petstore.backoffice.login import KNOWN_BROWSER_AGE, get_cookie_name
 from petstore.backoffice.password_links import create_link
 from petstore.backoffice.two_factor import PENDING_DEVICE
@@ -142,7 +142,7 @@ def test_cookie_is_hidden_from_scripts_and_other_sites(boss: User) -> None:
 def test_failed_sign_in_and_password_link_set_no_cookie(boss: User) -> None:
     browser = Client()
     attempt(browser)
-    page: Any = browser.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
+    page: Any = browser.get(create_link(boss, by=boss).removeprefix(get_page_url("")[:-1]), follow=True)
     data = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert browser.post(page.request["PATH_INFO"], data).status_code == 302
     assert get_cookie_name(boss) not in browser.cookies

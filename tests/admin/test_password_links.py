@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 from petstore.backoffice.models import AuditEntry
 from tests.support.staff import member_of, signed_in, superuser
 
@@ -23,8 +23,8 @@ ADD = "/admin/auth/user/add/"
 def extract_link(page: str) -> str:
     """Return the password link on a page, without scheme and host."""
     [link] = re.findall(r'<code id="link"[^>]*>([^<]+)</code>', unescape(page))
-    assert link.startswith(page_url("admin/new-password/"))
-    return str(link).removeprefix(page_url("")[:-1])
+    assert link.startswith(get_page_url("admin/new-password/"))
+    return str(link).removeprefix(get_page_url("")[:-1])
 
 
 def reset_password(owner: Client, user: User) -> str:

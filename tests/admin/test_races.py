@@ -23,7 +23,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from accounts.models import Account, Actor, ApiKey
 from accounts.usage.batch import Batch
 from inventory.models import Category, Order, OrderStatus, Pet, PetEvent, PetStatus, TransitionError
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 from petstore.backoffice.password_links import create_link
 from petstore.management.commands.quickstart import create_staff_login
 from tests.conftest import COMMITTED
@@ -228,7 +228,7 @@ def test_concurrent_two_factor_set_ups_confirm_one_device() -> None:
 
 def test_concurrent_uses_of_a_password_link_set_one_password() -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
-    link = create_link(clerk, by=superuser()).removeprefix(page_url("")[:-1])
+    link = create_link(clerk, by=superuser()).removeprefix(get_page_url("")[:-1])
     browsers = [Client() for _ in range(STAFF)]
     pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
 

@@ -119,7 +119,7 @@ def test_response_survives_failing_quota_headers(api: Api, monkeypatch: pytest.M
     def fail(*of: object) -> NoReturn:
         raise OSError("No space left on device.")
 
-    monkeypatch.setattr(ApiPipeline, "steps", ApiPipeline.steps._replace(quota_headers=fail))
+    monkeypatch.setattr(ApiPipeline, "steps", ApiPipeline.steps._replace(get_quota_headers=fail))
     response = api.get("/pets")
     assert response.status_code == 200
     assert response.headers["X-Request-Id"]

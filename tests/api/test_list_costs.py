@@ -18,7 +18,7 @@ from django.test import Client
 from accounts.events.views import EventViewSet
 from accounts.models import Account, PlanCode
 from inventory.models import Category, Order, OrderStatus, PetStatus
-from petstore.api.pagination import page_url
+from petstore.api.pagination import build_next_url
 from petstore.api.query_params import Filter
 from petstore.api_urls import api as api_routes
 from tests.conftest import COMMITTED, Api
@@ -103,7 +103,7 @@ def build_api_requests(api: Api, path: str, last: int, **filters: str) -> Iterat
     query = "&".join(f"{name}={value}" for name, value in filters.items())
     yield partial(api.get, f"{path}?limit=20&{query}")
     for after in (last - 10, last):
-        url = page_url("", f"/v1{path}", tuple(filters.items()), 20, after)
+        url = build_next_url("", f"/v1{path}", tuple(filters.items()), 20, after)
         yield partial(api.get, url)
 
 

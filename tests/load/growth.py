@@ -56,8 +56,8 @@ def show_plans(url: str, pets: int) -> None:
 def far_page(service: Service, pets: int) -> str:
     """The path of the page in the middle of all pets."""
     code = (
-        "from petstore.api.pagination import page_url;"
-        f"print(page_url('', '/v1/pets', (), {PAGE}, {pets // 2}))"
+        "from petstore.api.pagination import build_next_url;"
+        f"print(build_next_url('', '/v1/pets', (), {PAGE}, {pets // 2}))"
     )
     return "/v1" + service.manage("shell", "--verbosity", "0", "--command", code).strip()
 

@@ -7,7 +7,7 @@ import pytest
 from django.http import HttpRequest
 from django.test import RequestFactory
 
-from petstore.api.client_ip import NO_ADDRESS, client_address, client_network, parse
+from petstore.api.client_ip import NO_ADDRESS, get_client_address, get_client_network, parse_address
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.request_headers import UNREADABLE, check_head
 
@@ -37,7 +37,7 @@ def test_only_addresses_of_trusted_proxies_count(
     settings: Any, proxies: int, forwarded: str | None, client: str
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies
-    assert client_address(request("10.0.0.9", forwarded)) == ip_address(client)
+    assert get_client_address(request("10.0.0.9", forwarded)) == ip_address(client)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_fewer_forwarded_addresses_than_proxies_get_400(
 
 @pytest.mark.parametrize("peer", ["", "unix:", "not an address"])
 def test_unix_socket_peer_has_no_address(peer: str) -> None:
-    assert client_address(request(peer)) == NO_ADDRESS
+    assert get_client_address(request(peer)) == NO_ADDRESS
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_unix_socket_peer_has_no_address(peer: str) -> None:
     ],
 )
 def test_address_is_parsed_in_every_proxy_format(text: str, address: str) -> None:
-    assert parse(text) == ip_address(address)
+    assert parse_address(text) == ip_address(address)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_address_is_parsed_in_every_proxy_format(text: str, address: str) -> Non
     ],
 )
 def test_invalid_address_is_none(text: str) -> None:
-    assert parse(text) is None
+    assert parse_address(text) is None
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,4 @@ def test_invalid_address_is_none(text: str) -> None:
     ],
 )
 def test_client_network_is_an_ipv4_address_or_an_ipv6_64(peer: str, network: str) -> None:
-    assert client_network(request(peer)) == network
+    assert get_client_network(request(peer)) == network

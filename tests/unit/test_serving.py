@@ -12,7 +12,7 @@ from unittest.mock import Mock, call
 import pytest
 
 from petstore.api.errors import ErrorCode
-from petstore.api.request_headers import MAX_CONTENT_TYPE_LENGTH, PROBLEM, UNREADABLE
+from petstore.api.request_headers import HEAD_ERROR, MAX_CONTENT_TYPE_LENGTH, UNREADABLE
 from petstore.api.responses import Response
 from petstore.event_loop.greenlets import wait
 from petstore.server import bodies
@@ -56,7 +56,7 @@ def make_scope(headers: Headers | None = None, **attributes: Any) -> Any:
 
 def get_problem(*lines: tuple[str, str], **attributes: Any) -> ErrorCode | None:
     """Return the error code of a malformed head."""
-    problem = build_meta(make_scope(Headers(*lines), **attributes)).get(PROBLEM)
+    problem = build_meta(make_scope(Headers(*lines), **attributes)).get(HEAD_ERROR)
     return problem and problem[0]
 
 

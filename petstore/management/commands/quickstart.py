@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError
 from django.db.models import Q
 
-from petstore.api.link_header import page_url
+from petstore.api.link_header import get_page_url
 from petstore.management.base import JsonCommand
 
 ACCOUNT = "Demo"
@@ -54,7 +54,7 @@ class Command(JsonCommand):
         password, key = create_staff_login(), create_first_key()
         if options["demo_key_to"]:
             ensure_demo_key(options["demo_key_to"])
-        pages = {"api": settings.BASE_URL, "docs": page_url("docs"), "admin": page_url("admin/")}
+        pages = {"api": settings.BASE_URL, "docs": get_page_url("docs"), "admin": get_page_url("admin/")}
         data = pages | {"user": STAFF, "password": password, "key": key}
         self.write_result(options, data, TEXT.format(**data) + describe_login(password) + describe_key(key))
 
