@@ -1,7 +1,7 @@
-"""The URLs for programs: the API and the probes.
+"""The URLs of the API, the health checks and the metrics.
 
-A worker that serves no pages loads only these, and neither the back office nor the documentation (see
-"Memory" in docs/operating.md).
+A worker that serves no pages loads only these, without the back office and the documentation, to save
+memory (see "Memory" in docs/operating.md).
 """
 
 from django.urls import path, re_path

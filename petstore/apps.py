@@ -1,4 +1,4 @@
-"""The app of the project: its commands and templates."""
+"""The project's own app, which has its commands and templates."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ class PetstoreConfig(AppConfig):
         check_field_types(apps.get_models())
 
     def start_worker(self) -> None:
-        """Start background work. wsgi.py calls this for every app that has it."""
+        """Start the background threads. wsgi.py calls this method of every app that defines it."""
         from petstore.db import monitor
         from petstore.observability import sampler, tracing
 
@@ -25,7 +25,7 @@ class PetstoreConfig(AppConfig):
 
 
 def check_field_types(model_classes: Iterable[type[models.Model]]) -> None:
-    """Raise ImproperlyConfigured for field types that Django's own databases don't support."""
+    """Raise ImproperlyConfigured for fields whose type Django's database backends don't have."""
     for model in model_classes:
         field: Any
         for field in model._meta.concrete_fields:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from csp.constants import NONE, SELF
 
 from petstore import environment as env
-from petstore.api.openapi.spectacular import openapi_settings
+from petstore.api.openapi.spectacular import build_openapi_settings
 from petstore.backoffice import unfold as backoffice
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -180,7 +180,7 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
 }
 
-SPECTACULAR_SETTINGS = openapi_settings(
+SPECTACULAR_SETTINGS = build_openapi_settings(
     BASE_URL,
     STAGING_BASE_URL,
     contact={name: value for name, value in (("url", SUPPORT_URL), ("email", SUPPORT_EMAIL)) if value},

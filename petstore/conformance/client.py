@@ -1,4 +1,4 @@
-"""HTTP client of `manage.py conformance` and `manage.py listen`."""
+"""The HTTP client of `manage.py conformance` and `manage.py listen`."""
 
 import os
 import re
@@ -40,7 +40,7 @@ class Response:
 
     @property
     def now(self) -> float:
-        """The Date header as Unix time."""
+        """The time in the Date header, as Unix time."""
         return parsedate_to_datetime(self.header("Date")).timestamp()
 
     def expect(self, condition: object, problem: str) -> None:
@@ -69,11 +69,11 @@ class Response:
 
 def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | None = None) -> Response:
     """Send one request without following redirects. Raises UnreachableError."""
-    parts = urlsplit(base + path)
-    connection_class = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = connection_class(parts.netloc, timeout=TIMEOUT_SECONDS)
+    url_parts = urlsplit(base + path)
+    connection_class = HTTPSConnection if url_parts.scheme == "https" else HTTPConnection
+    connection = connection_class(url_parts.netloc, timeout=TIMEOUT_SECONDS)
     try:
-        target = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()
+        target = url_parts._replace(scheme="", netloc="", path=url_parts.path or "/", fragment="").geturl()
         connection.request(method, target, body, headers)
         with connection.getresponse() as response:
             content = response.read()
@@ -86,16 +86,16 @@ def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | 
 
 
 def add_key_option(parser: ArgumentParser, description: str) -> None:
-    text = f"{description} Prefer PETSTORE_KEY, since shells record options in their history."
-    parser.add_argument("--key", help=text)
+    help_text = f"{description} Prefer PETSTORE_KEY, since shells record options in their history."
+    parser.add_argument("--key", help=help_text)
 
 
-def url_and_key(options: dict[str, Any]) -> tuple[str, str]:
-    """Validate the URL and the key, from the options or PETSTORE_KEY. Raises CommandError."""
+def get_url_and_key(options: dict[str, Any]) -> tuple[str, str]:
+    """Return the valid URL and key from the options and PETSTORE_KEY. Raises CommandError."""
     url = options["url"].rstrip("/")
     if not is_api_url(url):
-        text = f"{options['url']!r} is not an API address such as https://api.example.com/v1."
-        raise CommandError(text, returncode=INVALID_OPTIONS)
+        message = f"{options['url']!r} is not an API address such as https://api.example.com/v1."
+        raise CommandError(message, returncode=INVALID_OPTIONS)
     key = (options["key"] or os.environ.get("PETSTORE_KEY", "")).strip()
     if not key or not (key.isascii() and key.isprintable()):
         raise CommandError("Pass a key with --key or PETSTORE_KEY.", returncode=INVALID_OPTIONS)

@@ -19,28 +19,22 @@ from petstore.conformance.client import Response, ViolationError, exchange
 from petstore.conformance.document import (
     expect_documented,
     expect_error,
-    operation_of,
-    pet_schemas,
-    schemas,
+    find_operation,
+    get_pet_schemas,
+    get_schemas,
 )
-from petstore.conformance.session import AGENT, Check, NothingToCheckError, NotRunError, Session
+from petstore.conformance.session import USER_AGENT, Check, NothingToCheckError, NotRunError, Session
 
 Row = dict[str, Any]
 
 CHECKS: list[Check] = []
 GET_PET_REMOVED = timezone.now() >= settings.GET_PET_REMOVED_AT  # D33
 SUNSET = "Thu, 05 Dec 2030 00:00:00 GMT"
-PUBLIC_PAGES = (
-    "/",
-    "/docs",
-    "/healthz",
-    "/readyz",
-    "/openapi.yaml",
-    "/openapi.json",
-)  # The last is read.
-POLICY = re.compile(r'"(\w+)";q=(\d+);w=\d+')  # RateLimit-Policy (D28)
-WINDOW = re.compile(r'"(\w+)";r=(\d+);t=(\d+)')  # RateLimit (D28)
-TOLERANCE = 2  # Seconds between two clocks, and between a header and Date.
+PUBLIC_PAGES = ("/", "/docs", "/healthz", "/readyz", "/openapi.yaml")
+# The windows of RateLimit-Policy and RateLimit (D28).
+POLICY = re.compile(r'"(\w+)";q=(\d+);w=\d+')
+WINDOW = re.compile(r'"(\w+)";r=(\d+);t=(\d+)')
+TOLERANCE = 2  # Seconds by which two times may differ.
 
 
 def check(rule: str, *, writes: bool = False) -> Callable[[Callable[[Session], None]], None]:
@@ -61,39 +55,46 @@ def expect_members(response: Response, row: Row, expected: Row) -> None:
 # --- Pagination, caching, deprecation and pages outside /v1 ---------------------------------------
 
 
-def full_page(session: Session, path: str, limit: int) -> tuple[list[Row], str]:
+def fetch_full_page(session: Session, path: str, limit: int) -> tuple[list[Row], str]:
     """Fetch a page. Raises ViolationError unless it has `limit` rows or is the last one."""
-    rows, following = session.page(path)
-    full = len(rows) == limit or (len(rows) < limit and not following)
-    session.responses[-1].expect(full, f"the page has {len(rows)} items, not {limit}.")
-    return rows, following
+    rows, next_path = session.fetch_page(path)
+    is_complete = len(rows) == limit or (len(rows) < limit and not next_path)
+    session.responses[-1].expect(is_complete, f"the page has {len(rows)} items, not {limit}.")
+    return rows, next_path
 
 
 @check('The contract, "List pets"; D9, D10')
 def lists_are_paginated(session: Session) -> None:
     """Each list has pages of `limit` items, by default 20, in ascending id order and linked by Link."""
-    for collection in get_list_operations():
-        whole, _ = full_page(session, collection.path, 20)
-        limit = len(whole) // 2 + 1
-        rows, following = full_page(session, f"{collection.path}?limit={limit}", limit)
-        if following:
-            rows += full_page(session, following, limit)[0]
-        ids, all_ids = ([row["id"] for row in found] for found in (rows, whole))
-        if ids != sorted(set(ids)) or ids[: len(whole)] != all_ids:
-            raise ViolationError(f"GET {collection.path}: pages of {limit} have {ids}, not {all_ids}.")
+    for operation in get_list_operations():
+        default_page, _ = fetch_full_page(session, operation.path, 20)
+        limit = len(default_page) // 2 + 1
+        rows, next_path = fetch_full_page(session, f"{operation.path}?limit={limit}", limit)
+        if next_path:
+            rows += fetch_full_page(session, next_path, limit)[0]
+        ids = [row["id"] for row in rows]
+        expected_ids = [row["id"] for row in default_page]
+        if ids != sorted(set(ids)) or ids[: len(expected_ids)] != expected_ids:
+            raise ViolationError(f"GET {operation.path}: pages of {limit} have {ids}, not {expected_ids}.")
 
 
 @check('The contract, "List pets"; D13')
 def filters_are_applied(session: Session) -> None:
     """Each filter of a list, and all filters combined, return only matching rows."""
-    for collection in get_list_operations():
-        if collection.filters and (first := full_page(session, f"{collection.path}?limit=100", 100)[0]):
-            queries = [{each.name: word} for each in collection.filters for word in each.choices]
-            combined = {each.name: first[0][each.name] for each in collection.filters}
-            for query in [*queries, *([combined] if combined not in queries else [])]:
-                rows, _ = full_page(session, f"{collection.path}?{urlencode(query | {'limit': 5})}", 5)
-                for row in rows:
-                    expect_members(session.responses[-1], row, query)
+    for operation in get_list_operations():
+        if not operation.filters:
+            continue
+        all_rows, _ = fetch_full_page(session, f"{operation.path}?limit=100", 100)
+        if not all_rows:
+            continue
+        queries = [{item.name: choice} for item in operation.filters for choice in item.choices]
+        combined = {item.name: all_rows[0][item.name] for item in operation.filters}
+        if combined not in queries:
+            queries.append(combined)
+        for query in queries:
+            matching, _ = fetch_full_page(session, f"{operation.path}?{urlencode(query | {'limit': 5})}", 5)
+            for row in matching:
+                expect_members(session.responses[-1], row, query)
 
 
 @check("D2, D6")
@@ -105,37 +106,39 @@ def accept_header_is_ignored(session: Session) -> None:
 @check("D29")
 def request_id_is_echoed(session: Session) -> None:
     """A well-formed X-Request-Id is echoed; a malformed one is replaced."""
-    for sent, echoed in (("conformance.check-1", True), ("not well formed!", False)):
-        response = session.send("GET", "/pets?limit=1", headers={"X-Request-Id": sent})
+    for request_id, is_echoed in (("conformance.check-1", True), ("not well formed!", False)):
+        response = session.send("GET", "/pets?limit=1", headers={"X-Request-Id": request_id})
         received = response.header("X-Request-Id")
-        response.expect((received == sent) is echoed, f"X-Request-Id {sent!r} came back as {received!r}.")
+        problem = f"X-Request-Id {request_id!r} was returned as {received!r}."
+        response.expect((received == request_id) is is_echoed, problem)
 
 
 @check("D32")
 def matching_etag_gives_304(session: Session) -> None:
     """If-None-Match with the current ETag gives 304 without a body; with another ETag, 200."""
     etag = session.send("GET", "/categories").header("ETag")
-    again = session.send("GET", "/categories", headers={"If-None-Match": etag})
-    again.expect_status(304, "with the current ETag: ")
-    again.expect(again.header("ETag") == etag and not again.body, "304 has a different ETag or a body.")
-    other = session.send("GET", "/categories", headers={"If-None-Match": '"conformance"'})
-    other.expect_status(200, "with another ETag: ")
+    matching = session.send("GET", "/categories", headers={"If-None-Match": etag})
+    matching.expect_status(304, "with the current ETag: ")
+    unchanged = matching.header("ETag") == etag and not matching.body
+    matching.expect(unchanged, "the 304 has a different ETag or a body.")
+    different = session.send("GET", "/categories", headers={"If-None-Match": '"conformance"'})
+    different.expect_status(200, "with another ETag: ")
 
 
 @check("D2")
 def head_matches_get(session: Session) -> None:
-    """HEAD responds as GET, without a body."""
-    got, head = (session.send(method, "/categories") for method in ("GET", "HEAD"))
-    head.expect_status(200)
+    """HEAD gets the same response as GET, without a body."""
+    get = session.send("GET", "/categories")
+    head = session.send("HEAD", "/categories").expect_status(200)
     head.expect(not head.body, "the response has a body.")
     for name in ("Content-Type", "ETag"):
-        head.expect_equal(name, head.header(name), got.header(name))
+        head.expect_equal(name, head.header(name), get.header(name))
 
 
 @check('The contract, "Get a pet"; D33')
 def pet_is_retrievable_by_id(session: Session) -> None:
-    """A pet is the same by id and in the list, except for a concurrent change of status."""
-    pets, _ = session.page("/pets?limit=1")
+    """A pet fetched by id equals that in the list; its status may have changed in between."""
+    pets, _ = session.fetch_page("/pets?limit=1")
     if not pets:
         raise NothingToCheckError("There are no pets.")
     response = session.send("GET", f"/pets/{pets[0]['id']}")
@@ -152,19 +155,21 @@ def account_reports_quota_for_free(session: Session) -> None:
     responses = [session.send("GET", "/account").expect_status(200) for _ in range(3)]
     for response in responses:
         body = {name: window["remaining"] for name, window in response.json()["quota"].items()}
-        headers = {name: int(left) for name, left, _ in WINDOW.findall(response.header("RateLimit"))}
-        response.expect(body == headers, f"the body has {body}, RateLimit {headers}.")
+        headers = {
+            name: int(remaining) for name, remaining, _ in WINDOW.findall(response.header("RateLimit"))
+        }
+        response.expect(body == headers, f"the body has {body}, but RateLimit has {headers}.")
     used = [response.json()["quota"]["day"]["used"] for response in responses]
     increments = {after - before for before, after in pairwise(used)}
-    responses[-1].expect(increments != {1}, "each read uses a request of the day.")
+    responses[-1].expect(increments != {1}, "each read uses a request of the daily quota.")
     if increments != {0}:
         raise NothingToCheckError("The account has concurrent users, or the day has ended.")
 
 
 @check("D40, D42")
 def feed_end_has_a_cursor(session: Session) -> None:
-    """The feed has no future events, and even its empty page links to the next."""
-    events, session.feed_end = session.feed("/events?limit=100&since=9999-12-31T23:59:59Z")
+    """The feed has no future events, and its empty page links to the next one."""
+    events, session.feed_end = session.fetch_feed_page("/events?limit=100&since=9999-12-31T23:59:59Z")
     if events:
         raise ViolationError(f"GET /events: {len(events)} events are in the future.")
 
@@ -177,35 +182,38 @@ def deprecation_is_announced(session: Session) -> None:
     response.expect(since[0] == "@" and int(since[1:]) <= response.now, f"Deprecation is {since!r}.")
     response.expect_equal("Sunset", response.header("Sunset"), SUNSET)
     links = ", ".join(response.headers.get_all("Link", []))
-    named = 'rel="successor-version"' in links and f"<{session.url}/pets" in links
-    response.expect(named, f"Link {links!r} has no successor-version under {session.url}.")
+    has_successor = 'rel="successor-version"' in links and f"<{session.url}/pets" in links
+    response.expect(has_successor, f"Link {links!r} has no successor-version under {session.url}.")
 
 
 @check("D38")
 def pages_require_no_key(session: Session) -> None:
     """Documentation and health checks are public, and the OpenAPI document has every operation."""
+    base = session.url.removesuffix("/v1")
     for path in PUBLIC_PAGES:
-        response = exchange(session.url.removesuffix("/v1"), "GET", path, AGENT).expect_status(200)
-    served, expected = (
-        {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
-        for paths in (response.json()["paths"], get_document()["paths"])
-    )
-    response.expect(served >= expected, f"the document lacks {', '.join(sorted(expected - served))}.")
+        exchange(base, "GET", path, USER_AGENT).expect_status(200)
+    response = exchange(base, "GET", "/openapi.json", USER_AGENT).expect_status(200)
+    missing = get_operation_names(get_document()) - get_operation_names(response.json())
+    response.expect(not missing, f"the document lacks {', '.join(sorted(missing))}.")
 
 
-# --- Rejections: requests, and the Error that each must get ---------------------------------------
+def get_operation_names(document: dict[str, Any]) -> set[str]:
+    return {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
 
-IDS = ("-1", "conformance", "9223372036854775808")
+
+# --- Rejections -----------------------------------------------------------------------------------
+
+UNKNOWN_IDS = ("-1", "conformance", "9223372036854775808")
 FEED_PARAMETERS = ("cursor", "type", "since")
 INVALID_LIMITS = ("limit=0", "limit=101", "limit=", "limit=5&limit=5")
 WRONG_KEY = {"Authorization": "Bearer psk_live_conformance_0000"}
-TEXT = {"Content-Type": "text/plain"}
+PLAIN_TEXT = {"Content-Type": "text/plain"}
 
 
-def rejected(
+def rejects(
     name: str, rule: str, description: str, code: Code, *requests: str, writes: bool = False, **options: Any
 ) -> Check:
-    """Check that each request gets this Error. The options are those of Session.send."""
+    """Create a check that each request gets this Error. The options are those of Session.send."""
 
     def send_all(session: Session) -> None:
         for request in requests:
@@ -216,36 +224,36 @@ def rejected(
 
 
 REJECTIONS = [
-    rejected("missing_key_is_rejected", "D17", "A request without a key", Code.MISSING_API_KEY,
-            "GET /pets", keyed=False),
-    rejected("malformed_key_is_rejected", "D16, D17", "A malformed key", Code.INVALID_API_KEY,
-            "GET /pets", keyed=False, headers=WRONG_KEY),
-    rejected("authentication_precedes_routing", "D17", "An unknown path without a key",
-            Code.MISSING_API_KEY, "GET /conformance", keyed=False),
-    rejected("unknown_path_is_not_found", "D29", "An unknown path", Code.RESOURCE_NOT_FOUND,
+    rejects("missing_key_is_rejected", "D17", "A request without a key", Code.MISSING_API_KEY,
+            "GET /pets", authenticated=False),
+    rejects("malformed_key_is_rejected", "D16, D17", "A malformed key", Code.INVALID_API_KEY,
+            "GET /pets", authenticated=False, headers=WRONG_KEY),
+    rejects("authentication_precedes_routing", "D17", "An unknown path without a key",
+            Code.MISSING_API_KEY, "GET /conformance", authenticated=False),
+    rejects("unknown_path_is_not_found", "D29", "An unknown path", Code.RESOURCE_NOT_FOUND,
             "GET /conformance"),
-    rejected("trailing_slash_is_not_redirected", "D1", "A path with a trailing slash, without a redirect",
+    rejects("trailing_slash_is_not_redirected", "D1", "A path with a trailing slash, without a redirect",
             Code.RESOURCE_NOT_FOUND, "GET /pets/"),
-    rejected("unsupported_method_lists_allowed_ones", "D29", "An unsupported method",
+    rejects("unsupported_method_lists_allowed_ones", "D29", "An unsupported method",
             Code.METHOD_NOT_ALLOWED, "PUT /categories"),
-    rejected("limit_out_of_range_is_rejected", "D6", "A limit outside 1..100, empty or repeated",
+    rejects("limit_out_of_range_is_rejected", "D6", "A limit outside 1..100, empty or repeated",
             Code.INVALID_PARAMETER, *(f"GET /pets?{query}" for query in INVALID_LIMITS)),
-    rejected("invalid_feed_parameters_are_rejected", "D6, D40", "An invalid cursor, type or time",
+    rejects("invalid_feed_parameters_are_rejected", "D6, D40", "An invalid cursor, type or time",
             Code.INVALID_PARAMETER, *(f"GET /events?{name}=conformance" for name in FEED_PARAMETERS)),
-    rejected("unknown_pet_is_not_found", "D7, D33", "A pet id that does not exist or is not an int64",
+    rejects("unknown_pet_is_not_found", "D7, D33", "A pet id that does not exist or is not an int64",
             Code.ENDPOINT_REMOVED if GET_PET_REMOVED else Code.PET_NOT_FOUND,
-            *(f"GET /pets/{number}" for number in IDS)),
-    rejected("unknown_order_is_not_found", "D14", "An order id that does not exist", Code.ORDER_NOT_FOUND,
-            *(f"GET /store/orders/{number}" for number in IDS)),
-    rejected("malformed_json_is_rejected", "D3, D29", "A body that is not JSON", Code.MALFORMED_JSON,
+            *(f"GET /pets/{unknown_id}" for unknown_id in UNKNOWN_IDS)),
+    rejects("unknown_order_is_not_found", "D14", "An order id that does not exist", Code.ORDER_NOT_FOUND,
+            *(f"GET /store/orders/{unknown_id}" for unknown_id in UNKNOWN_IDS)),
+    rejects("malformed_json_is_rejected", "D3, D29", "A body that is not JSON", Code.MALFORMED_JSON,
             "POST /pets", body=b'{"name": '),
-    rejected("unsupported_media_type_is_rejected", "D2", "A body of an unsupported media type",
-            Code.UNSUPPORTED_MEDIA_TYPE, "POST /pets", body=b"conformance", headers=TEXT),
-    rejected("oversized_body_is_rejected", "D2", "A body of more than 64 KiB", Code.PAYLOAD_TOO_LARGE,
+    rejects("unsupported_media_type_is_rejected", "D2", "A body of an unsupported media type",
+            Code.UNSUPPORTED_MEDIA_TYPE, "POST /pets", body=b"conformance", headers=PLAIN_TEXT),
+    rejects("oversized_body_is_rejected", "D2", "A body of more than 64 KiB", Code.PAYLOAD_TOO_LARGE,
             "POST /pets", body=b" " * (64 * 1024 + 1)),
-    rejected("unknown_category_is_rejected", "D5", "A pet of an unknown category", Code.UNKNOWN_CATEGORY,
+    rejects("unknown_category_is_rejected", "D5", "A pet of an unknown category", Code.UNKNOWN_CATEGORY,
             "POST /pets", body={"name": "Conformance check", "categoryId": -1}, writes=True),
-    rejected("order_of_unknown_pet_is_rejected", "D14", "An order of an unknown pet", Code.PET_NOT_FOUND,
+    rejects("order_of_unknown_pet_is_rejected", "D14", "An order of an unknown pet", Code.PET_NOT_FOUND,
             "POST /store/orders", body={"petId": -1}, writes=True),
 ]  # fmt: skip
 CHECKS += REJECTIONS
@@ -254,30 +262,33 @@ CHECKS += REJECTIONS
 @check("D6")
 def invalid_filters_and_cursors_are_rejected(session: Session) -> None:
     """An invalid filter value or cursor gives 400 invalid_parameter."""
-    filters = [
-        (collection.path, each.name) for collection in get_list_operations() for each in collection.filters
-    ]
-    for path, name in [*filters, ("/pets", "cursor")]:
-        expect_error(session.send("GET", f"{path}?{name}=conformance"), Code.INVALID_PARAMETER)
+    urls = ["/pets?cursor=conformance"]
+    for operation in get_list_operations():
+        urls += [f"{operation.path}?{item.name}=conformance" for item in operation.filters]
+    for url in urls:
+        expect_error(session.send("GET", url), Code.INVALID_PARAMETER)
 
 
 @check("D29")
 def every_missing_field_is_reported(session: Session) -> None:
     """A body without its required fields gives 400 missing_field, with details of all of them."""
-    expect_details(session, {}, Code.MISSING_FIELD, schemas()["NewPet"]["required"])
+    expect_details(session, {}, Code.MISSING_FIELD, get_schemas()["NewPet"]["required"])
 
 
 @check("D3", writes=True)
 def wrong_types_are_rejected(session: Session) -> None:
     """Values of wrong types give 400 invalid_field, with details of all of them."""
-    body = {name: "1" if schema.get("type") == "integer" else 7 for name, schema in pet_schemas().items()}
+    body = {
+        name: "1" if schema.get("type") == "integer" else 7 for name, schema in get_pet_schemas().items()
+    }
     expect_details(session, body, Code.INVALID_FIELD, body)
 
 
 def expect_details(session: Session, body: Row, code: Code, fields: Iterable[str]) -> None:
     response = session.send("POST", "/pets", body)
-    named = sorted(detail["field"] for detail in expect_error(response, code).get("details", []))
-    response.expect(named == sorted(fields), f"details has {named}, not {sorted(fields)}.")
+    details = expect_error(response, code).get("details", [])
+    reported = sorted(detail["field"] for detail in details)
+    response.expect(reported == sorted(fields), f"details has {reported}, not {sorted(fields)}.")
 
 
 @check("D30")
@@ -289,124 +300,131 @@ def oversized_url_is_rejected(session: Session) -> None:
         expect_error(response, Code.URI_TOO_LONG)
     else:  # From a proxy.
         session.responses.remove(response)
-        session.keyed.remove(response)
+        session.authenticated_responses.remove(response)
 
 
-# --- Writes, for `--write` only. One pet remains, since the API can't delete pets -----------------
+# --- Writes: run with --write only. They leave one pet, since the API can't delete pets -----------
 
 NAME = "Conformance check"
 ORDERS = "/store/orders"
-WRITE_REQUESTS = 14  # The most that one check sends.
-# Seconds before each poll. Events appear shortly after their change.
+MAX_WRITE_REQUESTS = 14  # Of the check that creates and orders a pet.
+# Seconds to wait before each poll.
 POLL_DELAYS = (0, 0.3, 0.3, 0.5, 1, 2, 3, 5)
-PAGE = 100
+PAGE_SIZE = 100
 
 
-def idempotency_key() -> dict[str, str]:
+def new_idempotency_key() -> dict[str, str]:
     return {"Idempotency-Key": f"conformance-{secrets.token_hex(8)}"}
 
 
 def expect_created_once(
-    session: Session, made: Response, path: str, body: Row, key: dict[str, str]
+    session: Session, created: Response, path: str, body: Row, key: dict[str, str]
 ) -> None:
     """Check Location, and the replay for the same Idempotency-Key."""
-    again = session.send("POST", path, body, headers=key)
-    again.expect_status(201, "with the same Idempotency-Key: ")
-    again.expect(again.body == made.body, "with the same Idempotency-Key: the response differs.")
-    again.expect_equal("Idempotent-Replayed", again.header("Idempotent-Replayed"), "true")
-    for response in (made, again):
-        location = f"{session.url}{path}/{made.json()['id']}"
+    replay = session.send("POST", path, body, headers=key)
+    replay.expect_status(201, "with the same Idempotency-Key: ")
+    replay.expect(replay.body == created.body, "with the same Idempotency-Key: the response differs.")
+    replay.expect_equal("Idempotent-Replayed", replay.header("Idempotent-Replayed"), "true")
+    location = f"{session.url}{path}/{created.json()['id']}"
+    for response in (created, replay):
         response.expect_equal("Location", response.header("Location"), location)
 
 
 @contextmanager
-def order(session: Session, body: Row, key: dict[str, str]) -> Iterator[Response]:
+def temporary_order(session: Session, body: Row, key: dict[str, str]) -> Iterator[Response]:
     """Place an order, and cancel it on exit."""
-    made = session.send("POST", ORDERS, body, headers=key).expect_status(201)
-    number = made.json()["id"]
-    session.left_behind.append(f"order {number}, not cancelled")
+    placed = session.send("POST", ORDERS, body, headers=key).expect_status(201)
+    order_id = placed.json()["id"]
+    session.left_behind.append(f"order {order_id}, not cancelled")
     try:
-        yield made
+        yield placed
     finally:
-        cancelled = session.send("DELETE", f"{ORDERS}/{number}")
+        cancelled = session.send("DELETE", f"{ORDERS}/{order_id}")
         if cancelled.status == 204:
             session.left_behind.pop()
     cancelled.expect_status(204)
-    expect_members(cancelled, session.send("GET", f"{ORDERS}/{number}").json(), {"status": "cancelled"})
+    expect_members(cancelled, session.send("GET", f"{ORDERS}/{order_id}").json(), {"status": "cancelled"})
 
 
 @check("D3, D4, D8, D12, D14, D31", writes=True)
 def pet_is_created_ordered_and_released(session: Session) -> None:
     """A pet is created once, ordered once, and available again after the order is cancelled."""
-    session.require_quota(WRITE_REQUESTS)  # An interrupted check would leave an order behind.
-    categories, _ = session.page("/categories?limit=1")
+    session.require_quota(MAX_WRITE_REQUESTS)  # An interrupted check would leave an order behind.
+    categories, _ = session.fetch_page("/categories?limit=1")
     if not categories:
         raise NothingToCheckError("There are no categories.")
-    category, key = categories[0]["id"], idempotency_key()
-    body = {"id": 1, "name": f" {NAME} ", "categoryId": category, "colour": "grey"}
-    made = session.send("POST", "/pets", body, headers=key).expect_status(201)
-    pet = made.json()
+    category_id = categories[0]["id"]
+    key = new_idempotency_key()
+    body = {"id": 1, "name": f" {NAME} ", "categoryId": category_id, "colour": "grey"}
+    created = session.send("POST", "/pets", body, headers=key).expect_status(201)
+    pet = created.json()
     session.left_behind.append(f"pet {pet['id']} ({NAME}); the API can't delete it")
-    defaults = {name: schema["default"] for name, schema in pet_schemas().items() if "default" in schema}
-    expect_members(made, pet, defaults | {"name": NAME, "categoryId": category})
-    made.expect("colour" not in pet, "the new pet has an unknown member.")
-    expect_created_once(session, made, "/pets", body, key)
-    other = session.send("POST", "/pets", body | {"name": "Another"}, headers=key)
-    expect_error(other, Code.IDEMPOTENCY_KEY_REUSED)
+    defaults = {
+        name: schema["default"] for name, schema in get_pet_schemas().items() if "default" in schema
+    }
+    expect_members(created, pet, defaults | {"name": NAME, "categoryId": category_id})
+    created.expect("colour" not in pet, "the new pet has an unknown member.")
+    expect_created_once(session, created, "/pets", body, key)
+    reused = session.send("POST", "/pets", body | {"name": "Another"}, headers=key)
+    expect_error(reused, Code.IDEMPOTENCY_KEY_REUSED)
     orders = order_twice(session, {"petId": pet["id"]})
-    session.expected = {"pet": [("pet.created", {"pet": pet})], "order": []}
-    for placed in orders:
+    pet_events = [("pet.created", {"pet": pet})]
+    order_events = []
+    for order in orders:
         for status, pet_status in (("placed", "pending"), ("cancelled", "available")):
-            session.expected["order"].append((f"order.{status}", {"order": placed | {"status": status}}))
-            session.expected["pet"].append(("pet.status_changed", {"pet": pet | {"status": pet_status}}))
+            order_events.append((f"order.{status}", {"order": order | {"status": status}}))
+            pet_events.append(("pet.status_changed", {"pet": pet | {"status": pet_status}}))
+    session.expected_events = {"pet": pet_events, "order": order_events}
 
 
 def order_twice(session: Session, body: Row) -> list[Row]:
     """Order the pet, check that it can't be ordered again, cancel, and order it once more."""
-    key = idempotency_key()
-    with order(session, body, key) as made:
-        expected = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
-        expect_members(made, made.json(), body | expected)
-        expect_created_once(session, made, ORDERS, body, key)
+    key = new_idempotency_key()
+    with temporary_order(session, body, key) as first:
+        defaults = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
+        expect_members(first, first.json(), body | defaults)
+        expect_created_once(session, first, ORDERS, body, key)
         expect_error(session.send("POST", ORDERS, body), Code.PET_NOT_AVAILABLE)
-        found = session.send("GET", f"{ORDERS}/{made.json()['id']}")
-        found.expect(found.body == made.body, "the order differs from the one placed.")
-    with order(session, body, idempotency_key()) as again:
-        return [made.json(), again.json()]
+        fetched = session.send("GET", f"{ORDERS}/{first.json()['id']}")
+        fetched.expect(fetched.body == first.body, "the order differs from the one placed.")
+    with temporary_order(session, body, new_idempotency_key()) as second:
+        return [first.json(), second.json()]
 
 
 @check("D40, D41", writes=True)
 def feed_reports_every_write_once(session: Session) -> None:
-    """The feed has each change of the new pet and its orders once, in order, on repeated reads too."""
-    if not (session.feed_end and session.expected):
+    """The feed has each change of the new pet and its orders once and in order, also when read again."""
+    if not (session.feed_end and session.expected_events):
         raise NotRunError("Earlier checks wrote nothing to follow.")
     session.require_quota(len(POLL_DELAYS) + 3)
     events: list[Row] = []
     path = session.feed_end
     for delay in POLL_DELAYS:
         time.sleep(delay)
-        page, path = session.feed(path)
+        page, path = session.fetch_feed_page(path)
         events += page
-        actual = events_by_subject(session, events)
-        if all(len(actual[subject]) >= len(expected) for subject, expected in session.expected.items()):
+        actual = group_by_subject(session, events)
+        if all(
+            len(actual[subject]) >= len(expected) for subject, expected in session.expected_events.items()
+        ):
             break
-    events += session.feed(path)[0]  # Duplicates may come late.
+    events += session.fetch_feed_page(path)[0]  # Finds duplicates that arrive late.
     ids = [event["id"] for event in events]
     if ids != sorted(set(ids)):
         raise ViolationError(f"GET /events: ids are not strictly ascending across pages: {ids}.")
-    actual = events_by_subject(session, events)
-    if actual != session.expected:
-        raise ViolationError(f"GET /events: the events are {actual}, not {session.expected}.")
+    actual = group_by_subject(session, events)
+    if actual != session.expected_events:
+        raise ViolationError(f"GET /events: the events are {actual}, not {session.expected_events}.")
     orders = [event for event in events if event["type"].startswith("order.")]
     for query, expected in (("", events), ("&type=order", orders)):
-        again = session.feed(f"{session.feed_end}{query}")[0]
-        if again[: len(expected)] != expected[:PAGE]:
+        page, _ = session.fetch_feed_page(f"{session.feed_end}{query}")
+        if page[: len(expected)] != expected[:PAGE_SIZE]:
             raise ViolationError(f"GET /events{query}: a second read returned other events.")
 
 
-def events_by_subject(session: Session, events: list[Row]) -> dict[str, list[tuple[str, Row]]]:
-    """Type and data of the events of the new pet and its orders."""
-    pet_id = session.expected["pet"][0][1]["pet"]["id"]
+def group_by_subject(session: Session, events: list[Row]) -> dict[str, list[tuple[str, Row]]]:
+    """Return the types and data of the events of the new pet and its orders."""
+    pet_id = session.expected_events["pet"][0][1]["pet"]["id"]
     return {
         subject: [
             (event["type"], event["data"])
@@ -417,11 +435,11 @@ def events_by_subject(session: Session, events: list[Row]) -> dict[str, list[tup
     }
 
 
-# --- All responses so far, mostly their quota headers. These send nothing -------------------------
+# --- The responses to all other checks; no further requests ---------------------------------------
 
 
-def quota_of(response: Response) -> tuple[int, int, int]:
-    """Limit, remaining and reset of X-RateLimit."""
+def parse_quota(response: Response) -> tuple[int, int, int]:
+    """Return the X-RateLimit headers: limit, remaining, reset."""
     limit, remaining, reset = (
         int(response.header(f"X-RateLimit-{name}")) for name in ("Limit", "Remaining", "Reset")
     )
@@ -433,7 +451,7 @@ def every_response_is_documented(session: Session) -> None:
     """Every response matches the OpenAPI document, and every rejection is an Error."""
     violations: dict[str, str] = {}  # The first of each operation.
     for response in session.responses:
-        operation = operation_of(response)
+        operation = find_operation(response)
         try:
             if operation:
                 expect_documented(response, operation)
@@ -456,30 +474,36 @@ def no_response_is_a_server_error(session: Session) -> None:
 def every_response_reports_the_quota(session: Session) -> None:
     """Every response has the three X-RateLimit headers, consistent with RateLimit and RateLimit-Policy."""
     for response in session.responses:
-        limit, remaining, reset = quota_of(response)
+        limit, remaining, reset = parse_quota(response)
         policy = {name: int(quota) for name, quota in POLICY.findall(response.header("RateLimit-Policy"))}
         windows = {name: (int(r), int(t)) for name, r, t in WINDOW.findall(response.header("RateLimit"))}
         response.expect(windows and windows.keys() == policy.keys(), "RateLimit lacks a window.")
         if response.status == 429:
             continue  # It may be a ban, which has no window; see rejection_has_retry_after.
-        least = min(left for left, _ in windows.values())
-        response.expect(remaining == least, f"{remaining} remain, but {least} in the smallest window.")
-        names = [name for name, (left, _) in windows.items() if left == least and policy[name] == limit]
+        least = min(window_remaining for window_remaining, _ in windows.values())
+        response.expect(remaining == least, f"{remaining} remain, but only {least} in the smallest window.")
+        names = [
+            name
+            for name, (window_remaining, _) in windows.items()
+            if window_remaining == least and policy[name] == limit
+        ]
         response.expect(names, f"X-RateLimit-Limit {limit} is not that of the smallest window.")
-        ends = any(abs(reset - response.now - windows[name][1]) <= TOLERANCE for name in names)
-        response.expect(ends, f"X-RateLimit-Reset {reset} is not the end of that window.")
+        is_end = any(abs(reset - response.now - windows[name][1]) <= TOLERANCE for name in names)
+        response.expect(is_end, f"X-RateLimit-Reset {reset} is not the end of that window.")
 
 
 @check("D21, D39")
 def every_request_uses_quota(session: Session) -> None:
     """Each request with the key, except getAccount, reduces what remains of a window."""
     pairs = 0
-    for before, after in pairwise(session.keyed):
-        (limit, left, reset), (limit_after, left_after, reset_after) = quota_of(before), quota_of(after)
-        if (limit, reset) == (limit_after, reset_after) and after.status != 429:
+    for before, after in pairwise(session.authenticated_responses):
+        limit, remaining, reset = parse_quota(before)
+        next_limit, next_remaining, next_reset = parse_quota(after)
+        if (limit, reset) == (next_limit, next_reset) and after.status != 429:
             pairs += 1
-            most = left if after.request == "GET /account" else left - 1  # D39
-            after.expect(left_after <= most, f"{left_after} remain, and {left} after the request before.")
+            maximum = remaining if after.request == "GET /account" else remaining - 1  # D39
+            problem = f"{next_remaining} remain, but {remaining} remained after the previous request."
+            after.expect(next_remaining <= maximum, problem)
     if not pairs:
         raise NothingToCheckError("No two requests were in the same window.")
 
@@ -493,8 +517,8 @@ def rejection_has_retry_after(session: Session) -> None:
     for response in rejected:
         wait = int(response.header("Retry-After"))
         response.expect(wait >= 1, f"Retry-After is {wait}, less than a second.")
-        _, left, reset = quota_of(response)
-        response.expect(left == 0, f"rejected although {left} remain.")
+        _, remaining, reset = parse_quota(response)
+        response.expect(remaining == 0, f"rejected although {remaining} remain.")
         gap = abs(reset - (response.now + wait))
         response.expect(gap <= TOLERANCE, f"Reset and Retry-After are {gap:.0f} s apart.")
 
@@ -502,11 +526,13 @@ def rejection_has_retry_after(session: Session) -> None:
 @check("D29")
 def every_response_has_a_unique_request_id(session: Session) -> None:
     """Every response has a unique X-Request-Id."""
-    seen: set[str] = set()
+    request_ids: set[str] = set()
     for response in session.responses:
         request_id = response.header("X-Request-Id")
-        response.expect(request_id not in seen, f"another response has the same X-Request-Id {request_id}.")
-        seen.add(request_id)
+        response.expect(
+            request_id not in request_ids, f"another response has the same X-Request-Id {request_id}."
+        )
+        request_ids.add(request_id)
 
 
 @check("D32")

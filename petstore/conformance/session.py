@@ -1,4 +1,4 @@
-"""Checks, and the requests of one run, which respect a budget and the key's quota."""
+"""The checks and requests of one run, limited by a budget and the key's quota."""
 
 import re
 from collections.abc import Callable
@@ -11,10 +11,10 @@ import orjson
 
 from petstore.conformance.client import NEXT, Headers, Response, ViolationError, exchange
 
-NONE: Headers = {}
+NO_HEADERS: Headers = {}
 SECTION = re.compile(r'contract, "([^"]+)"')
 DECISION = re.compile(r"\bD[0-9]+\b")
-AGENT = {"User-Agent": "petstore-conformance"}
+USER_AGENT = {"User-Agent": "petstore-conformance"}
 
 
 class Outcome(StrEnum):
@@ -41,28 +41,34 @@ OUTCOMES = {
 
 @dataclass
 class Session:
-    """The deployment, and all responses so far."""
+    """A run: the deployment, and all of its responses so far."""
 
     url: str  # Ends in /v1.
     key: str
     budget: int
     reserve: int  # Requests of the quota to leave for other users of the key.
-    responses: list[Response] = field(default_factory=list)  # Under /v1.
-    keyed: list[Response] = field(default_factory=list)  # To authenticated requests.
-    feed_end: str = ""  # The path after the last event, before any write.
-    # Type and data of the expected events, by subject.
-    expected: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    responses: list[Response] = field(default_factory=list)  # From paths under /v1.
+    authenticated_responses: list[Response] = field(default_factory=list)
+    feed_end: str = ""  # The path of the page after the last event before any write.
+    # Types and data by subject, in the order of the feed.
+    expected_events: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
     left_behind: list[str] = field(default_factory=list)
 
     def send(
-        self, method: str, path: str, body: Any = None, *, headers: Headers = NONE, keyed: bool = True
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Headers = NO_HEADERS,
+        authenticated: bool = True,
     ) -> Response:
-        """Send a request; a body other than bytes is sent as JSON.
+        """Send a request. A body that is not bytes is encoded as JSON.
 
-        Raises NotRunError if budget or quota are nearly used up, after 429, and if the key lacks a scope.
+        Raises NotRunError if the budget or quota is nearly used up, after a 429, or without the scope.
         """
-        all_headers = dict(AGENT)
-        if keyed:
+        all_headers = dict(USER_AGENT)
+        if authenticated:
             self.require_quota()
             all_headers["Authorization"] = f"Bearer {self.key}"
         if body is not None:
@@ -70,8 +76,8 @@ class Session:
             body = body if isinstance(body, bytes) else orjson.dumps(body)
         response = exchange(self.url, method, path, all_headers | headers, body)
         self.responses.append(response)
-        if keyed:
-            self.keyed.append(response)
+        if authenticated:
+            self.authenticated_responses.append(response)
             if response.status == 429:
                 self.require_quota()
             if response.status == 403 and b'"insufficient_scope"' in response.body:
@@ -80,18 +86,18 @@ class Session:
 
     def require_quota(self, needed: int = 1) -> None:
         """Raise NotRunError unless budget and quota allow this many more requests."""
-        if len(self.keyed) + needed > self.budget:
+        if len(self.authenticated_responses) + needed > self.budget:
             raise NotRunError(f"The budget of {self.budget} requests is too small. See --budget.")
-        if not self.keyed:
+        if not self.authenticated_responses:
             return
-        if self.keyed[-1].status == 429:
+        if self.authenticated_responses[-1].status == 429:
             raise NotRunError("A request got 429. No more are sent, to avoid a ban.")
-        left = self.keyed[-1].headers["X-RateLimit-Remaining"] or ""
-        if left.isascii() and left.isdigit() and int(left) - needed < self.reserve:
-            raise NotRunError(f"Only {left} requests of the quota remain. See --keep.")
+        remaining = self.authenticated_responses[-1].headers["X-RateLimit-Remaining"] or ""
+        if remaining.isascii() and remaining.isdigit() and int(remaining) - needed < self.reserve:
+            raise NotRunError(f"Only {remaining} requests of the quota remain. See --keep.")
 
-    def page(self, path: str) -> tuple[list[dict[str, Any]], str]:
-        """Fetch one page; return its rows and the next page's path, which may be empty.
+    def fetch_page(self, path: str) -> tuple[list[dict[str, Any]], str]:
+        """Fetch a page. Return its rows, and the path of the next page or "".
 
         Raises ViolationError for a next URL on another host (D10) or with another query (D9).
         """
@@ -101,17 +107,18 @@ class Session:
             return rows, ""
         same_host = link[1].startswith(f"{self.url}/")
         response.expect(same_host, f"the next page is at {link[1]}, not under {self.url}.")
-        query, next_query = (dict(parse_qsl(urlsplit(url).query)) for url in (path, link[1]))
+        query = dict(parse_qsl(urlsplit(path).query))
+        next_query = dict(parse_qsl(urlsplit(link[1]).query))
         filters = {name: value for name, value in query.items() if name not in {"cursor", "since"}}
         consistent = "cursor" in next_query and next_query | filters == next_query
         response.expect(consistent, f"the next page, {link[1]}, lacks a cursor or part of the query.")
         return rows, link[1].removeprefix(self.url)
 
-    def feed(self, path: str) -> tuple[list[dict[str, Any]], str]:
+    def fetch_feed_page(self, path: str) -> tuple[list[dict[str, Any]], str]:
         """Fetch one page of events. Raises ViolationError without a next page (D40)."""
-        events, following = self.page(path)
-        self.responses[-1].expect(following, "the page has no next page, as every page of the feed must.")
-        return events, following
+        events, next_path = self.fetch_page(path)
+        self.responses[-1].expect(next_path, "the page has no next page, as every page of the feed must.")
+        return events, next_path
 
 
 @dataclass(frozen=True)
@@ -119,22 +126,23 @@ class Check:
     """A rule of the contract, and the function that checks it."""
 
     name: str
-    rule: str  # Decisions and sections of the contract, see `references`.
+    rule: str  # The decisions and sections of the contract that it comes from.
     title: str
     function: Callable[[Session], None]
     writes: bool
 
     @property
     def references(self) -> list[str]:
-        """Links such as `docs/decisions.md#d9`."""
+        """Links to the rule, such as `docs/decisions.md#d9`."""
         sections = [name.lower().replace(" ", "-") for name in SECTION.findall(self.rule)]
-        decisions = [number.lower() for number in DECISION.findall(self.rule)]
-        return [f"docs/contract.md#{name}" for name in sections] + [
-            f"docs/decisions.md#{number}" for number in decisions
+        decisions = [decision.lower() for decision in DECISION.findall(self.rule)]
+        return [
+            *(f"docs/contract.md#{section}" for section in sections),
+            *(f"docs/decisions.md#{decision}" for decision in decisions),
         ]
 
     def run(self, session: Session) -> dict[str, Any]:
-        """Run the check; return its JSON. Raises UnreachableError."""
+        """Run the check and return its entry in the report. Raises UnreachableError."""
         outcome, detail = Outcome.PASSED, ""
         try:
             self.function(session)
@@ -142,5 +150,11 @@ class Check:
             outcome, detail = OUTCOMES[type(error)], str(error)
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # Unexpected JSON.
             outcome, detail = Outcome.FAILED, f"A response has an unexpected structure: {error!r}."
-        found = {"name": self.name, "rule": self.rule, "see": self.references, "title": self.title}
-        return found | {"outcome": outcome.value, "detail": detail}
+        return {
+            "name": self.name,
+            "rule": self.rule,
+            "see": self.references,
+            "title": self.title,
+            "outcome": outcome.value,
+            "detail": detail,
+        }

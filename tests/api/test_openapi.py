@@ -48,13 +48,14 @@ def spec() -> dict[str, Any]:
 
 def operation(spec: dict[str, Any], name: str) -> dict[str, Any]:
     path, method = OPERATIONS[name]
-    found = spec["paths"][path][method]
-    assert found["operationId"] == name
-    return dict(found)
+    description = spec["paths"][path][method]
+    assert description["operationId"] == name
+    return dict(description)
 
 
-def parameter(spec: dict[str, Any], of: str, name: str) -> dict[str, Any]:
-    return dict(next(one for one in operation(spec, of)["parameters"] if one["name"] == name))
+def parameter(spec: dict[str, Any], operation_id: str, name: str) -> dict[str, Any]:
+    parameters = operation(spec, operation_id)["parameters"]
+    return dict(next(item for item in parameters if item["name"] == name))
 
 
 def test_document_is_the_golden_one_and_builds_without_a_warning(tmp_path: Path) -> None:
@@ -129,15 +130,15 @@ def test_parameter_examples_work_with_demo_data(api: Api, spec: dict[str, Any], 
     for name, (path, method) in OPERATIONS.items():
         if method == "post":
             continue
-        found = [one for one in operation(spec, name)["parameters"] if "example" in one]
-        of_path = {one["name"]: one["example"] for one in found if one["in"] == "path"}
-        assert set(of_path.values()) <= {1}  # The first of a new database, where ids begin.
-        url = path.format(**{name: {"petId": pet, "orderId": order}[name] for name in of_path})
-        query = [(one["name"], one["example"]) for one in found if one["in"] == "query"]
-        headers = {one["name"]: one["example"] for one in found if one["in"] == "header"}
-        for sent in [query] if together else [[one] for one in query]:
-            answer = api(method.upper(), f"{url}?{urlencode(sent)}", **headers)
-            assert answer.status_code in {200, 204}, (url, sent, answer.content)
+        parameters = [item for item in operation(spec, name)["parameters"] if "example" in item]
+        path_examples = {item["name"]: item["example"] for item in parameters if item["in"] == "path"}
+        assert set(path_examples.values()) <= {1}  # The first id of a new database.
+        url = path.format(**{name: {"petId": pet, "orderId": order}[name] for name in path_examples})
+        query = [(item["name"], item["example"]) for item in parameters if item["in"] == "query"]
+        headers = {item["name"]: item["example"] for item in parameters if item["in"] == "header"}
+        for pairs in [query] if together else [[pair] for pair in query]:
+            response = api(method.upper(), f"{url}?{urlencode(pairs)}", **headers)
+            assert response.status_code in {200, 204}, (url, pairs, response.content)
 
 
 def test_license_of_document_project_and_readme_agree(spec: dict[str, Any]) -> None:
@@ -157,10 +158,12 @@ def test_pattern_of_an_idempotency_key_allows_visible_characters(spec: dict[str,
 @pytest.mark.django_db
 def test_rate_limits_of_the_document_are_the_plans_of_a_new_database(spec: dict[str, Any]) -> None:
     assert "`x-rate-limits` lists the default limits" in spec["info"]["description"]
-    told = dict(spec["info"]["x-rate-limits"])
-    assert told.pop("enterprise") == "agreed with each account"
+    documented = dict(spec["info"]["x-rate-limits"])
+    assert documented.pop("enterprise") == "agreed with each account"
     plans = Plan.objects.exclude(pk=PlanCode.ENTERPRISE)
-    assert told == {plan.pk: {"per-minute": plan.per_minute, "per-day": plan.per_day} for plan in plans}
+    assert documented == {
+        plan.pk: {"per-minute": plan.per_minute, "per-day": plan.per_day} for plan in plans
+    }
 
 
 @pytest.mark.parametrize(
@@ -184,10 +187,10 @@ def test_example_of_an_error_is_the_actual_response(
     *, api: Api, spec: dict[str, Any], name: str, code: str, body: Any, headers: dict[str, str]
 ) -> None:
     path, method = OPERATIONS[name]
-    answer = api(method.upper(), path + "?limit=0" * (method == "get"), body, **headers)
+    response = api(method.upper(), path + "?limit=0" * (method == "get"), body, **headers)
     responses = operation(spec, name)["responses"]
-    examples = responses[str(answer.status_code)]["content"]["application/json"]["examples"]
-    assert answer.json() == examples[code]["value"]
+    examples = responses[str(response.status_code)]["content"]["application/json"]["examples"]
+    assert response.json() == examples[code]["value"]
 
 
 def test_examples_of_requests_are_accepted(api: Api, spec: dict[str, Any]) -> None:

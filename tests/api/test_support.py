@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from petstore.api.openapi.spectacular import openapi_settings
+from petstore.api.openapi.spectacular import build_openapi_settings
 
 PAGES = ["/", "/docs/quickstart", "/docs/authentication", "/docs/environments", "/docs/errors"]
 
@@ -40,5 +40,5 @@ def test_errors_that_need_support_link_to_it(client: Client, settings: Any) -> N
 
 def test_openapi_document_names_support_as_its_contact() -> None:
     contact = {"url": "https://help.example/", "email": "help@pets.example"}
-    settings = openapi_settings("https://pets.example/v1", "", contact=contact, enums={})
+    settings = build_openapi_settings("https://pets.example/v1", "", contact=contact, enums={})
     assert settings["CONTACT"] == {"name": "Pet Store"} | contact

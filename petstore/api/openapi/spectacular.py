@@ -1,12 +1,12 @@
-"""Settings of drf-spectacular.
+"""The settings of drf-spectacular.
 
-The apps describe their operations (inventory/openapi.py); hooks.py completes the document.
+Each app describes its operations in its openapi.py; hooks.py completes the document.
 """
 
 from typing import Any
 
 
-def openapi_settings(
+def build_openapi_settings(
     base_url: str, staging_url: str, contact: dict[str, str], enums: dict[str, str]
 ) -> dict[str, Any]:
     """Build SPECTACULAR_SETTINGS for a service at these addresses; `staging_url` may be empty.
@@ -19,11 +19,11 @@ def openapi_settings(
             "List the pets of a pet store, add one, order one.\n\n"
             "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
             "valid key counts against its account's quota, except `getAccount`, which is free. The headers "
-            "of every response show the remaining quota. After 429, wait as `Retry-After` says. "
+            "of every response show the remaining quota. After 429, wait as long as `Retry-After` says. "
             "`x-rate-limits` lists the default limits; the headers show the limits of your account.\n\n"
-            "Every response of 400 and above is an Error: `code` is for programs, `message` for people. "
-            'Lists are paged: follow `Link: rel="next"`. A POST with an `Idempotency-Key` can safely '
-            "be retried. Within `/v1` there are only additive changes."
+            "Every response with a status of 400 or above is an Error: `code` is for programs, `message` "
+            'for people. Lists are paginated: follow `Link: rel="next"`. A POST with an `Idempotency-Key` '
+            "can safely be retried. Changes within `/v1` are only additive."
         ),
         "VERSION": "1.0.0",
         "LICENSE": {"name": "Proprietary"},
@@ -32,7 +32,7 @@ def openapi_settings(
             "description": "Documentation where you can try every operation",
             "url": base_url.removesuffix("v1") + "docs",
         },
-        # The contract, "Limits". Enterprise has numbers of its own.
+        # The contract, "Limits". Enterprise limits are set per account.
         "EXTENSIONS_INFO": {
             "x-rate-limits": {
                 "free": {"per-minute": 60, "per-day": 1_000},
@@ -45,10 +45,7 @@ def openapi_settings(
             {"name": "pets", "description": "The pets: for sale, reserved and sold."},
             {"name": "orders", "description": "The orders of your account."},
             {"name": "categories", "description": "The categories of pets, maintained by staff."},
-            {
-                "name": "events",
-                "description": "The changes, in a single order.",
-            },
+            {"name": "events", "description": "The changes, in a single order."},
             {
                 "name": "account",
                 "description": "Your account, the key of the request, and the remaining quota.",
@@ -58,7 +55,7 @@ def openapi_settings(
         + ([{"url": staging_url, "description": "Staging"}] if staging_url else []),
         "SCHEMA_PATH_PREFIX": r"/v1",
         "SCHEMA_PATH_PREFIX_TRIM": True,
-        # Nothing on /docs comes from, or goes to, another site: not even Swagger's online validator.
+        # /docs loads nothing from other sites and sends them nothing, so Swagger's online validator is off.
         "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None, "defaultModelsExpandDepth": 0},
         "COMPONENT_SPLIT_REQUEST": False,
         "ENUM_GENERATE_CHOICE_DESCRIPTION": False,

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from petstore.conformance.client import UnreachableError, add_key_option, url_and_key
+from petstore.conformance.client import UnreachableError, add_key_option, get_url_and_key
 from petstore.conformance.rules import CHECKS
 from petstore.conformance.session import Outcome, Session
 from petstore.management.base import INTERRUPTED, JsonCommand
@@ -64,7 +64,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["budget"] < 1 or options["keep"] < 0:
             raise incomplete_error("--budget must be 1 or more, --keep 0 or more.")
-        session = Session(*url_and_key(options), options["budget"], options["keep"])
+        session = Session(*get_url_and_key(options), options["budget"], options["keep"])
         results: list[dict[str, Any]] = []
         try:
             if session.send("GET", "/categories?limit=1").status == 401:
@@ -88,10 +88,10 @@ class Command(JsonCommand):
         """Print the results, and exit with 1 if a check failed, or 2 if one could not run."""
         outcomes = Counter(result["outcome"] for result in results)
         counts = {outcome.value: outcomes[outcome] for outcome in Outcome}
-        data = {"url": session.url, "requests": len(session.keyed), "counts": counts}
+        data = {"url": session.url, "requests": len(session.authenticated_responses), "counts": counts}
         data |= {"left_behind": session.left_behind, "checks": results}
         totals = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-        summary = f"{session.url}: {totals}. {len(session.keyed)} requests with the key."
+        summary = f"{session.url}: {totals}. {len(session.authenticated_responses)} requests with the key."
         text = "\n".join([*map(format_result, results), "", summary])
         self.write_result(options, data, text, self.colour_outcomes)
         if counts[Outcome.FAILED]:

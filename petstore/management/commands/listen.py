@@ -21,7 +21,7 @@ from petstore.conformance.client import (
     ViolationError,
     add_key_option,
     exchange,
-    url_and_key,
+    get_url_and_key,
 )
 from petstore.environment import is_page_url
 from petstore.management.base import JsonCommand, escape_nonprintable
@@ -81,7 +81,7 @@ class Command(JsonCommand):
             )
         if not options["every"] >= 0.1:
             raise CommandError("--every must be 0.1 or more.", returncode=INVALID_OPTIONS)
-        self.url, key = url_and_key(options)
+        self.url, key = get_url_and_key(options)
         self.headers = HEADERS | {"Authorization": f"Bearer {key}"}
         self.since, self.connected = options["since"], False
         # Treat SIGTERM like Ctrl-C.
