@@ -7,7 +7,8 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        """Register the steps of the request pipeline and the signal receivers."""
+        """Register the deployment checks, the steps of the request pipeline and the signal receivers."""
+        from accounts import checks  # noqa: F401
         from accounts.keys import authentication
         from accounts.quota import headers, publication, throttle  # noqa: F401
         from accounts.usage import rejections
