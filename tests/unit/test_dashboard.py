@@ -13,17 +13,21 @@ from prometheus_client import REGISTRY
 from tests.support.live import ROOT
 
 DASHBOARD = json.loads((ROOT / "deploy/grafana/petstore.json").read_text())
-RULES = [
-    rule
-    for group in yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())["groups"]
-    for rule in group["rules"]
-]
+
+
+def load_rules(name: str) -> list[dict[str, Any]]:
+    groups = yaml.safe_load((ROOT / "deploy/prometheus" / name).read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+SERVICE_RULES = load_rules("alerts.yaml")
+RULES = SERVICE_RULES + load_rules("proxy_alerts.yaml")
 RUNBOOKS = (ROOT / "docs/runbooks.md").read_text()
 QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
 QUERIES += [
     variable["definition"] for variable in DASHBOARD["templating"]["list"] if "definition" in variable
 ]
-QUERIES += [rule["expr"] for rule in RULES]
+QUERIES += [rule["expr"] for rule in SERVICE_RULES]
 ADDED_BY_PROMETHEUS = {"job", "instance"}
 
 

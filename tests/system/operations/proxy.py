@@ -61,7 +61,13 @@ def changed(folder: Path, changes: Changes) -> Path:
 
 @contextmanager
 def haproxy(
-    folder: Path, a: int, b: int, port: int, changes: Changes | None = None
+    folder: Path,
+    a: int,
+    b: int,
+    port: int,
+    changes: Changes | None = None,
+    *,
+    metrics_port: int | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Yield a running proxy without TLS in front of two instances; its log: `haproxy.log`."""
     found = program()
@@ -71,6 +77,8 @@ def haproxy(
         "PETSTORE_HTTPS_PORT": str(port),
         "PETSTORE_A": f"127.0.0.1:{a}",
         "PETSTORE_B": f"127.0.0.1:{b}",
+        "PETSTORE_METRICS": f"127.0.0.1:{metrics_port or free_port()}",
+        "PETSTORE_SOCKET": f"abns@petstore-{port}",  # A path in the folder may be too long for a socket.
     }
     # -db stays in the foreground, in one process.
     command = [found, "-db", "-f", str(changed(folder, IN_THE_CLEAR | (changes or {})))]

@@ -21,6 +21,7 @@ from tests.system.operations import proxy
 AT_ONCE = 128  # Concurrent requests to an instance.
 QUEUE = 32  # Requests that wait in the proxy.
 MORE = 50
+READY = b'{"status": "ok"}'
 CONNECTIONS = 500  # The limit of a client.
 UNCOUNTED = os.cpu_count() or 1  # Each of its threads may admit one before the others have counted it.
 
@@ -33,11 +34,14 @@ def instance_that_waits(go_on: threading.Event) -> Iterator[int]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path != "/readyz":
+            body = READY if self.path == "/readyz" else b""
+            if not body:
                 go_on.wait(30)
             self.send_response(200)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            if body:
+                self.wfile.write(body)
 
         def log_request(self, *args: object) -> None:
             pass
