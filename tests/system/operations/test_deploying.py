@@ -202,6 +202,8 @@ def test_systemd_unit_is_valid_and_hardened(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "")
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=15", str(unit)]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    for logging in (text, (DEPLOY / "haproxy.service.conf").read_text()):
+        assert "\nLogRateLimitIntervalSec=0\n" in logging  # Otherwise journald would drop lines.
     assert "KillMode=mixed" in text  # Otherwise the workers would exit before the supervisor drains.
 
 
