@@ -15,6 +15,7 @@ from django.db.models import Count
 from django.utils import timezone
 
 from inventory.models import Category, Order, Pet, PetStatus, Stage, StockCount
+from petstore.observability.metrics import BACKGROUND_FAILURES
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +118,7 @@ def refresh_if_due() -> None:
         if not StockCount.objects.filter(due_at__gt=now).exists():
             refresh(now)
     except DatabaseError:
+        BACKGROUND_FAILURES.labels("stock").inc()
         logger.warning("The stock count failed; retrying in %s s.", POLL_SECONDS, exc_info=True)
     finally:
         connection.close()

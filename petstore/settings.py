@@ -290,9 +290,19 @@ LOGGING = {
         "with_traceback": {
             "()": "django.utils.log.CallbackFilter",
             "callback": lambda record: record.exc_info,
+        },
+        "without_logged_outages": {
+            "()": "django.utils.log.CallbackFilter",
+            "callback": lambda record: not (record.exc_info and hasattr(record.exc_info[1], "is_logged")),
+        },
+    },
+    "handlers": {
+        "output": {
+            "()": "petstore.observability.log_writer.QueuedHandler",
+            "formatter": "line",
+            "filters": ["without_logged_outages"],
         }
     },
-    "handlers": {"output": {"()": "petstore.observability.log_writer.QueuedHandler", "formatter": "line"}},
     "root": {"handlers": ["output"], "level": LOG_LEVEL.upper()},
     "loggers": {
         # Only tracebacks, since the request log has the status of every response.

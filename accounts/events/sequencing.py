@@ -12,12 +12,15 @@ from contextlib import suppress
 from django.db import Error, connection, transaction
 
 from accounts.models.events import EventDraft, now
+from accounts.quota.limits import SECOND
 from petstore.db.identity import is_postgresql
+from petstore.observability.metrics import BACKGROUND_FAILURES, EVENT_BACKLOG
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 RETRY_SECONDS = 1.0
+BACKLOG_SECONDS = 5.0  # The interval at which the backlog is measured.
 BATCH_SIZE = 1_000  # Keeps the transaction short, since it blocks other writers on SQLite.
 
 # numbered_at strictly increases from batch to batch, even if the clock is set back, because a cursor uses
@@ -94,18 +97,29 @@ def sequence_on_sqlite() -> int:
         return count
 
 
+def measure_backlog() -> float:
+    """Return the age in seconds of the oldest outbox entry, or 0 if there is none."""
+    created_at = EventDraft.objects.order_by("id").values_list("created_at", flat=True).first()
+    return 0 if created_at is None else max(0, now() - created_at) / SECOND
+
+
 def start_sequencing() -> None:
     threading.Thread(target=run_sequencing, name="events", daemon=True).start()
 
 
 def run_sequencing() -> None:
     failed = False
+    next_measurement = 0.0
     while True:
         time.sleep(RETRY_SECONDS if failed else POLL_SECONDS)
         try:
+            if time.monotonic() >= next_measurement:
+                EVENT_BACKLOG.set(measure_backlog())
+                next_measurement = time.monotonic() + BACKLOG_SECONDS
             sequence_all()
             failed = False
         except Exception:
+            BACKGROUND_FAILURES.labels("events").inc()
             with suppress(Error):
                 connection.close()
             if not failed:  # Log each outage once.

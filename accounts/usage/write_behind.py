@@ -34,7 +34,7 @@ from accounts.usage.batch import Batch, write_bans, write_digests
 from accounts.usage.rejection_log import MAX_DENIED_PER_WRITE, MAX_PER_WRITE, RejectedRequest
 from petstore.backoffice.models import FailedSignIn
 from petstore.event_loop.threads import in_thread
-from petstore.observability.metrics import REJECTIONS_DROPPED
+from petstore.observability.metrics import BACKGROUND_FAILURES, REJECTIONS_DROPPED
 
 logger = logging.getLogger(__name__)
 
@@ -171,12 +171,12 @@ class UsageRecorder:
         while not self._stopping.is_set():
             self._wake.wait(WRITE_INTERVAL_SECONDS)
             self._wake.clear()
-            run_safely(self.write)
-            run_safely(task)
+            run_safely("usage", self.write)
+            run_safely("publication", task)
             if time.monotonic() - last_cleanup >= CLEANUP_INTERVAL_SECONDS:
                 last_cleanup = time.monotonic()
-                run_safely(clean_up)
-                run_safely(send_missed_warnings)
+                run_safely("cleanup", clean_up)
+                run_safely("warnings", send_missed_warnings)
 
     def wake(self) -> None:
         """Make the write-behind thread write and run its task now."""
@@ -204,18 +204,20 @@ class UsageRecorder:
                 batch = Batch(rejected_requests=batch.rejected_requests)
                 rejection_log.store(batch.rejected_requests)
             except Error:
+                BACKGROUND_FAILURES.labels("usage").inc()
                 logger.warning("Writing usage failed and will be retried.", exc_info=True)
                 with self._lock:
                     batch.merge(self._batch)
                     self._batch = batch
 
 
-def run_safely(step: Callable[[], object]) -> None:
-    """Run a step and log its failure. Close its connection, since a broken one would fail other steps."""
+def run_safely(task: str, run: Callable[[], object]) -> None:
+    """Run a task and log its failure. Close its connection, since a broken one would fail other tasks."""
     try:
-        step()
+        run()
     except Exception:
-        logger.exception("A step of the write-behind thread failed and will be retried.")
+        BACKGROUND_FAILURES.labels(task).inc()
+        logger.exception("The background task %r failed and will be retried.", task)
     finally:
         with suppress(Error):
             connection.close()
@@ -230,6 +232,7 @@ def clean_up(now: int | None = None) -> None:
         rejection_log.prune(now)
         FailedSignIn.objects.prune()
     except Error:
+        BACKGROUND_FAILURES.labels("cleanup").inc()
         logger.warning("Cleanup of old records failed and will be retried.", exc_info=True)
 
 

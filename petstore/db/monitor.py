@@ -55,6 +55,8 @@ LAG = Gauge(
 class DatabaseUnavailableError(OperationalError):
     """The monitor found the server unavailable, and has logged the reason."""
 
+    is_logged = True  # The log omits these exceptions.
+
 
 class WalPosition(NamedTuple):
     """Everything committed before `timestamp` is before `lsn` in the write-ahead log."""

@@ -51,6 +51,16 @@ FOREIGN_REPLIES = Counter(
     "petstore_foreign_replies_total",
     "Replies from Redis about another key. The request got 503, and the connection was closed.",
 )
+BACKGROUND_FAILURES = Counter(
+    "petstore_background_failures_total",
+    "Failed runs of the tasks that workers perform behind the requests, and retry.",
+    ["task"],
+)
+EVENT_BACKLOG = Gauge(
+    "petstore_event_backlog_seconds",
+    "The age of the oldest committed event that has no position in the feed yet.",
+    multiprocess_mode="livemax",
+)
 # Without a label the supervisor would export a 0, although it never sets the gauge.
 STORE_UP = Gauge(
     "petstore_quota_store_up",

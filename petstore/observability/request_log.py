@@ -13,6 +13,8 @@ from petstore.observability.redaction import redact
 JSON_OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
 KEY_PREFIX = b"psk_"
 
+READINESS_ROUTE = "/readyz"
+
 # The fields at the start of a text line, without their names.
 SUMMARY = "{level:<8} {method} {route} {status}"
 SUMMARY_FIELDS = {"level", "event", "method", "route", "status"}
@@ -47,7 +49,8 @@ class RequestLog:
         caller = context.caller
         self._write_line(
             {
-                "level": "info" if status < 500 else "error",
+                # It is no error to be draining, or to wait for a database whose outage is in the log.
+                "level": "info" if status < 500 or route == READINESS_ROUTE else "error",
                 "event": "request",
                 "request_id": context.id,
                 "account": caller.account_id if caller else None,

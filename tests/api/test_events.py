@@ -10,12 +10,14 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 from django.db import IntegrityError, InterfaceError, transaction
+from prometheus_client import REGISTRY
 
 from accounts.events import sequencing
 from accounts.events.feed import compile_page_query
 from accounts.events.sequencing import sequence_all
 from accounts.management.commands import clear_events
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
+from accounts.models.events import now
 from accounts.quota.limits import SECOND, to_datetime
 from inventory.import_export import add_pets
 from inventory.models import Category, Order, Pet, PetStatus
@@ -267,6 +269,8 @@ def test_feed_stays_ordered_after_the_clock_was_set_back(api: Api) -> None:
 @pytest.mark.parametrize("error", [InterfaceError("closed"), ValueError("unexpected")])
 def test_sequencing_continues_after_any_failure(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     polls: list[int] = []
+    failures = ("petstore_background_failures_total", {"task": "events"})
+    failed = REGISTRY.get_sample_value(*failures)
 
     def poll() -> int:
         polls.append(len(polls))
@@ -278,6 +282,18 @@ def test_sequencing_continues_after_any_failure(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(SystemExit):
         sequencing.run_sequencing()
     assert polls == [0, 1]
+    assert REGISTRY.get_sample_value(*failures) == (failed or 0) + 1
+
+
+def test_backlog_is_the_age_of_the_oldest_entry() -> None:
+    assert sequencing.measure_backlog() == 0
+    add_drafts(2)
+    EventDraft.objects.filter(pk=EventDraft.objects.earliest("pk").pk).update(
+        created_at=now() - 90 * SECOND
+    )
+    assert 90 <= sequencing.measure_backlog() < 120
+    EventDraft.objects.update(created_at=now() + 90 * SECOND)  # A clock that is ahead.
+    assert sequencing.measure_backlog() == 0
 
 
 def test_empty_page_has_a_next_link_and_stays_304(api: Api, account: Account) -> None:

@@ -17,6 +17,7 @@ from prometheus_client import REGISTRY
 
 from accounts.keys import key_format
 from accounts.models import ApiKey
+from petstore.db.monitor import DatabaseUnavailableError
 from petstore.observability.log_writer import MAX_QUEUED, LogWriter, QueuedHandler
 from petstore.observability.logs import JsonFormatter
 from petstore.observability.redaction import redact
@@ -64,6 +65,16 @@ def test_request_that_failed_is_an_error(api: Api, lines: Lines, monkeypatch: py
     assert (request["level"], request["status"]) == ("error", 500)
     assert (trace["level"], trace["logger"], trace["request_id"]) == ("error", "petstore.api.errors", "bad")
     assert "TypeError" in trace["exception"]
+
+
+def test_failed_readiness_probe_is_no_error(
+    client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy that polls a draining service would otherwise log errors, twice a second."""
+    monkeypatch.setattr("petstore.health.views.is_draining", lambda: True)
+    assert client.get("/readyz").status_code == 503
+    (line,) = lines()
+    assert (line["level"], line["route"], line["status"]) == ("info", "/readyz", 503)
 
 
 def test_client_behind_a_proxy_is_named(api: Api, lines: Lines, settings: Any) -> None:
@@ -190,6 +201,17 @@ def test_libraries_log_the_same_fields(lines: Lines) -> None:
     (line,) = lines()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line.pop("time"))
     assert line == {"level": "warning", "event": "3 of five", "logger": "some.library"}
+
+
+def test_outage_that_the_monitor_has_logged_is_not_logged_again(lines: Lines) -> None:
+    logger = logging.getLogger("accounts.usage.write_behind")
+    for error in (DatabaseUnavailableError("The database is unavailable."), OperationalError("closed")):
+        try:
+            raise error
+        except OperationalError:
+            logger.exception("A step failed.")
+    (line,) = lines()
+    assert line["exception"].endswith("OperationalError: closed")
 
 
 def get_log_handler() -> logging.Handler:

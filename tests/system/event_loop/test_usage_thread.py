@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from django.db import connection
+from prometheus_client import REGISTRY
 
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
@@ -28,9 +29,20 @@ def test_step_that_loses_its_connection_does_not_affect_the_next() -> None:
             cursor.execute("SELECT 1")
             rows.append(cursor.fetchone())
 
-    write_behind.run_safely(lose_connection)
-    write_behind.run_safely(query)
+    write_behind.run_safely("usage", lose_connection)
+    write_behind.run_safely("usage", query)
     assert rows == [(1,)]
+
+
+def test_failures_are_counted_by_task() -> None:
+    labels = {"task": "publication"}
+    before = REGISTRY.get_sample_value("petstore_background_failures_total", labels) or 0
+
+    def fail() -> None:
+        raise ValueError
+
+    write_behind.run_safely("publication", fail)
+    assert REGISTRY.get_sample_value("petstore_background_failures_total", labels) == before + 1
 
 
 def test_flush_can_be_triggered(monkeypatch: pytest.MonkeyPatch) -> None:
