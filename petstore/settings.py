@@ -39,6 +39,7 @@ SECURITY_CONTACT = env.contact("SECURITY_CONTACT")
 SECURITY_EXPIRES = env.timestamp("SECURITY_EXPIRES")
 
 METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
+METRICS_HOST = env.text("METRICS_HOST", "")  # Defaults to the host of `serve`.
 METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0 serves /metrics on PORT.
 METRICS_DIR = env.text("METRICS_DIR", "")  # Defaults to the temporary directory.
 OTEL_EXPORTER_OTLP_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")

@@ -33,6 +33,7 @@ FIXED = {
     "SUPPORT_EMAIL": "",
     "SECURITY_CONTACT": "",
     "SECURITY_EXPIRES": "",
+    "METRICS_HOST": "",
     "METRICS_PORT": "",
     "METRICS_DIR": "",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "",

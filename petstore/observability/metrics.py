@@ -4,17 +4,11 @@
 for all. In tests and commands, a process reports its own values.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable
 from functools import cache
 
-from prometheus_client import Counter, Gauge, Histogram, values
-
-from petstore.observability.metrics_files import CurrentProcess
-
-if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-    values.ValueClass = values.MultiProcessValue(lambda: CurrentProcess.pid)  # type: ignore[no-untyped-call]
+from prometheus_client import Counter, Gauge, Histogram
 
 REQUESTS = Counter(
     "petstore_http_requests_total", "Requests that were served.", ["route", "method", "status"]

@@ -1,11 +1,31 @@
-"""The memory-mapped files in which a worker stores its metrics.
+"""The folder in which the workers of a service store their metrics, in memory-mapped files.
 
 prometheus_client creates sparse files. On a full disk, writing to a hole is a bus error, which kills the
 worker. Preallocated files have no holes.
+
+When a worker exits, the supervisor adds its counts to the files of process 0, so restarts don't fill the
+folder. A lock keeps readers from seeing these counts twice.
 """
 
+import fcntl
+import mmap
 import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
+from typing import Any
+
+from prometheus_client import mmap_dict, values
+
+PREFIX = "petstore-metrics-"
+MIN_ABANDONED_SECONDS = 60  # A service that is starting has not yet locked its folder.
+
+MetricsFile: Any = mmap_dict.MmapedDict  # It has no type annotations.
 
 # In bytes. Labels come from closed lists (see instrumentation.py), so these are upper bounds.
 FILE_SIZES = {
@@ -17,24 +37,99 @@ FILE_SIZES = {
 }
 
 
-class CurrentProcess:
-    """Caches the process ID, for which prometheus_client would call getpid on each update."""
+class Supervisor:
+    """The state of the supervisor, which its workers inherit."""
 
-    pid = os.getpid()
+    workers = 0
+    started_at = time.time()
+    _worker_exits = mmap.mmap(-1, 8)  # Shared memory.
+    _lock = threading.Lock()
 
     @classmethod
-    def refresh(cls) -> None:
-        cls.pid = os.getpid()
+    def count_worker_exit(cls) -> None:
+        with cls._lock:
+            cls._worker_exits[:] = (cls.get_worker_exits() + 1).to_bytes(8, sys.byteorder)
+
+    @classmethod
+    def get_worker_exits(cls) -> int:
+        return int.from_bytes(cls._worker_exits[:], sys.byteorder)
 
 
-os.register_at_fork(after_in_child=CurrentProcess.refresh)
+@contextmanager
+def create_metrics_folder(parent: str) -> Iterator[str]:
+    """Create and finally delete a folder. Also delete those of services that were killed.
+
+    The supervisor and its workers hold the lock of their folder, which they inherit.
+    """
+    for path in Path(parent or gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError), lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if time.time() - path.stat().st_mtime > MIN_ABANDONED_SECONDS:
+                rmtree(path)
+    with (
+        TemporaryDirectory(prefix=PREFIX, dir=parent or None, ignore_cleanup_errors=True) as folder,
+        lock(Path(folder), fcntl.LOCK_SH),
+    ):
+        (Path(folder) / "lock").touch()
+        yield folder
+
+
+@contextmanager
+def lock(path: Path, operation: int) -> Iterator[None]:
+    """Lock a file or folder of this user (flock(2)). Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        # Closing it does not suffice, because a worker may just have inherited the descriptor.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+@contextmanager
+def lock_metrics_files(folder: str, operation: int) -> Iterator[None]:
+    with lock(Path(folder) / "lock", operation):
+        yield
 
 
 def preallocate_metrics_files() -> None:
-    """Allocate this process's files. Raises OSError if the disk is full."""
-    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    if not folder:
-        return
-    for kind, size in FILE_SIZES.items():
-        with (Path(folder) / f"{kind}_{CurrentProcess.pid}.db").open("ab") as file:
-            os.posix_fallocate(file.fileno(), 0, size)
+    """Allocate the files of this new worker. If the disk is full, it stores its metrics in memory."""
+    folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+    pid = os.getpid()
+    try:
+        for kind, size in FILE_SIZES.items():
+            new = folder / f"{kind}_{pid}.new"  # An empty .db file could not be read.
+            with new.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+            new.rename(new.with_suffix(".db"))
+    except OSError:
+        values.ValueClass = values.MutexValue
+        for path in folder.glob(f"*_{pid}.*"):
+            path.unlink()
+    else:
+        # By default, prometheus_client calls getpid on each update.
+        values.ValueClass = values.MultiProcessValue(lambda: pid)  # type: ignore[no-untyped-call]
+
+
+def lacks_space() -> bool:
+    """Return whether the metrics of this worker are missing from /metrics."""
+    return "PROMETHEUS_MULTIPROC_DIR" in os.environ and values.ValueClass is values.MutexValue
+
+
+def merge_metrics_files(folder: str, pid: int) -> None:
+    """Add the counts of a worker that has exited to those of process 0, and delete its files."""
+    with lock_metrics_files(folder, fcntl.LOCK_EX):
+        for path in Path(folder).glob(f"gauge_*_{pid}.db"):
+            path.unlink()
+        for kind in ("counter", "histogram"):
+            path, total = (Path(folder) / f"{kind}_{number}.db" for number in (pid, 0))
+            if not path.exists():
+                continue
+            if not total.exists():
+                path.rename(total)
+                continue
+            totals = MetricsFile(str(total))
+            for key, value, timestamp, _ in MetricsFile.read_all_values_from_file(str(path)):
+                totals.write_value(key, totals.read_value(key)[0] + value, timestamp)
+            totals.close()
+            path.unlink()

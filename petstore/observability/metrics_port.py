@@ -3,37 +3,56 @@
 The server runs in the supervisor, so nothing here imports Django.
 """
 
+import fcntl
 import os
 import socket
 import threading
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from prometheus_client import make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
-from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from petstore.observability.metrics_files import Supervisor, lock_metrics_files
+
+
+class SupervisorCollector(Collector):
+    """The metrics of the supervisor, which exist even if no worker does."""
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(
+            "petstore_workers_configured", "Workers that the service should have.", Supervisor.workers
+        )
+        yield GaugeMetricFamily(
+            "petstore_start_time_seconds",
+            "When the service started, in seconds since the epoch.",
+            Supervisor.started_at,
+        )
+        yield CounterMetricFamily(
+            "petstore_worker_exits",
+            "Workers that exited by themselves, and were replaced.",
+            Supervisor.get_worker_exits(),
+        )
 
 
 class MultiprocessRegistry(CollectorRegistry):
-    """The metrics of all workers, without the gauges of dead ones."""
+    """The metrics of the supervisor and of all workers."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
         self._folder = folder
+        self.register(SupervisorCollector())
         MultiProcessCollector(self, folder)  # type: ignore[no-untyped-call]
 
     def collect(self) -> Iterable[Metric]:
-        for file in Path(self._folder).glob("gauge_live*_*.db"):
-            pid = int(file.stem.rpartition("_")[2])
-            if not Path(f"/proc/{pid}").exists():
-                mark_process_dead(pid, self._folder)  # type: ignore[no-untyped-call]
-        return super().collect()
+        with lock_metrics_files(self._folder, fcntl.LOCK_SH):
+            return list(super().collect())
 
 
 class IPv6MetricsServer(ThreadingWSGIServer):

@@ -1,5 +1,6 @@
 """A worker's thread that samples gauges and flushes deferred metrics."""
 
+import logging
 import platform
 import threading
 from multiprocessing.util import Finalize
@@ -15,6 +16,9 @@ from django.db.backends.signals import connection_created
 from petstore.observability.instrumentation import count_in_flight
 from petstore.observability.log_writer import log_writer
 from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS, deferred_updates
+from petstore.observability.metrics_files import lacks_space
+
+logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 0.2  # A killed worker loses the updates since its last flush.
 FLUSHES_PER_SAMPLE = 5
@@ -51,6 +55,8 @@ def start() -> None:
     Finalize(None, deferred_updates.stop, exitpriority=0)  # Workers don't run atexit handlers.
     connection_created.connect(connections.add)
     WORKERS.set(1)
+    if lacks_space():
+        logger.error("The metrics of this worker are missing from /metrics: METRICS_DIR has no space.")
     version = settings.SPECTACULAR_SETTINGS["VERSION"]
     BUILD.labels(version, platform.python_version(), django.get_version()).set(1)
     threading.Thread(target=sample_forever, name="sampler", daemon=True).start()

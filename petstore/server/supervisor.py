@@ -13,17 +13,21 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
 from granian.http import HTTP1Settings
-from granian.log import LogLevels
+from granian.log import LogLevels, logger
 from granian.server.mp import MPServer, WorkerProcess
 
 from petstore.observability.healthcheck import is_alive
 from petstore.observability.logs import LOG_CONFIG
-from petstore.observability.metrics_files import preallocate_metrics_files
+from petstore.observability.metrics_files import (
+    Supervisor,
+    create_metrics_folder,
+    merge_metrics_files,
+    preallocate_metrics_files,
+)
 from petstore.server import shutdown
 
 STOP_SECONDS = 10  # Time for a worker to finish its requests before it is killed.
@@ -33,7 +37,7 @@ RESERVED_FILES = 256  # File descriptors of a worker for other purposes than cli
 
 
 class Worker(WorkerProcess):
-    """A worker process whose exit status only its watcher thread collects.
+    """A worker process whose exit only its watcher thread handles.
 
     If two threads wait for a process, only one of them gets the exit status. granian's `join` could then
     mistake the worker for alive, and log that it is killed.
@@ -42,6 +46,16 @@ class Worker(WorkerProcess):
     def _watch(self) -> None:
         self._watcher_thread = threading.Thread(target=self._watcher)
         self._watcher_thread.start()
+
+    def _watcher(self) -> None:
+        self.inner.join()
+        if not self.interrupt_by_parent:
+            Supervisor.count_worker_exit()
+        try:
+            merge_metrics_files(os.environ["PROMETHEUS_MULTIPROC_DIR"], self.inner.pid)
+        except Exception:  # noqa: BLE001  A killed worker can leave an invalid file.
+            logger.exception("The metrics of a worker that exited could not be merged.")
+        super()._watcher()  # type: ignore[no-untyped-call]  # It replaces the worker.
 
     def join(self, timeout: float | None = None) -> None:
         self._watcher_thread.join(timeout)
@@ -126,15 +140,15 @@ def main() -> None:
     parser.add_argument("--client-seconds", type=int, required=True)
     parser.add_argument("--drain-seconds", type=int, required=True)
     parser.add_argument("--log-format", required=True)
+    parser.add_argument("--metrics-host", required=True)
     parser.add_argument("--metrics-port", type=int, required=True)
     parser.add_argument("--metrics-allow-from", required=True)
     parser.add_argument("--metrics-dir", required=True)
     options = parser.parse_args()
     register_worker_signals()
-    with TemporaryDirectory(
-        prefix="petstore-metrics-", dir=options.metrics_dir or None, ignore_cleanup_errors=True
-    ) as metrics_dir:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics_dir  # prometheus_client reads it on import.
+    Supervisor.workers = options.workers
+    with create_metrics_folder(options.metrics_dir) as metrics_dir:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics_dir
         # The files must exist before prometheus_client opens them.
         os.register_at_fork(after_in_child=preallocate_metrics_files)
         # Collecting garbage while a worker loads is wasted work. wsgi.py enables it afterwards.
@@ -142,7 +156,7 @@ def main() -> None:
         if options.metrics_port:
             from petstore.observability.metrics_port import serve_metrics  # Imported late to save memory.
 
-            serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
+            serve_metrics(options.metrics_host, options.metrics_port, options.metrics_allow_from.split(","))
         # A worker that is forked while a thread imports a module inherits a locked import lock. This call
         # performs the late imports of `announce` before the first fork.
         is_alive(options.port, options.host)

@@ -397,5 +397,12 @@ def test_serve_validates_workers_threads_and_metrics_settings(tmp_path: Path, se
         assert "must be 1 or more" in get_error("serve", "--port", port, *options)
     settings.METRICS_PORT = int(port)
     assert "METRICS_PORT is the same port." in get_error("serve", "--port", port)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings.METRICS_PORT = listener.getsockname()[1]
+        error = get_error("serve", "--port", port)
+    assert error.endswith("Address already in use. Choose another with METRICS_HOST or METRICS_PORT.")
+    settings.METRICS_HOST = "192.0.2.1"
+    assert "Can't listen on 192.0.2.1 port" in get_error("serve", "--port", port)
+    settings.METRICS_HOST = ""
     settings.METRICS_DIR = str(tmp_path / "missing")
     assert "METRICS_DIR must be a writable folder, not '" in get_error("serve", "--port", str(free_port()))

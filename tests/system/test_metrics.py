@@ -1,7 +1,12 @@
 """Each worker reports the metrics of all, and metrics can't crash a worker."""
 
+import fcntl
 import os
+import re
+import signal
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -9,8 +14,9 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from petstore.observability.metrics_files import PREFIX, create_metrics_folder, lock, merge_metrics_files
 from petstore.observability.metrics_port import MultiprocessRegistry, serve_metrics
-from tests.support.live import ROOT, Service
+from tests.support.live import ROOT, Service, live_service
 from tests.support.packages import python
 from tests.support.servers import free_port, wait_until
 
@@ -38,15 +44,135 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "BANS.inc(3); WORKERS.set(1); STORE_UP.labels('redis').set(0)"
     )
     variables = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
-    subprocess.run([python(), "-c", program], cwd=ROOT, env=os.environ | variables, check=True)
+    (folder / "lock").touch()
+    for _ in range(2):
+        subprocess.run([python(), "-c", program], cwd=ROOT, env=os.environ | variables, check=True)
     return folder
 
 
+def read_folder(folder: Path) -> str:
+    return generate_latest(MultiprocessRegistry(str(folder))).decode()
+
+
 def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> None:
-    text = generate_latest(MultiprocessRegistry(str(folder))).decode()
-    assert "petstore_bans_total 3.0" in text
-    assert "petstore_workers" not in text
+    assert "petstore_bans_total 6.0" in read_folder(folder)
+    assert "petstore_workers 2.0" in read_folder(folder)
+    for file in list(folder.glob("gauge_livesum_*.db")):
+        merge_metrics_files(str(folder), int(file.stem.rpartition("_")[2]))
+    assert [file.name for file in folder.glob("*.db")] == ["counter_0.db"]
+    text = read_folder(folder)
+    assert "petstore_bans_total 6.0" in text
+    assert "petstore_workers " not in text
     assert "petstore_quota_store_up" not in text
+
+
+def wait_for_workers(service: Service, *, instead_of: list[int]) -> list[int]:
+    """Wait until as many other workers serve; return their process IDs."""
+
+    def are_replaced() -> bool:
+        return len(read_workers(service)) == len(instead_of) and not set(instead_of) & set(
+            read_workers(service)
+        )
+
+    wait_until(are_replaced)
+    return read_workers(service)
+
+
+def read_workers(service: Service) -> list[int]:
+    """Return the process IDs of the workers that have metrics files."""
+    folder = Path(service.environment["METRICS_DIR"])
+    return [int(file.stem.rpartition("_")[2]) for file in folder.glob("*/gauge_livesum_*.db")]
+
+
+def read_metric(service: Service, name: str) -> float:
+    page = httpx.get(f"{service.url}/metrics").text
+    return float(re.search(rf"^{name} (\S+)$", page, re.MULTILINE)[1])  # type: ignore[index]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Service]:
+    """A service of two workers of its own."""
+    with live_service(tmp_path, workers=2, METRICS_DIR=str(tmp_path)) as service:
+        yield service
+
+
+def count_answers(service: Service) -> float:
+    page = httpx.get(f"{service.url}/metrics").text
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in page.splitlines()
+        if line.startswith('petstore_http_requests_total{method="GET",route="/healthz"')
+    )
+
+
+def test_reloads_and_killed_workers_leave_no_files(pair: Service) -> None:
+    """Each SIGHUP would otherwise use as much space as the workers."""
+    for _ in range(20):
+        httpx.get(f"{pair.url}/healthz")
+    wait_until(lambda: count_answers(pair) >= 20)
+    before = count_answers(pair)
+    assert read_metric(pair, "petstore_workers_configured") == 2
+    assert read_metric(pair, "petstore_worker_exits_total") == 0
+    started = read_metric(pair, "petstore_start_time_seconds")
+    assert time.time() - 60 < started < time.time()
+
+    workers = pair.processes()[1:]
+    assert pair.process is not None
+    pair.process.send_signal(signal.SIGHUP)
+    workers = wait_for_workers(pair, instead_of=workers)
+    assert read_metric(pair, "petstore_worker_exits_total") == 0
+
+    time.sleep(6)  # The service exits if a worker dies within six seconds of its start.
+    os.kill(workers[0], signal.SIGKILL)
+    wait_until(lambda: read_metric(pair, "petstore_worker_exits_total") == 1)
+    wait_until(lambda: len(pair.processes()) == 3)
+    wait_until(lambda: read_metric(pair, "petstore_workers") == 2)
+
+    assert count_answers(pair) >= before
+    assert read_metric(pair, "petstore_start_time_seconds") == started
+    files = Path(pair.environment["METRICS_DIR"]).glob("*/counter_*.db")
+    assert {int(file.stem.rpartition("_")[2]) for file in files} == {0, *pair.processes()[1:]}
+
+
+def test_killed_service_leaves_its_folder_until_the_next_start(tmp_path: Path) -> None:
+    abandoned, recent, used = (tmp_path / f"{PREFIX}{name}" for name in ("abandoned", "recent", "used"))
+    for path in (abandoned, recent, used):
+        path.mkdir()
+        (path / "counter_1.db").touch()
+        os.utime(path, (0, time.time() if path == recent else 0))
+    with lock(used, fcntl.LOCK_SH), create_metrics_folder(str(tmp_path)) as own:
+        assert set(tmp_path.iterdir()) == {recent, used, Path(own)}
+    assert set(tmp_path.iterdir()) == {recent, used}
+
+
+WORKER_ON_A_FULL_DISK = """
+import os, resource, signal
+from petstore.observability import metrics_files
+from petstore.observability.metrics_files import PREFIX, create_metrics_folder, lock, merge_metrics_files
+from petstore.observability.metrics_port import MultiprocessRegistry
+from prometheus_client import generate_latest
+resource.setrlimit(resource.RLIMIT_FSIZE, (600 * 1024, 600 * 1024))  # Room for counters only.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+metrics_files.preallocate_metrics_files()
+assert metrics_files.lacks_space()
+import django; django.setup()
+from petstore.observability.metrics import BANS
+BANS.inc()
+print(os.listdir(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
+print(generate_latest(MultiprocessRegistry(os.environ["PROMETHEUS_MULTIPROC_DIR"])).decode())
+"""
+
+
+def test_worker_on_a_full_disk_serves_without_metrics(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    variables = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
+    done = subprocess.run(
+        [python(), "-c", WORKER_ON_A_FULL_DISK],
+        cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("['lock']\n")
+    assert "petstore_workers_configured 0.0" in done.stdout
 
 
 ORDERS_LABELS = {"route": "/v1/store/orders", "method": "GET"}
@@ -96,3 +222,27 @@ def test_separate_port_serves_allowed_networks(
         server.server_close()
     assert response.status_code == status
     assert ("petstore_bans_total" in response.text) == (status == 200)
+
+
+def test_metrics_report_that_every_worker_dies_while_it_loads(tmp_path: Path) -> None:
+    port, metrics_port = free_port(), free_port()
+    options = {
+        "host": "127.0.0.1", "port": port, "workers": 2, "client-seconds": 30, "drain-seconds": 0,
+        "log-format": "json", "metrics-host": "127.0.0.2", "metrics-port": metrics_port,
+        "metrics-allow-from": "127.0.0.0/8", "metrics-dir": tmp_path,
+    }  # fmt: skip
+    arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    supervisor = subprocess.Popen(
+        [python(), "-m", "petstore.server.supervisor", *arguments],
+        cwd=ROOT, env=os.environ | {"API_KEY_PEPPERS": "invalid"}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    url = f"http://127.0.0.2:{metrics_port}/metrics"
+    try:
+        wait_until(lambda: "petstore_worker_exits_total 2.0" in httpx.get(url).text)
+        page = httpx.get(url).text
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+    assert "petstore_workers_configured 2.0" in page
+    assert "petstore_workers 1" not in page
+    assert "petstore_workers 2" not in page

@@ -14,7 +14,7 @@ from petstore.cache import redis_owner
 from petstore.management.base import DocumentedCommand, escape_nonprintable
 
 
-def resolve_free_address(host: str, port: int) -> str:
+def resolve_free_address(host: str, port: int, settings_names: str = "--host, --port or PORT") -> str:
     """Resolve a host, preferring IPv4. Raises CommandError if the address is invalid or in use.
 
     Workers share a port with SO_REUSEPORT, so a second service could otherwise start on the same port and
@@ -33,7 +33,7 @@ def resolve_free_address(host: str, port: int) -> str:
         except OSError as error:
             reason = error.strerror or str(error)
     message = f"Can't listen on {escape_nonprintable(host) or 'an empty host'} port {port}: {reason}."
-    raise CommandError(f"{message} Choose another with --host, --port or PORT.")
+    raise CommandError(f"{message} Choose another with {settings_names}.")
 
 
 class Command(DocumentedCommand):
@@ -58,10 +58,13 @@ class Command(DocumentedCommand):
         if options["workers"] < 1 or options["threads"] < 1:
             raise CommandError("--workers and --threads must be 1 or more.")
         options["host"] = resolve_free_address(options["host"], options["port"])
+        options["metrics_host"] = settings.METRICS_HOST or options["host"]
         if options["port"] == settings.METRICS_PORT:
             raise CommandError("METRICS_PORT is the same port. Choose another with --port or PORT.")
         if settings.METRICS_PORT:
-            resolve_free_address(options["host"], settings.METRICS_PORT)
+            options["metrics_host"] = resolve_free_address(
+                options["metrics_host"], settings.METRICS_PORT, "METRICS_HOST or METRICS_PORT"
+            )
         if settings.METRICS_DIR and not os.access(settings.METRICS_DIR, os.W_OK | os.X_OK):
             raise CommandError(f"METRICS_DIR must be a writable folder, not {settings.METRICS_DIR!r}.")
         redis_owner.check()
@@ -75,6 +78,7 @@ def exec_supervisor(options: dict[str, Any]) -> None:
     values = {name: options[name] for name in ("host", "port", "workers")}
     for name in ("CLIENT_SECONDS", "DRAIN_SECONDS", "LOG_FORMAT", "METRICS_PORT", "METRICS_DIR"):
         values[name.lower().replace("_", "-")] = getattr(settings, name)
+    values["metrics-host"] = options["metrics_host"]
     values["metrics-allow-from"] = ",".join(settings.METRICS_ALLOW_FROM)
     arguments = [part for name, value in values.items() for part in (f"--{name}", str(value))]
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
