@@ -10,6 +10,7 @@ import yaml
 from django.urls import resolve
 from prometheus_client import REGISTRY
 
+from petstore.observability.metrics_port import SupervisorCollector
 from tests.support.live import ROOT
 
 DASHBOARD = json.loads((ROOT / "deploy/grafana/petstore.json").read_text())
@@ -37,8 +38,8 @@ def exposed() -> dict[str, set[str]]:
     import_module("petstore.db.replicas")  # Defines its own metrics.
     import_module("petstore.observability.log_writer")
     found: dict[str, set[str]] = {}
-    for family in REGISTRY.collect():
-        collector = REGISTRY._names_to_collectors[family.name]
+    for family in (*REGISTRY.collect(), *SupervisorCollector().collect()):
+        collector = REGISTRY._names_to_collectors.get(family.name)
         labels = set(getattr(collector, "_labelnames", ()))
         suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}.get(
             family.type, [""]
@@ -61,8 +62,9 @@ def test_dashboard_and_alerts_use_exported_series(query: str) -> None:
 
 
 def test_routes_of_the_queries_exist() -> None:
-    routes = {route for query in QUERIES for route in re.findall(r'route!?="([^"]+)"', query)}
-    assert routes == {"/readyz"}
+    patterns = {pattern for query in QUERIES for pattern in re.findall(r'route[=!]~?"([^"]+)"', query)}
+    routes = {route for pattern in patterns - {"/v1/.+"} for route in pattern.split("|")}
+    assert routes == {"/healthz", "/readyz", "/metrics"}
     assert all(resolve(route) for route in routes)
 
 
