@@ -1,5 +1,7 @@
 """Accounts, keys, plans, quota and events."""
 
+from threading import Thread
+
 from django.apps import AppConfig
 
 
@@ -29,4 +31,4 @@ class AccountsConfig(AppConfig):
         from accounts.quota import publication
 
         publication.start()
-        sequencing.start_sequencing()
+        Thread(target=sequencing.run_sequencing, name="events", daemon=True).start()

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError, OperationalError
@@ -47,12 +47,8 @@ RESTORE_LOCK_WAIT = RawStatement(
 )
 DELETE_RECORD = RawStatement("DELETE FROM accounts_idempotencyrecord WHERE id = %(pk)s RETURNING id")
 
-RECORDS = Read(
-    IdempotencyRecord,
-    lambda: IdempotencyRecord.objects.values(
-        "id", "fingerprint", "status", "location", "body", "created_at"
-    ),
-)
+FIELDS = ("id", "fingerprint", "status", "location", "body", "created_at")
+RECORDS = Read(IdempotencyRecord, lambda: IdempotencyRecord.objects.values(*FIELDS))
 
 StoredRecord = dict[str, Any]
 Write = Callable[[], Response]
@@ -78,14 +74,15 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
         account_id = get_caller(request).account_id
         claim = IdempotencyRecord(account_id=account_id, key=key, fingerprint=compute_fingerprint(request))
-        record = find_record(claim)
+        records = RECORDS.where(account_id=account_id, key=key)
+        record = records.fetch_one()
         if record is not None and is_fresh(record):
             return replay(record, claim)
         write = create(self, request, *args, **kwargs)
         try:
             return write_once(write, claim, expired=record)
         except ConcurrentDuplicateError:
-            record = find_record(claim)
+            record = records.fetch_one()
             if record is None or not is_fresh(record):  # It was deleted or has expired since.
                 raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
             return replay(record, claim)
@@ -93,23 +90,24 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
     return wrapper
 
 
-def find_record(claim: IdempotencyRecord) -> StoredRecord | None:
-    return RECORDS.where(account_id=claim.account_id, key=claim.key).fetch_one()
-
-
 def is_fresh(record: StoredRecord) -> bool:
-    created_at: datetime = record["created_at"]
-    return created_at > timezone.now() - RETENTION
+    return bool(record["created_at"] > timezone.now() - RETENTION)
 
 
 @atomic
 def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord | None) -> Response:
-    """Claim the key, write, and store the response, all in one transaction.
+    """Claim the key, deleting an expired record, then write and store the response, in one transaction.
 
     Raises ConcurrentDuplicateError, or ApiError 409 if a duplicate is in progress after DUPLICATE_WAIT.
     """
     try:
-        insert_claim(claim, expired)
+        if is_postgresql():
+            LIMIT_LOCK_WAIT.execute(wait=False, wait_ms=DUPLICATE_WAIT)
+        if expired is not None:
+            DELETE_RECORD.execute(wait=False, pk=expired["id"])
+        insert(claim)
+        if is_postgresql():
+            RESTORE_LOCK_WAIT.execute(wait=False)
     except IntegrityError:
         raise ConcurrentDuplicateError from None
     except OperationalError as error:
@@ -126,17 +124,6 @@ def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord 
         body=response.content,
     )
     return response
-
-
-def insert_claim(claim: IdempotencyRecord, expired: StoredRecord | None) -> None:
-    """Insert the record, and delete the expired one that it replaces."""
-    if is_postgresql():
-        LIMIT_LOCK_WAIT.execute(wait=False, wait_ms=DUPLICATE_WAIT)
-    if expired is not None:
-        DELETE_RECORD.execute(wait=False, pk=expired["id"])
-    insert(claim)
-    if is_postgresql():
-        RESTORE_LOCK_WAIT.execute(wait=False)
 
 
 def replay(record: StoredRecord, claim: IdempotencyRecord) -> Response:

@@ -26,11 +26,8 @@ class BearerKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untype
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
-        return {
-            "type": "http",
-            "scheme": "bearer",
-            "description": "An API key: `Authorization: Bearer psk_live_...`.",
-        }
+        description = "An API key: `Authorization: Bearer psk_live_...`."
+        return {"type": "http", "scheme": "bearer", "description": description}
 
 
 # --- The account (D39)
@@ -128,6 +125,8 @@ BANNED_ACCOUNT = ACCOUNT | {
     "ban": {"until": "2026-11-23T09:35:02Z"},
 }
 
+RATE_LIMIT = {"cost": 0, "per": "key", "windows": ["minute"], "limit": PEEKS_PER_MINUTE, "refused-cost": 0}
+
 register_operations(
     "AccountViewSet",
     "account",
@@ -142,15 +141,7 @@ register_operations(
             "limit in its headers, and does not count towards a ban.",
             response=(200, AccountOverview, "The account."),
             examples={"Account": ("An account.", ACCOUNT), "Banned": ("A banned key.", BANNED_ACCOUNT)},
-            extensions={
-                "x-rate-limit": {
-                    "cost": 0,
-                    "per": "key",
-                    "windows": ["minute"],
-                    "limit": PEEKS_PER_MINUTE,
-                    "refused-cost": 0,
-                }
-            },
+            extensions={"x-rate-limit": RATE_LIMIT},
         )
     },
 )

@@ -41,8 +41,8 @@ class AccountViewSet(ViewSetMixin, ApiView):
                     "scopes": join_scopes(caller.scopes).split(),
                     "allowedNetworks": record.networks,
                     "createdAt": to_datetime(record.created_at),
-                    "expiresAt": to_optional_datetime(record.expires_at),
-                    "lastUsedAt": to_optional_datetime(record.last_used_at),
+                    "expiresAt": to_datetime(record.expires_at) if record.expires_at else None,
+                    "lastUsedAt": to_datetime(record.last_used_at) if record.last_used_at else None,
                 },
                 "quota": {window.name: serialize_window(window) for window in decision.windows},
                 "ban": {"until": round_up_to_second(decision.banned_until)} if decision.banned else None,
@@ -62,7 +62,3 @@ def serialize_window(window: Window) -> dict[str, Any]:
 def round_up_to_second(microseconds: int) -> datetime:
     """Round up like X-RateLimit-Reset, so that a client that waits until then is admitted."""
     return to_datetime(-(-microseconds // SECOND) * SECOND)
-
-
-def to_optional_datetime(microseconds: int) -> datetime | None:
-    return to_datetime(microseconds) if microseconds else None

@@ -136,10 +136,8 @@ class EventAdmin(BigTableAdmin):
 
     def get_form_context(self, request: HttpRequest, row: Event) -> dict[str, Any]:
         """Add the event as `GET /v1/events` serves it, and links to its subjects."""
-        served = orjson.dumps(
-            feed.serialize_event((row.pk, row.type, row.created_at, row.data)), option=orjson.OPT_UTC_Z
-        )
-        event = orjson.loads(served)
+        served = feed.serialize_event(row.pk, row.type, row.created_at, row.data)
+        event = orjson.loads(orjson.dumps(served, option=orjson.OPT_UTC_Z))
         subjects = [obj for find in subject_finders for obj in find(row.account_id, event["data"])]
         return {
             "json": orjson.dumps(event, option=orjson.OPT_INDENT_2).decode(),

@@ -74,17 +74,13 @@ class Position(NamedTuple):
         return self.id << TIMESTAMP_BITS | self.sequenced_at
 
 
-class Page(NamedTuple):
-    events: bytes  # A JSON array of the API's Event.
-    end: Position  # After the last event of a full page, otherwise at the end of the feed.
-
-
 def fetch_page(
     account_id: int, after: Position | None, limit: int, types: Collection[EventType] = ()
-) -> Page:
+) -> tuple[bytes, Position]:
     """Fetch the events after a position, or from the oldest stored, filtered by type if `types` is set.
 
-    Raises ApiError 410 if the position is not in the feed, for example because its event was pruned.
+    Returns them as a JSON array, with the position of the next page. Raises ApiError 410 if the position is
+    not in the feed, for example because its event was pruned.
     """
     query = compile_page_query(tuple(not kind.is_public for kind in types))
     type_params = {f"type_{index}": kind.value for index, kind in enumerate(types)}
@@ -95,14 +91,11 @@ def fetch_page(
         id_was_reassigned = after.sequenced_at not in {None, after_sequenced_at}
         if id_was_reassigned or not cleared_id <= after.id <= last_id:
             raise ApiError(ErrorCode.CURSOR_EXPIRED)
-    events = [row[4:] for row in rows if row[4] is not None]
-    if len(events) == limit:
-        last_event = events[-1]
-        end = Position(id=last_event[0], sequenced_at=last_event[4])
-    else:
-        end = Position(id=last_id, sequenced_at=last_sequenced_at)
-    content = orjson.dumps([serialize_event(event[:4]) for event in events], option=orjson.OPT_UTC_Z)
-    return Page(content, end)
+    page = [row[4:] for row in rows if row[4] is not None]
+    if len(page) == limit:
+        last_id, *_, last_sequenced_at = page[-1]
+    events = [serialize_event(*event[:4]) for event in page]
+    return orjson.dumps(events, option=orjson.OPT_UTC_Z), Position(last_id, last_sequenced_at)
 
 
 def find_id_before(since: int) -> int:
@@ -116,22 +109,14 @@ def find_id_before(since: int) -> int:
     return int(event_id)
 
 
-def serialize_event(row: tuple[Any, ...]) -> dict[str, Any]:
-    event_id, kind, created_at, data = row
-    return {
-        "id": event_id,
-        "type": kind,
-        "createdAt": to_datetime(created_at),
-        "data": orjson.Fragment(data),
-    }
+def serialize_event(event_id: int, kind: str, created_at: int, data: str) -> dict[str, Any]:
+    timestamp = to_datetime(created_at)
+    return {"id": event_id, "type": kind, "createdAt": timestamp, "data": orjson.Fragment(data)}
 
 
 @cache
 def compile_page_query(private_types: tuple[bool, ...]) -> RawRead:
-    """Compile the query for all types, or for as many types as there are items.
-
-    Each item says whether its type is private.
-    """
+    """Compile the query for all types, or for types that are private or public as the items say."""
     if private_types:
         sort_key = SORT_KEY_OF_TYPE
         conditions = [

@@ -5,7 +5,6 @@ the feed in a single transaction. An open transaction delays only its own events
 """
 
 import logging
-import threading
 import time
 from contextlib import suppress
 
@@ -101,10 +100,6 @@ def measure_backlog() -> float:
     """Return the age in seconds of the oldest outbox entry, or 0 if there is none."""
     created_at = EventDraft.objects.order_by("id").values_list("created_at", flat=True).first()
     return 0 if created_at is None else max(0, now() - created_at) / SECOND
-
-
-def start_sequencing() -> None:
-    threading.Thread(target=run_sequencing, name="events", daemon=True).start()
 
 
 def run_sequencing() -> None:

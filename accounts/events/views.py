@@ -16,14 +16,13 @@ from accounts.keys.scopes import EVENTS_READ
 from accounts.models import Event, EventType
 from accounts.quota.limits import to_microseconds
 from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.link_header import format_link
 from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, build_next_url, parse_cursor
 from petstore.api.query_params import get_bounded_integer, get_single_value, invalid_parameter
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
-DATE_TIME = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)  # RFC 3339
+DATE_TIME = re.compile(r"(?a)\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")  # RFC 3339
 # Values of the `type` filter: each type, and each prefix of types. `pet` includes `pets.imported`.
 TYPES = {
     prefix: tuple(kind for kind in EventType if kind.value.startswith(prefix))
@@ -50,19 +49,15 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
             raise invalid_parameter(
                 "`since` cannot be combined with `cursor`. Send it with the first request only."
             )
-        account_id = get_caller(request).account_id
         start = find_start(start_time, cursor)
-        page = feed.fetch_page(account_id, start, limit, TYPES[event_type] if event_type else ())
-        filters = (("type", event_type),) if event_type else ()
-        url = build_next_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
-        return Response.from_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})
+        types, filters = (TYPES[event_type], (("type", event_type),)) if event_type else ((), ())
+        events, end = feed.fetch_page(get_caller(request).account_id, start, limit, types)
+        url = build_next_url(settings.BASE_URL, path, filters, limit, end.cursor)
+        return Response.from_bytes(events, 200, {"Link": format_link(url, "next")})
 
 
 def find_start(start_time: int | None, cursor: int | None) -> feed.Position | None:
-    """Find where the page starts; None means at the oldest stored event.
-
-    Raises ApiError 410 if events since the start time have been pruned.
-    """
+    """Find where the page starts, or None for the oldest stored event. Raises ApiError 410."""
     if cursor is not None:
         return feed.Position.from_cursor(cursor)
     if start_time is None:

@@ -71,17 +71,12 @@ def send_expiry_warnings(now: datetime) -> None:
     A key that expires within a day gets only the last warning.
     """
     for days, next_days in pairwise((*DAYS_BEFORE_EXPIRY, 0)):
-        keys = ApiKey.objects.filter(
-            revoked_at=None,
-            expires_at__gt=now + timedelta(days=next_days),
-            expires_at__lte=now + timedelta(days=days),
+        warnings = get_sent_warnings(EventType.KEY_EXPIRING, days).filter(
+            of_window__gt=to_microseconds(now)
         )
-        sent = set(
-            get_sent_warnings(EventType.KEY_EXPIRING, days)
-            .filter(of_window__gt=to_microseconds(now))
-            .values_list("subject_id", "of_window")
-        )
-        for key in keys:
+        sent = set(warnings.values_list("subject_id", "of_window"))
+        start, end = now + timedelta(days=next_days), now + timedelta(days=days)
+        for key in ApiKey.objects.filter(revoked_at=None, expires_at__gt=start, expires_at__lte=end):
             assert key.expires_at is not None
             expires_at = to_microseconds(key.expires_at)
             if (key.pk, expires_at) not in sent:
@@ -112,9 +107,7 @@ def send_missed_quota_warnings(now: datetime) -> None:
             ~Exists(sent), scaled_usage__gte=F("limit")
         )
         rows = unsent.values_list("account_id", "limit", "day_used")
-        send_quota_warnings(
-            {(account_id, day, threshold): (limit, used) for account_id, limit, used in rows}
-        )
+        send_quota_warnings({(account, day, threshold): (limit, used) for account, limit, used in rows})
 
 
 def get_sent_warnings(kind: EventType, threshold: int) -> QuerySet[Warned]:

@@ -22,23 +22,14 @@ from petstore.db import replicas
 from petstore.observability.metrics import KEYS_REJECTED
 
 RETRY = {"Retry-After": str(RETRY_SECONDS)}
+WRONG_NETWORK = "This API key may not be used from your network address. Use it from one that it allows."
+
+# Clients with these rejections have proved that they have the secret, so they are logged for staff.
 KEY_ERRORS = {
-    KeyRejection.UNKNOWN: (ErrorCode.INVALID_API_KEY, ""),
     KeyRejection.REVOKED: (ErrorCode.INVALID_API_KEY, ""),
     KeyRejection.EXPIRED: (ErrorCode.EXPIRED_API_KEY, ""),
-    KeyRejection.NETWORK_NOT_ALLOWED: (
-        ErrorCode.INVALID_API_KEY,
-        "This API key may not be used from your network address. Use it from one that it allows.",
-    ),
+    KeyRejection.NETWORK_NOT_ALLOWED: (ErrorCode.INVALID_API_KEY, WRONG_NETWORK),
     KeyRejection.SUSPENDED: (ErrorCode.ACCOUNT_SUSPENDED, ""),
-}
-
-# These prove that the client has the secret, so they are logged for staff. Unknown keys may be invented.
-LOGGED_REJECTIONS = {
-    KeyRejection.REVOKED,
-    KeyRejection.EXPIRED,
-    KeyRejection.NETWORK_NOT_ALLOWED,
-    KeyRejection.SUSPENDED,
 }
 
 
@@ -68,10 +59,11 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
         context.caller, context.decision = admission.caller, admission.decision
         return
     KEYS_REJECTED.labels(admission.rejection.value).inc()
-    if admission.rejection in LOGGED_REJECTIONS:
-        rejections.record_rejection(request, context, key.public_id, admission.rejection.value)
     if admission.rejection is KeyRejection.LOOKUP_LIMITED:  # `throttle` raises a more precise 429.
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
+    if admission.rejection is KeyRejection.UNKNOWN:  # Perhaps invented, so it is not logged.
+        raise ApiError(ErrorCode.INVALID_API_KEY)
+    rejections.record_rejection(request, context, key.public_id, admission.rejection.value)
     raise ApiError(*KEY_ERRORS[admission.rejection])
 
 

@@ -38,13 +38,9 @@ class KeyText:
         return f"KeyText({self.public_id})"
 
 
-def random_base62(length: int) -> str:
-    return get_random_string(length, BASE62_ALPHABET)
-
-
 def new_account_id() -> str:
     """Generate the public ID of an account. The public IDs of its keys start with it."""
-    return random_base62(ACCOUNT_ID_LENGTH)
+    return get_random_string(ACCOUNT_ID_LENGTH, BASE62_ALPHABET)
 
 
 def compute_checksum(text: str) -> str:
@@ -54,8 +50,8 @@ def compute_checksum(text: str) -> str:
 
 def generate(mode: str, account_id: str) -> KeyText:
     """Generate a key for the account with this public ID."""
-    public_id = account_id + random_base62(PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH)
-    text = f"psk_{mode}_{public_id}_{random_base62(SECRET_LENGTH)}"
+    public_id = account_id + get_random_string(PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH, BASE62_ALPHABET)
+    text = f"psk_{mode}_{public_id}_{get_random_string(SECRET_LENGTH, BASE62_ALPHABET)}"
     return KeyText(text + compute_checksum(text), mode, public_id)
 
 

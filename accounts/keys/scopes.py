@@ -18,7 +18,7 @@ DESCRIPTIONS = {
     ORDERS_WRITE: "place and cancel orders of the account",
     EVENTS_READ: "follow the feed of events",
 }
-SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE, EVENTS_READ)
+SCOPES = tuple(DESCRIPTIONS)
 ALL_SCOPES = " ".join(SCOPES)
 READ_SCOPES = tuple(scope for scope in SCOPES if scope.endswith(":read"))
 

@@ -33,20 +33,17 @@ class Command(KeyCommand):
 def count_keys_by_pepper() -> list[dict[str, Any]]:
     active_keys = ApiKey.objects.filter(is_active(timezone.now())).order_by("pepper_number")
     rows = active_keys.values_list("pepper_number").annotate(Count("pk"), Max("last_used_at"))
-    usage = {number: (count, last_used_at) for number, count, last_used_at in rows}
-    peppers = []
-    for number in sorted(usage.keys() | settings.API_KEY_PEPPERS.keys()):
-        count, last_used_at = usage.get(number, (0, None))
-        peppers.append(
-            {
-                "number": number,
-                "known": number in settings.API_KEY_PEPPERS,
-                "signs": number == get_signing_pepper_number(),
-                "keys": count,
-                "last_used_at": last_used_at.isoformat() if last_used_at else None,
-            }
-        )
-    return peppers
+    usage = dict.fromkeys(settings.API_KEY_PEPPERS, (0, None)) | {number: use for number, *use in rows}
+    return [
+        {
+            "number": number,
+            "known": number in settings.API_KEY_PEPPERS,
+            "signs": number == get_signing_pepper_number(),
+            "keys": count,
+            "last_used_at": last_used_at.isoformat() if last_used_at else None,
+        }
+        for number, (count, last_used_at) in sorted(usage.items())
+    ]
 
 
 def describe_pepper(pepper: dict[str, Any]) -> str:
