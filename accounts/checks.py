@@ -1,4 +1,4 @@
-"""Deployment checks of the peppers."""
+"""System checks of API_KEY_PEPPERS, run by `check --deploy`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The interface of the quota stores."""
+"""The QuotaStore protocol and its result."""
 
 from typing import NamedTuple, Protocol
 
@@ -10,7 +10,7 @@ from petstore.api.client_ip import Address
 
 
 class Admission(NamedTuple):
-    """Either the reason why a key was rejected, or its caller and the decision on the request."""
+    """Either the reason the key was rejected, or the authenticated caller and the rate-limit decision."""
 
     rejection: KeyRejection | None = None
     caller: Caller | None = None
@@ -24,12 +24,12 @@ class QuotaStore(Protocol):
         """Authenticate the key, decide on the request and count it, all in one atomic step.
 
         `now` is in microseconds since the epoch and defaults to the store's clock. If `writes` is true, the
-        request may write, and restarts Caller.time_since_write for its account.
+        request may write, so Caller.time_since_write restarts for its account.
         """
 
     def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
         """Authenticate the key, and read both windows and the ban without counting the request (D39).
 
-        Each key may peek PEEKS_PER_MINUTE times; a rejection has that limit as its only window. The caller
-        includes its key record.
+        Peeks are limited to PEEKS_PER_MINUTE per key. The decision on a rejected peek has only that window.
+        The caller includes its key record.
         """

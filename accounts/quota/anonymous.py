@@ -20,15 +20,13 @@ MAX_NETWORKS = 10_000  # A few hundred bytes each. Beyond it, the oldest are dro
 class LookupLimiter:
     """Limits database lookups of unknown keys, so that a flood of invented keys does not overload it.
 
-    Redis caches unknown keys, but a flood hardly ever repeats one. All networks over their anonymous limit
-    therefore share a few lookups per second and worker. This delays a valid key only if such a network
-    sends it and Redis has no record of it.
+    Redis caches unknown keys, but a flood rarely repeats one. So all networks over their anonymous limit
+    share a few lookups per second and worker. A valid key that Redis has not cached may have to wait, too.
     """
 
     def __init__(self) -> None:
         self._restricted: dict[str, int] = {}
-        self._second = 0
-        self._remaining = 0
+        self._second = self._remaining = 0
 
     def restrict(self, network: str, until: int) -> None:
         """Restrict a network until its limit resets, in microseconds since the epoch."""
@@ -53,8 +51,7 @@ lookup_limiter = LookupLimiter()
 def build_unused_decision() -> RateLimitDecision:
     """Build a decision with an unused window, for responses that precede counting."""
     now = time.time_ns() // 1000
-    window = Window("minute", settings.ANONYMOUS_PER_MINUTE, 0, MINUTE, now + MINUTE)
-    return RateLimitDecision(True, (window,), now)
+    return RateLimitDecision(True, (build_window(0, now + MINUTE),), now)
 
 
 def peek(request: HttpRequest) -> RateLimitDecision:
@@ -63,13 +60,10 @@ def peek(request: HttpRequest) -> RateLimitDecision:
 
 
 def admit(request: HttpRequest, *, increment: bool = True) -> RateLimitDecision:
-    limit = settings.ANONYMOUS_PER_MINUTE
-    network = get_client_network(request)
+    network, rate = get_client_network(request), f"{settings.ANONYMOUS_PER_MINUTE}/m"
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
     try:
-        usage = get_usage(
-            request, group="anonymous", key=lambda *_: network, rate=f"{limit}/m", increment=increment
-        )
+        usage = get_usage(request, "anonymous", key=lambda *_: network, rate=rate, increment=increment)
     except sqlite3.Error:  # Fail open.
         logger.exception("The counters of client addresses are unavailable.")
     else:
@@ -80,4 +74,8 @@ def admit(request: HttpRequest, *, increment: bool = True) -> RateLimitDecision:
         if increment and not admitted:
             lookup_limiter.restrict(network, ends_at)
     now = time.time_ns() // 1000
-    return RateLimitDecision(admitted, (Window("minute", limit, used, MINUTE, ends_at),), now)
+    return RateLimitDecision(admitted, (build_window(used, ends_at),), now)
+
+
+def build_window(used: int, ends_at: int) -> Window:
+    return Window("minute", settings.ANONYMOUS_PER_MINUTE, used, MINUTE, ends_at)

@@ -1,6 +1,7 @@
 """The quota store in the database, PostgreSQL or SQLite. limits.py lists the steps of the quota rule."""
 
 import time
+from pathlib import Path
 
 from django.conf import settings
 
@@ -8,148 +9,28 @@ from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format, networks
 from accounts.keys.identity import KeyRecord
 from accounts.keys.key_format import KeyText
-from accounts.quota import key_record
+from accounts.quota import bans, key_record, limits
 from accounts.quota.admission import Admission
-from accounts.quota.bans import (
-    BAN_LENGTHS,
-    FIRST_STRIKE_AFTER,
-    STEP_BACK_AFTER,
-    STRIKE_INTERVAL,
-    STRIKE_WINDOW,
-    STRIKES_TO_BAN,
-    Ban,
-    get_rejections_to_ban,
-)
+from accounts.quota.bans import Ban, get_rejections_to_ban
 from accounts.quota.key_record import KeyRejection
-from accounts.quota.limits import (
-    DAY,
-    HOUR,
-    MINUTE,
-    SECOND,
-    Counters,
-    RateLimitDecision,
-    Window,
-    build_windows,
-    decide_peek,
-)
+from accounts.quota.limits import DAY, MINUTE, NIGHT_SKEW, SKEW, Counters, RateLimitDecision, Window
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.event_loop.compiled_writes import RawStatement
 
-# Tolerated clock differences between machines (steps 1 and 2). Without NIGHT_SKEW, machines whose clocks
-# are on different sides of midnight would reset the day's count with every request.
-SKEW = 5 * SECOND
-NIGHT_SKEW = HOUR
+LEVELS = " ".join(f"WHEN {level} THEN {length}" for level, length in enumerate(bans.BAN_LENGTHS))
+SQL_CONSTANTS = vars(limits) | vars(bans) | {"LEVELS": LEVELS, "MAX_LEVEL": len(bans.BAN_LENGTHS) - 1}
 
-# Steps 1, 2, 4 and 5 in one atomic statement: `clock` is step 1, `ends` and `counts` are step 2, `decision`
-# is step 4, and the outermost SELECT is step 5. `initial_count` is 0 for a banned key, else 1.
-COUNT_REQUEST = RawStatement(f"""
-INSERT INTO accounts_quotacounter AS q
-    (account_id, minute_ends, minute_used, day, day_used, day_here, seen_at, admitted)
-VALUES (%(account)s, %(now)s + {MINUTE}, %(initial_count)s, %(now)s / {DAY}, %(initial_count)s,
-    %(initial_count)s, %(now)s, %(initial_count)s = 1)
-ON CONFLICT (account_id) DO UPDATE SET
-    (minute_ends, minute_used, day, day_used, day_here, seen_at, admitted) = (
-        SELECT
-            CASE WHEN is_admitted AND now >= minute_end THEN now + {MINUTE} ELSE minute_end END,
-            CASE WHEN is_admitted THEN minute_count + 1 ELSE minute_count END,
-            today,
-            CASE WHEN is_admitted THEN day_count + 1 ELSE day_count END,
-            CASE WHEN is_admitted THEN day_count_here + 1 ELSE day_count_here END,
-            now,
-            is_admitted
-        FROM (
-            SELECT now, minute_end, minute_count, today, day_count, day_count_here,
-                %(initial_count)s = 1 AND minute_count < %(per_minute)s AND day_count < %(per_day)s
-                    AND day_count + 1 NOT IN (%(threshold_80)s, %(threshold_100)s) AS is_admitted
-            FROM (
-                SELECT now, minute_end, today,
-                    CASE WHEN now >= minute_end THEN 0 ELSE q.minute_used END AS minute_count,
-                    CASE WHEN today > q.day THEN 0 ELSE q.day_used END AS day_count,
-                    CASE WHEN today > q.day THEN 0 ELSE q.day_here END AS day_count_here
-                FROM (
-                    SELECT now,
-                        CASE WHEN now BETWEEN q.day * {DAY} - {NIGHT_SKEW} AND q.day * {DAY}
-                            THEN q.day ELSE now / {DAY} END AS today,
-                        CASE WHEN q.minute_ends > now + {MINUTE} THEN now + {MINUTE}
-                            ELSE q.minute_ends END AS minute_end
-                    FROM (
-                        SELECT CASE WHEN excluded.seen_at BETWEEN q.seen_at - {SKEW} AND q.seen_at
-                            THEN q.seen_at ELSE excluded.seen_at END AS now
-                    ) AS clock
-                ) AS ends
-            ) AS counts
-        ) AS decision
-    )
-RETURNING minute_ends, minute_used, day, day_used, seen_at, admitted
-""")  # noqa: S608  Interpolates constants only.
 
-MAX_LEVEL = len(BAN_LENGTHS) - 1
-LEVELS = " ".join(f"WHEN {level} THEN {length}" for level, length in enumerate(BAN_LENGTHS))
+def load_statement(name: str) -> RawStatement:
+    """Load a statement without the comment above it, and fill in the constants of the quota rule."""
+    sql = Path(__file__).with_name(name).read_text().partition("\n\n")[2]
+    return RawStatement(sql.format_map(SQL_CONSTANTS))
 
-# Step 6: `request` is 6a, `counts` is 6b, `decision` is 6c. window_strikes is positive for the request that
-# triggers a ban, and 0 for requests that find the key already banned. Rejections before the last ban do not
-# count, so the strikes are reset even if a worker of the previous version lifts the ban.
-COUNT_REJECTION = RawStatement(f"""
-INSERT INTO accounts_keystanding AS s
-    (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level,
-    refusing_until, first_refusal_at, last_strike_at, window_refusals, window_strikes)
-VALUES (%(key)s, 0, 0, 0, 0, 0, 0, %(rejecting_until)s, %(now)s, 0, 1, 0)
-ON CONFLICT (key_id) DO UPDATE SET
-    (refusing_until, first_refusal_at, last_strike_at, window_refusals, window_strikes,
-    banned_at, banned_until, ban_level) = (
-        SELECT
-            %(rejecting_until)s,
-            CASE WHEN is_running THEN s.first_refusal_at ELSE %(now)s END,
-            CASE WHEN NOT is_running THEN 0 WHEN is_strike THEN %(now)s ELSE s.last_strike_at END,
-            rejection_count,
-            CASE WHEN is_banned THEN 0 ELSE strike_count END,
-            CASE WHEN triggers_ban THEN %(now)s ELSE s.banned_at END,
-            CASE WHEN triggers_ban THEN %(now)s + CASE level {LEVELS} END
-                ELSE s.banned_until END,
-            CASE WHEN triggers_ban AND level < {MAX_LEVEL} THEN level + 1
-                WHEN triggers_ban THEN level ELSE s.ban_level END
-        FROM (
-            SELECT is_running, is_strike, is_banned, rejection_count, strike_count, level,
-                NOT is_banned AND strike_count >= {STRIKES_TO_BAN}
-                    AND rejection_count >= %(rejections_to_ban)s AS triggers_ban
-            FROM (
-                SELECT is_running, is_strike, is_banned,
-                    CASE WHEN is_running THEN s.window_refusals + 1 ELSE 1 END AS rejection_count,
-                    CASE WHEN NOT is_running THEN 0 WHEN is_strike THEN s.window_strikes + 1
-                        ELSE s.window_strikes END AS strike_count,
-                    CASE WHEN clean_days >= s.ban_level THEN 0 ELSE s.ban_level - clean_days END AS level
-                FROM (
-                    SELECT
-                        s.refusing_until = %(rejecting_until)s AND s.first_refusal_at > s.banned_at
-                            AND %(now)s < s.first_refusal_at + {STRIKE_WINDOW} AS is_running,
-                        %(now)s >= s.first_refusal_at + {FIRST_STRIKE_AFTER}
-                            AND %(now)s >= s.last_strike_at + {STRIKE_INTERVAL} AS is_strike,
-                        %(now)s < s.banned_until AS is_banned,
-                        CASE WHEN %(now)s > s.banned_until
-                            THEN (%(now)s - s.banned_until) / {STEP_BACK_AFTER} ELSE 0 END AS clean_days
-                ) AS request
-            ) AS counts
-        ) AS decision
-    )
-RETURNING window_strikes, window_refusals, banned_until, ban_level
-""")  # noqa: S608  Interpolates constants only.
 
-# Rejected peeks count as well: their minute is a fixed window.
-COUNT_PEEK = RawStatement(f"""
-INSERT INTO accounts_keystanding AS s
-    (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level, looks, looks_end)
-VALUES (%(key)s, 0, 0, 0, 0, 0, 0, 1, %(now)s + {MINUTE})
-ON CONFLICT (key_id) DO UPDATE SET
-    (looks, looks_end) = (
-        SELECT CASE WHEN is_running THEN s.looks + 1 ELSE 1 END,
-            CASE WHEN is_running THEN s.looks_end ELSE %(now)s + {MINUTE} END
-        FROM (
-            SELECT s.looks_end > %(now)s AND s.looks_end <= %(now)s + {MINUTE + SKEW} AS is_running
-        ) AS minute
-    )
-RETURNING looks, looks_end
-""")  # noqa: S608  Interpolates constants only.
+COUNT_REQUEST = load_statement("count_request.sql")
+COUNT_REJECTION = load_statement("count_rejection.sql")
+COUNT_PEEK = load_statement("count_peek.sql")
 
 
 class DatabaseQuotaStore:
@@ -180,10 +61,10 @@ class DatabaseQuotaStore:
         if rejection := check_key(key, record, address, now):
             return Admission(rejection=rejection)
         peeks, peeks_end = COUNT_PEEK.execute(key=record.id, now=now)
-        windows, adjusted_now = compute_windows(record, now)
-        decision = decide_peek(windows, adjusted_now, record.banned_until, peeks=peeks, peeks_end=peeks_end)
+        windows, now = compute_windows(record, now)
+        decision = limits.decide_peek(windows, now, record.banned_until, peeks=peeks, peeks_end=peeks_end)
         caller = record.caller._replace(record=record)
-        write_behind.recorder.record_key_use(caller, adjusted_now)
+        write_behind.recorder.record_key_use(caller, now)
         write_behind.recorder.rehash(key, record.id, record.pepper_number)
         return Admission(caller=caller, decision=decision)
 
@@ -237,7 +118,7 @@ def try_to_count(record: KeyRecord, now: int, warned_usage: int = 0) -> RateLimi
         threshold_80=threshold_80,
         threshold_100=threshold_100,
     )
-    windows = build_windows(record.limits, Counters(*counters), adjusted_now)
+    windows = limits.build_windows(record.limits, Counters(*counters), adjusted_now)
     banned_until = record.banned_until if banned else 0
     return RateLimitDecision(bool(admitted), windows, adjusted_now, banned_until)
 
@@ -250,7 +131,7 @@ def compute_windows(record: KeyRecord, now: int) -> tuple[tuple[Window, Window],
     today = record.day if day_start - NIGHT_SKEW <= now <= day_start else now // DAY
     day_used = 0 if today > record.day else record.day_used
     counters = Counters(min(record.minute_ends, now + MINUTE), record.minute_used, today, day_used)
-    return build_windows(record.limits, counters, now), now
+    return limits.build_windows(record.limits, counters, now), now
 
 
 def count_rejection(record: KeyRecord, decision: RateLimitDecision) -> RateLimitDecision:

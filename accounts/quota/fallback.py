@@ -1,11 +1,12 @@
 """The quota store that falls back to the database while Redis is unavailable.
 
-Only the requests that detect the failure wait for a timeout. After that, the database counts, and a thread
-probes Redis until it responds again. Each node of a cluster fails over separately, with its accounts.
+Only the requests that detect the failure wait for a timeout. After that, requests are counted in the
+database while a thread probes Redis until it responds. In a cluster, failover is per node and affects only
+the accounts stored on it.
 
-Each switch may admit an account's minute limit once more, but the day's count carries over. Before a
+Each switchover may let an account use its full minute limit again; its daily count carries over. Before a
 process uses the database, it flushes its own counts. Before it uses Redis again, it publishes what the
-database counted during the outage. docs/operating.md lists the requests that may still be missed.
+database counted during the outage. docs/operating.md lists the requests that may still go uncounted.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ from petstore.observability.metrics import STORE_UP
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 0.5
-FLUSH_TIMEOUT = 1.0  # Seconds that a request waits until its process has flushed its counts.
+FLUSH_TIMEOUT = 1.0  # Maximum seconds that a request waits for its process to flush its counts.
 PUBLISH_BATCH_SIZE = 500  # Accounts.
 
 
@@ -44,10 +45,10 @@ PUBLISH_BATCH_SIZE = 500  # Accounts.
 class UnpublishedAccount:
     """An account whose counts in the database are not published to Redis yet.
 
-    Instances are compared by identity: a new one means that the database has counted since.
+    Instances are compared by identity: a different one means that the database has counted more requests.
     """
 
-    public_id: str  # One of the account's keys.
+    key_public_id: str  # Of any key of the account.
 
 
 @dataclass(slots=True)
@@ -56,8 +57,8 @@ class Shard:
 
     name: str  # '' without a cluster.
     unavailable: bool = False
-    flushed: "Future[None] | None" = None  # Done once this process has flushed its counts.
-    writes_known_from: float = 0.0  # By the monotonic clock. Redis does not know earlier writes.
+    flush: "Future[None] | None" = None  # Done once this process has tried to flush its counts.
+    pin_to_primary_until: float = 0.0  # Monotonic time. Redis has missed the writes of the outage.
 
     def __str__(self) -> str:
         return f"Redis ({self.name})" if self.name else "Redis"
@@ -79,7 +80,10 @@ class FallbackQuotaStore:
     @property
     def state(self) -> str:
         """Return `redis`, or `database` while any shard is unavailable."""
-        return "database" if any(shard.unavailable for shard in list(self._shards.values())) else "redis"
+        return "database" if self._find_unavailable() else "redis"
+
+    def _find_unavailable(self) -> set[str]:
+        return {shard.name for shard in list(self._shards.values()) if shard.unavailable}
 
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
@@ -100,7 +104,7 @@ class FallbackQuotaStore:
         return self._database.peek(key, address, now) if admission is None else admission
 
     def _try_redis(self, key: KeyText, call: Callable[[], Admission]) -> Admission | None:
-        """Return None if the database must decide; by then, this process has flushed its counts."""
+        """Return None if the database must decide, after waiting for this process to flush its counts."""
         name = self._redis.get_shard(key.public_id)
         shard = self._shards.get(name) or self._shards.setdefault(name, Shard(name))
         if not shard.unavailable:
@@ -115,23 +119,23 @@ class FallbackQuotaStore:
             except RedisUnavailableError as error:
                 self._fail_over(shard, key.public_id, error)
             else:
-                if shard.unavailable:  # A concurrent failover did not flush this count.
+                if shard.unavailable:  # A failover started meanwhile; its flush may have missed this count.
                     write_behind.recorder.wake()
-                if monotonic() > shard.writes_known_from:
+                if admission.caller is None or monotonic() > shard.pin_to_primary_until:
                     return admission
-                return assume_recent_write(admission)
-        if shard.flushed is not None and not shard.flushed.done():
-            wait_for_flush(shard.flushed, FLUSH_TIMEOUT)
+                return admission._replace(caller=admission.caller._replace(time_since_write=0))
+        if shard.flush is not None and not shard.flush.done():
+            wait_for_flush(shard.flush)
         return None
 
     def _publish_account(self, public_id: str) -> None:
-        account = public_id[:ACCOUNT_ID_LENGTH]
-        unpublished = self._unpublished.get(account)
+        unpublished = self._unpublished.get(public_id[:ACCOUNT_ID_LENGTH])
         if unpublished is not None:
-            self._redis.refresh(unpublished.public_id)
-            self._discard(account, unpublished)
+            self._redis.refresh(unpublished.key_public_id)
+            self._discard(unpublished)
 
-    def _discard(self, account: str, unpublished: UnpublishedAccount) -> None:
+    def _discard(self, unpublished: UnpublishedAccount) -> None:
+        account = unpublished.key_public_id[:ACCOUNT_ID_LENGTH]
         with self._lock:
             if self._unpublished.get(account) is unpublished:
                 del self._unpublished[account]
@@ -140,7 +144,7 @@ class FallbackQuotaStore:
         with self._lock:
             if shard.unavailable:
                 return
-            shard.flushed = Future()
+            shard.flush = Future()
             shard.unavailable = True
             STORE_UP.labels("redis").set(0)
         logger.error("%s is unavailable; the database counts requests: %s", shard, error)
@@ -148,17 +152,16 @@ class FallbackQuotaStore:
             with suppress(Error):
                 in_thread(write_behind.recorder.write)
         finally:
-            shard.flushed.set_result(None)
-            threading.Thread(
-                target=self._probe, args=(shard, public_id), name="redis-probe", daemon=True
-            ).start()
+            shard.flush.set_result(None)
+            probe = partial(self._probe, shard, public_id)
+            threading.Thread(target=probe, name="redis-probe", daemon=True).start()
 
     def _probe(self, shard: Shard, public_id: str) -> None:
         while not self._closed.wait(PROBE_SECONDS):
             try:
                 self._redis.ping(public_id)
                 self._redis.reconnect()
-                self._publish_all(shard)
+                self._publish_pending(shard)
             except RedisUnavailableError:
                 continue
             except Exception:
@@ -168,28 +171,24 @@ class FallbackQuotaStore:
             return
 
     def _recover(self, shard: Shard) -> None:
-        shard.writes_known_from = monotonic() + replicas.get_pinning_period() / SECOND
+        shard.pin_to_primary_until = monotonic() + replicas.get_pinning_period() / SECOND
         with self._lock:
             shard.unavailable = False
             if self.state == "redis":
                 STORE_UP.labels("redis").set(1)
         logger.warning("%s is available again and counts requests.", shard)
         try:
-            self._publish_all(shard)  # The database may have counted since the last call.
+            self._publish_pending(shard)  # The database may have counted since the last call.
         except Exception as error:  # noqa: BLE001  The next request of each account retries it.
             logger.warning("Counts could not be published to %s: %s", shard, error)
 
-    def _publish_all(self, recovered: Shard) -> None:
-        """Publish the database's counts of all accounts, except those of other unavailable shards."""
-        unavailable = {
-            shard.name
-            for shard in list(self._shards.values())
-            if shard.unavailable and shard is not recovered
-        }
+    def _publish_pending(self, recovering: Shard) -> None:
+        """Publish all pending counts, except for accounts on other shards that are still unavailable."""
+        unavailable = self._find_unavailable() - {recovering.name}
         pending = [
-            (account, unpublished)
-            for account, unpublished in list(self._unpublished.items())
-            if self._redis.get_shard(unpublished.public_id) not in unavailable
+            unpublished
+            for unpublished in list(self._unpublished.values())
+            if self._redis.get_shard(unpublished.key_public_id) not in unavailable
         ]
         try:
             for start in range(0, len(pending), PUBLISH_BATCH_SIZE):
@@ -199,24 +198,18 @@ class FallbackQuotaStore:
         finally:
             connection.close()
 
-    def _publish_batch(self, pending: list[tuple[str, UnpublishedAccount]]) -> None:
-        rows = key_record.QUERY.filter(public_id__in=[unpublished.public_id for _, unpublished in pending])
-        records = {row["public_id"]: key_record.from_row(row) for row in rows}
-        self._redis.publish_all(list(records.values()))
-        for account, unpublished in pending:
-            if unpublished.public_id in records:
-                self._discard(account, unpublished)
+    def _publish_batch(self, pending: list[UnpublishedAccount]) -> None:
+        by_public_id = {unpublished.key_public_id: unpublished for unpublished in pending}
+        rows = key_record.QUERY.filter(public_id__in=list(by_public_id))
+        records = [key_record.from_row(row) for row in rows]
+        self._redis.publish_all(records)
+        for record in records:
+            self._discard(by_public_id[record.public_id])
 
 
-def wait_for_flush(flushed: "Future[None]", timeout: float) -> None:
+def wait_for_flush(flush: "Future[None]") -> None:
     if is_on_loop():
-        wait(asyncio.wait([asyncio.wrap_future(flushed)], timeout=timeout))
+        wait(asyncio.wait([asyncio.wrap_future(flush)], timeout=FLUSH_TIMEOUT))
     else:
         with suppress(TimeoutError):
-            flushed.result(timeout)
-
-
-def assume_recent_write(admission: Admission) -> Admission:
-    if admission.caller is None:
-        return admission
-    return admission._replace(caller=admission.caller._replace(time_since_write=0))
+            flush.result(FLUSH_TIMEOUT)

@@ -14,7 +14,7 @@ from petstore.event_loop.compiled_reads import Read
 
 
 class KeyRejection(Enum):
-    """Why a key is rejected."""
+    """Why an API key was rejected."""
 
     UNKNOWN = "unknown"  # No such key, or a wrong secret; clients cannot tell which.
     REVOKED = "revoked"
@@ -24,15 +24,12 @@ class KeyRejection(Enum):
     SUSPENDED = "suspended"  # The account is suspended (D45).
 
 
-# Compared with the digest of an unknown key, so that it takes as long as a wrong secret.
-DUMMY_DIGEST = "0" * 64
-
 TIME_FIELDS = ("expires_at", "account_created_at", "created_at", "last_used_at")
 CONVERTED_FIELDS = (*TIME_FIELDS, "limits", "networks", "revoked", "suspended")
 COPIED_FIELDS = tuple(field.name for field in fields(KeyRecord) if field.name not in CONVERTED_FIELDS)
 SOURCE_FIELDS = ("allowed_networks", "revoked_at", "suspended_at", "per_minute", "per_day")
 
-# These have the value 0 if there is no row.
+# These default to 0 if the related row does not exist.
 STATE_FIELDS = ("banned_until", "ban_level", "lifts")
 COUNTER_FIELDS = ("day", "day_used", "day_here", "minute_ends", "minute_used", "seen_at")
 QUERY = (
@@ -59,17 +56,12 @@ def read(public_id: str) -> KeyRecord | None:
 
 
 def build_unknown(public_id: str) -> KeyRecord:
-    """Build a record that matches no key. It has the lowest version, so it never replaces another."""
-    return KeyRecord(
-        id=0,
-        account_id=0,
-        public_id=public_id,
-        digest=DUMMY_DIGEST,
-        pepper_number=get_signing_pepper_number(),
-        limits=Limits(0, 0),
-        version=-1,
-        revoked=True,
-    )
+    """Build a record that no secret matches. It has the lowest version, so it never replaces another.
+
+    The secret is compared with its digest, so that timing does not reveal whether a key exists.
+    """
+    digest, pepper_number = "0" * 64, get_signing_pepper_number()
+    return KeyRecord(0, 0, public_id, digest, pepper_number, Limits(0, 0), version=-1, revoked=True)
 
 
 def from_row(row: Any) -> KeyRecord:

@@ -38,6 +38,10 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 86_400 * SECOND
+# Tolerated clock differences between machines (steps 1 and 2). Without NIGHT_SKEW, machines whose clocks
+# are on different sides of midnight would reset the day's count with every request.
+SKEW = 5 * SECOND
+NIGHT_SKEW = HOUR
 PEEKS_PER_MINUTE = 60  # GET /v1/account requests per key (D39).
 
 

@@ -23,21 +23,11 @@ from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format, networks
 from accounts.keys.identity import Caller, KeyRecord
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
-from accounts.quota import bans, key_record
+from accounts.quota import bans, key_record, limits
 from accounts.quota.admission import Admission
 from accounts.quota.anonymous import lookup_limiter
-from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyRejection
-from accounts.quota.limits import (
-    DAY,
-    MINUTE,
-    SECOND,
-    Counters,
-    Limits,
-    RateLimitDecision,
-    build_windows,
-    decide_peek,
-)
+from accounts.quota.limits import Counters, Limits, RateLimitDecision, build_windows, decide_peek
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, make_script
@@ -57,7 +47,8 @@ MAX_ROUND_TRIPS = 8  # A request rarely needs more than 3, or 5 if its record ex
 
 # Every reply starts with public_id(), so that a reply to another request is detected.
 LUA_CONSTANTS = f"""
-local SECOND, MINUTE, DAY, SKEW, NIGHT_SKEW = {SECOND}, {MINUTE}, {DAY}, {SKEW}, {NIGHT_SKEW}
+local SECOND, MINUTE, DAY = {limits.SECOND}, {limits.MINUTE}, {limits.DAY}
+local SKEW, NIGHT_SKEW = {limits.SKEW}, {limits.NIGHT_SKEW}
 local STRIKE_WINDOW, FIRST_STRIKE_AFTER = {bans.STRIKE_WINDOW}, {bans.FIRST_STRIKE_AFTER}
 local STRIKE_INTERVAL, STRIKES_TO_BAN = {bans.STRIKE_INTERVAL}, {bans.STRIKES_TO_BAN}
 local MIN_REJECTIONS_TO_BAN = {bans.MIN_REJECTIONS_TO_BAN}
@@ -81,21 +72,8 @@ PEEK = load_script("verify_key.lua", "peek.lua", idempotent=False)
 LEASE = load_script("lease.lua", idempotent=True)
 PUBLISH = load_script("publish.lua", idempotent=True)
 RECORD_WRITE = load_script("record_write.lua", idempotent=True)
-DELETE_RECORD = make_script(
-    LUA_CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", idempotent=True
-)
-
-# Uses INFO, because managed servers often forbid CONFIG GET.
-GET_EVICTION_POLICY = make_script(
-    LUA_CONSTANTS
-    + """
-local info = redis.pcall('INFO', 'memory')
-if type(info) ~= 'string' then info = '' end
-return {public_id(), string.match(info, 'maxmemory:(%d+)') or '0',
-    string.match(info, 'maxmemory_policy:(%S+)') or 'noeviction'}
-""",
-    idempotent=True,
-)
+DELETE_RECORD = load_script("delete_record.lua", idempotent=True)
+GET_EVICTION_POLICY = load_script("eviction_policy.lua", idempotent=True)
 EVICTION_WARNING = (
     "Redis %s may evict quota counters when its memory is full (maxmemory-policy %s), which resets the "
     "minute of an account. Set maxmemory-policy to noeviction."
@@ -110,15 +88,11 @@ class RecordEvictedError(Exception):
     """Redis evicted a key record repeatedly before it was used, usually because its memory is full."""
 
 
-def get_redis_keys(public_id: str) -> list[str]:
+def get_redis_keys(public_id: str, *, peek: bool = False) -> list[str]:
     account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
     prefix = f"petstore:{{{account}}}"
-    return [f"{prefix}:key:{key}", f"{prefix}:quota", f"{prefix}:standing:{key}"]
-
-
-def get_peek_keys(public_id: str) -> list[str]:
-    account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
-    return [*get_redis_keys(public_id), f"petstore:{{{account}}}:looks:{key}"]
+    keys = [f"{prefix}:key:{key}", f"{prefix}:quota", f"{prefix}:standing:{key}"]
+    return [*keys, f"{prefix}:looks:{key}"] if peek else keys
 
 
 class RedisQuotaStore:
@@ -141,27 +115,17 @@ class RedisQuotaStore:
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:
         """See QuotaStore. Only the last round trip counts the request. Also raises RecordEvictedError."""
-        reply = self._authenticate(
-            ADMIT, get_redis_keys(key.public_id), key, address, now=now, writes=writes
-        )
-        return reply if isinstance(reply, Admission) else parse_admission(key, reply)
+        return self._authenticate(ADMIT, key, address, now, writes=writes)
 
     def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
         """See QuotaStore. Also raises RecordEvictedError."""
-        reply = self._authenticate(PEEK, get_peek_keys(key.public_id), key, address, now=now, writes=False)
-        return reply if isinstance(reply, Admission) else parse_peek(key, reply)
+        return self._authenticate(PEEK, key, address, now)
 
     def _authenticate(
-        self,
-        script: Script,
-        keys: list[str],
-        key: KeyText,
-        address: Address,
-        *,
-        now: int | None,
-        writes: bool,
-    ) -> Admission | list[Any]:
-        """Run a script that starts with verify_key.lua; return its last reply or a rejection."""
+        self, script: Script, key: KeyText, address: Address, now: int | None, *, writes: bool = False
+    ) -> Admission:
+        """Run a script that starts with verify_key.lua, until it counts or rejects the request."""
+        keys = get_redis_keys(key.public_id, peek=script is PEEK)
         arguments: list[Any] = ["" if now is None else now, "", int(writes), "", "", ""]
         for number, pepper in settings.API_KEY_PEPPERS.items():
             arguments += [number, key_format.compute_digest(key, pepper)]
@@ -194,7 +158,7 @@ class RedisQuotaStore:
                     with parsing(reply):
                         return Admission(rejection=KeyRejection(values[0].decode()))
                 case _:
-                    return reply
+                    return parse_peek(key, reply) if script is PEEK else parse_admission(key, reply)
         raise RecordEvictedError(f"Redis keeps evicting the record of key {key.public_id}.")
 
     def refresh(self, public_id: str) -> None:
@@ -321,11 +285,10 @@ def parse_admission(key: KeyText, reply: list[Any]) -> Admission:
 def parse_peek(key: KeyText, reply: list[Any]) -> Admission:
     """Parse the reply of peek.lua, and record the use of the key."""
     with parsing(reply):
-        kind, numbers, fields = reply[0], reply[1:9], reply[9:]
-        if kind != b"peeked":
-            raise ValueError(kind)
-        *counters, now, banned_until, peeks, peeks_end = map(int, numbers)
-        record = parse_record(key.public_id, fields)
+        if reply[0] != b"peeked":
+            raise ValueError(reply[0])
+        *counters, now, banned_until, peeks, peeks_end = map(int, reply[1:9])
+        record = parse_record(key.public_id, reply[9:])
         windows = build_windows(record.limits, Counters(*counters), now)
     caller = record.caller._replace(record=record)
     decision = decide_peek(windows, now, banned_until, peeks=peeks, peeks_end=peeks_end)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from accounts.keys import key_format
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, Refusal
 from accounts.quota.admission import QuotaStore
-from accounts.quota.database_store import SKEW
 from accounts.quota.headers import format_headers
 from accounts.quota.key_record import KeyRejection
-from accounts.quota.limits import DAY, HOUR, MINUTE, PEEKS_PER_MINUTE, SECOND, RateLimitDecision
+from accounts.quota.limits import DAY, HOUR, MINUTE, PEEKS_PER_MINUTE, SECOND, SKEW, RateLimitDecision
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import Desk, ban_by_now

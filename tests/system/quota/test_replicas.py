@@ -114,7 +114,7 @@ def test_recovered_redis_counts_as_a_recent_write(desk: Desk) -> None:
     probe.join(10)
     assert store.state == "redis"
     assert get_time_since_write(desk) == 0
-    shard.writes_known_from = 0
+    shard.pin_to_primary_until = 0
     assert get_time_since_write(desk) == 3_600 * SECOND
 
 
