@@ -37,11 +37,6 @@ def get_schemas() -> dict[str, Any]:
     return dict(convert_to_json_schema(get_document()["components"]["schemas"]))
 
 
-def get_pet_schemas() -> dict[str, dict[str, Any]]:
-    """Return the schemas of the members of NewPet."""
-    return dict(get_schemas()["NewPet"]["properties"])
-
-
 def expect_valid(response: Response, name: str, value: Any, schema: dict[str, Any]) -> None:
     root = convert_to_json_schema(schema) | {"components": {"schemas": get_schemas()}}
     error = next(Draft202012Validator(root, format_checker=formats).iter_errors(value), None)
@@ -74,8 +69,9 @@ def expect_documented(response: Response, operation: dict[str, Any]) -> None:
     if "content" not in documented:
         response.expect(not response.body, f"{response.status} must not have a body.")
     elif not response.request.startswith("HEAD "):
-        schema = documented["content"]["application/json"]["schema"]
-        expect_valid(response, "the body", response.json(), schema)
+        expect_valid(
+            response, "the body", response.json(), documented["content"]["application/json"]["schema"]
+        )
 
 
 def expect_error(response: Response, code: ErrorCode | None = None) -> Any:
@@ -90,7 +86,7 @@ def expect_error(response: Response, code: ErrorCode | None = None) -> Any:
     response.expect_equal("the body's status", body["status"], response.status)
     response.expect_equal(f"the status of {actual_code.value}", response.status, actual_code.status)
     if response.status in REQUIRED_HEADERS:
-        header, required = REQUIRED_HEADERS[response.status]
+        header, word = REQUIRED_HEADERS[response.status]
         value = response.header(header)
-        response.expect(required in value, f"{header} is {value!r}, without {required}.")
+        response.expect(word in value, f"{header} is {value!r}, without {word}.")
     return body

@@ -11,6 +11,7 @@ import orjson
 
 from petstore.conformance.client import NEXT, Headers, Response, ViolationError, exchange
 
+DEFAULT_LIMIT = 20
 NO_HEADERS: Headers = {}
 SECTION = re.compile(r'contract, "([^"]+)"')
 DECISION = re.compile(r"\bD[0-9]+\b")
@@ -32,13 +33,6 @@ class NothingToCheckError(Exception):
     """The deployment has no data for the check, for example no pets."""
 
 
-OUTCOMES = {
-    ViolationError: Outcome.FAILED,
-    NothingToCheckError: Outcome.SKIPPED,
-    NotRunError: Outcome.NOT_RUN,
-}
-
-
 @dataclass
 class Session:
     """A run: the deployment, and all of its responses so far."""
@@ -55,14 +49,9 @@ class Session:
     left_behind: list[str] = field(default_factory=list)
 
     def send(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        headers: Headers = NO_HEADERS,
-        authenticated: bool = True,
-    ) -> Response:
+        self, method: str, path: str, body: Any = None, *,
+        headers: Headers = NO_HEADERS, authenticated: bool = True,
+    ) -> Response:  # fmt: skip
         """Send a request. A body that is not bytes is encoded as JSON.
 
         Raises NotRunError if the budget or quota is nearly used up, after a 429, or without the scope.
@@ -96,29 +85,30 @@ class Session:
         if remaining.isascii() and remaining.isdigit() and int(remaining) - needed < self.reserve:
             raise NotRunError(f"Only {remaining} requests of the quota remain. See --keep.")
 
-    def fetch_page(self, path: str) -> tuple[list[dict[str, Any]], str]:
+    def fetch_page(self, path: str, *, is_feed: bool = False) -> tuple[list[dict[str, Any]], str]:
         """Fetch a page. Return its rows, and the path of the next page or "".
 
-        Raises ViolationError for a next URL on another host (D10) or with another query (D9).
+        Raises ViolationError for an incomplete page, and for a next URL that is missing in a feed (D40),
+        on another host (D10) or with another query (D9).
         """
         response = self.send("GET", path).expect_status(200)
         rows, link = response.json(), NEXT.search(response.headers["Link"] or "")
+        query = dict(parse_qsl(urlsplit(path).query))
+        if is_feed:
+            response.expect(link, "the page has no next page, as every page of the feed must.")
+        else:
+            limit = int(query.get("limit", DEFAULT_LIMIT))
+            is_complete = len(rows) == limit or (len(rows) < limit and not link)
+            response.expect(is_complete, f"the page has {len(rows)} items, not {limit}.")
         if link is None:
             return rows, ""
         same_host = link[1].startswith(f"{self.url}/")
         response.expect(same_host, f"the next page is at {link[1]}, not under {self.url}.")
-        query = dict(parse_qsl(urlsplit(path).query))
         next_query = dict(parse_qsl(urlsplit(link[1]).query))
         filters = {name: value for name, value in query.items() if name not in {"cursor", "since"}}
         consistent = "cursor" in next_query and next_query | filters == next_query
         response.expect(consistent, f"the next page, {link[1]}, lacks a cursor or part of the query.")
         return rows, link[1].removeprefix(self.url)
-
-    def fetch_feed_page(self, path: str) -> tuple[list[dict[str, Any]], str]:
-        """Fetch one page of events. Raises ViolationError without a next page (D40)."""
-        events, next_path = self.fetch_page(path)
-        self.responses[-1].expect(next_path, "the page has no next page, as every page of the feed must.")
-        return events, next_path
 
 
 @dataclass(frozen=True)
@@ -135,26 +125,21 @@ class Check:
     def references(self) -> list[str]:
         """Links to the rule, such as `docs/decisions.md#d9`."""
         sections = [name.lower().replace(" ", "-") for name in SECTION.findall(self.rule)]
-        decisions = [decision.lower() for decision in DECISION.findall(self.rule)]
-        return [
-            *(f"docs/contract.md#{section}" for section in sections),
-            *(f"docs/decisions.md#{decision}" for decision in decisions),
-        ]
+        decisions = [f"docs/decisions.md#{number.lower()}" for number in DECISION.findall(self.rule)]
+        return [f"docs/contract.md#{section}" for section in sections] + decisions
 
     def run(self, session: Session) -> dict[str, Any]:
         """Run the check and return its entry in the report. Raises UnreachableError."""
         outcome, detail = Outcome.PASSED, ""
         try:
             self.function(session)
-        except tuple(OUTCOMES) as error:
-            outcome, detail = OUTCOMES[type(error)], str(error)
+        except ViolationError as error:
+            outcome, detail = Outcome.FAILED, str(error)
+        except NothingToCheckError as error:
+            outcome, detail = Outcome.SKIPPED, str(error)
+        except NotRunError as error:
+            outcome, detail = Outcome.NOT_RUN, str(error)
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # Unexpected JSON.
             outcome, detail = Outcome.FAILED, f"A response has an unexpected structure: {error!r}."
-        return {
-            "name": self.name,
-            "rule": self.rule,
-            "see": self.references,
-            "title": self.title,
-            "outcome": outcome.value,
-            "detail": detail,
-        }
+        entry = {"name": self.name, "rule": self.rule, "see": self.references, "title": self.title}
+        return entry | {"outcome": outcome.value, "detail": detail}
