@@ -88,8 +88,8 @@ class Session:
     def fetch_page(self, path: str, *, is_feed: bool = False) -> tuple[list[dict[str, Any]], str]:
         """Fetch a page. Return its rows, and the path of the next page or "".
 
-        Raises ViolationError for an incomplete page, and for a next URL that is missing in a feed (D40),
-        on another host (D10) or with another query (D9).
+        Raises ViolationError for an incomplete page that is not the last, and for a next URL that is
+        missing in a feed (D40), on another host (D10) or with another query (D9).
         """
         response = self.send("GET", path).expect_status(200)
         rows, link = response.json(), NEXT.search(response.headers["Link"] or "")
