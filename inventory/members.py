@@ -4,8 +4,6 @@ Lists, `as_json`, events, serializers, OpenAPI examples and the columns of impor
 from them. See "Adding a field" in CONTRIBUTING.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Shared by the admin pages of pets and orders: actions on rows, references to rows, histories."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Admin of categories."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dashboard cards about orders and pets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from django.http import HttpRequest

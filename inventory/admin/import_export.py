@@ -3,8 +3,6 @@
 Like `manage.py import_pets`, it uses `inventory.import_export`.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 from functools import partial

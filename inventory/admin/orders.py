@@ -1,7 +1,5 @@
 """Admin of orders, with their panels on the pages of accounts and events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Admin of pets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType

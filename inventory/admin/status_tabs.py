@@ -1,7 +1,5 @@
 """The tabs of the list of orders, one for each stage, with the number of orders."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
