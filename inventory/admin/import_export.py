@@ -6,7 +6,6 @@ Like `manage.py import_pets`, it uses `inventory.import_export`.
 import io
 import logging
 from functools import partial
-from types import MappingProxyType
 from typing import Any, cast
 
 from django import forms
@@ -51,9 +50,6 @@ MAX_PETS_IN_PREVIEW = 20
 FORMAT_NAMES = {"csv": "CSV", "jsonl": "JSON Lines"}
 EXPORT_CONFIRMATION = Confirmation("Export pets", "Export", "", downloads_file=True)
 
-NO_INPUT = "Paste pets or choose a file."
-TWO_INPUTS = "You pasted pets and chose a file. Remove one of them."
-UNKNOWN_FORMAT = "The file name ends in neither .csv nor .jsonl. Choose the format."
 FILE_TOO_LARGE = (
     f"The file is too large: the limit is {MAX_PETS:,} pets and {MAX_BYTES // 2**20} MB. "
     "Split it, or ask an operator to run `manage.py import_pets`."
@@ -97,15 +93,16 @@ class ImportForm(forms.Form):
             return cleaned_data
         file, pasted = cleaned_data["import_file"], cleaned_data["pasted"].encode()
         if file and pasted.strip():
-            raise ValidationError(TWO_INPUTS)
+            raise ValidationError("You pasted pets and chose a file. Remove one of them.")
         if not file and not pasted.strip():
-            raise ValidationError(NO_INPUT)
+            raise ValidationError("Paste pets or choose a file.")
         if (file.size if file else len(pasted)) > MAX_BYTES:
             raise ValidationError(FILE_TOO_LARGE)
         try:
             file_format = detect_format(file.name if file else STREAM, cleaned_data["format"])
         except ValueError:
-            raise ValidationError({"format": UNKNOWN_FORMAT}) from None
+            text = "The file name ends in neither .csv nor .jsonl. Choose the format."
+            raise ValidationError({"format": text}) from None
         content = file.read() if file else pasted
         report, pets = validate_content(content, file_format)
         if report.good_lines + report.bad_lines > MAX_PETS:
@@ -132,35 +129,29 @@ def validate_content(content: bytes, file_format: str) -> tuple[Report, list[Pet
 
 
 class PetImportExportAdmin(RowActionsAdmin):
-    list_pages = MappingProxyType(
-        {
-            "import/": ("import", "add"),
-            "import/template/": ("import_template", "add"),
-            "process_import/": ("process_import", "add"),
-            "export/": ("export", "view"),
-        }
-    )
+    list_pages = {
+        "import/": ("import", "add"),
+        "import/template/": ("import_template", "add"),
+        "process_import/": ("process_import", "add"),
+        "export/": ("export", "view"),
+    }
 
     def import_view(self, request: HttpRequest) -> HttpResponse:
         """Validate a file and show a preview. Store the file for the import if every line is good."""
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
         # Focus would scroll the report out of view.
         form.fields["pasted"].widget.attrs["autofocus"] = not form.is_bound
-        context: dict[str, Any] = {
-            "form": form,
-            "columns": MAIN_COLUMNS,
-            "column_descriptions": describe_columns(),
-        }
+        context = {"form": form, "columns": MAIN_COLUMNS, "column_descriptions": describe_columns()}
         if form.is_valid():
-            upload = form.cleaned_data
-            context |= self.get_preview(upload["report"], upload["pets"], upload["name"])
-            if upload["pets"] and not upload["report"].bad_lines:
-                context["upload"] = PetUpload.objects.store(
-                    cast("User", request.user).pk,
-                    file_name=upload["name"],
-                    file_format=upload["format"],
-                    content=upload["content"],
-                )
+            file = form.cleaned_data
+            context |= self.get_preview(file["report"], file["pets"], file["name"])
+            if file["pets"] and not file["report"].bad_lines:
+                values = {
+                    "file_name": file["name"],
+                    "file_format": file["format"],
+                    "content": file["content"],
+                }
+                context["upload"] = PetUpload.objects.store(cast("User", request.user).pk, **values)
         return self.render_page(request, "inventory/pet/import", "Import pets", **context)
 
     def get_preview(self, report: Report, pets: list[PetAttributes], file_name: str) -> dict[str, Any]:
@@ -170,13 +161,12 @@ class PetImportExportAdmin(RowActionsAdmin):
             value: Any = pet.get(member.attribute)
             return category_names.get(value) if member.column else value or ""
 
+        shown_pets = pets[:MAX_PETS_IN_PREVIEW]
         return {
             "report": report,
             "file_name": file_name,
             "unlisted_problems": report.bad_lines - len(report.problems),
-            "pets": [
-                [get_cell(pet, member) for member in PET.writable] for pet in pets[:MAX_PETS_IN_PREVIEW]
-            ],
+            "pets": [[get_cell(pet, member) for member in PET.writable] for pet in shown_pets],
             "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,
             "good": pluralize(report.good_lines, "pet"),
             "bad": pluralize(report.bad_lines, "bad line"),
@@ -190,9 +180,8 @@ class PetImportExportAdmin(RowActionsAdmin):
         file = io.BytesIO()
         spreadsheets.write_csv([MAIN_COLUMNS, example], file)
         file.seek(0)
-        return FileResponse(
-            file, as_attachment=True, filename="pets.csv", content_type=EXPORT_CONTENT_TYPES["csv"]
-        )
+        content_type = EXPORT_CONTENT_TYPES["csv"]
+        return FileResponse(file, as_attachment=True, filename="pets.csv", content_type=content_type)
 
     @method_decorator(require_POST)
     def process_import_view(self, request: HttpRequest) -> HttpResponse:
@@ -237,9 +226,8 @@ class PetImportExportAdmin(RowActionsAdmin):
                 raise ValidationError(EXPORT_TOO_LARGE)
             file_format = cleaned_data["format"]
             with consistent_snapshot():
-                write = partial(
-                    write_pets, stream_pets(pets), file_format=file_format, for_spreadsheets=True
-                )
+                rows = stream_pets(pets)
+                write = partial(write_pets, rows, file_format=file_format, for_spreadsheets=True)
                 return send_export(request, Pet, f"pets.{file_format}", write)
 
         scope = "All pages of the list, with its filters and search." if request.GET else "All pets."

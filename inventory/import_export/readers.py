@@ -74,12 +74,10 @@ DELIMITER_DIRECTIVE = re.compile(r'"?sep=([,;\t|])[",;\t\s]*', re.IGNORECASE)  #
 INTEGER = re.compile(r"(-?[0-9]{1,19})(?:[.,]0{1,2})?")
 LONE_SURROGATE = re.compile("[\udc80-\udcff]")
 
-EMPTY_FILE = "The file is empty. Its first line must name the columns."
 NO_COLUMN_NAMES = "The first line names no columns. If it is a pet, insert {} above it."
 READ_AS_WINDOWS_1252 = (
     "The text is not UTF-8 and was read as Windows-1252. Check that accented letters are right."
 )
-NOT_UTF8 = "The line is not valid UTF-8."
 UNCLOSED_QUOTE = (
     'A quoted value starts here and is not closed properly (write a " inside a value as ""). '
     "The rest of the file can't be read until this is corrected."
@@ -97,7 +95,8 @@ def read_csv(lines: Iterator[str], report: Report) -> Records:
     unescape = unescape_formula if first_line.startswith(BYTE_ORDER_MARK) else str
     lines = chain([first_line.removeprefix(BYTE_ORDER_MARK)], lines)
     rows = parse_csv_rows(decode_lines(lines, report))
-    line, header = next(rows, (1, InvalidRecord(EMPTY_FILE)))
+    empty_file = InvalidRecord("The file is empty. Its first line must name the columns.")
+    line, header = next(rows, (1, empty_file))
     if isinstance(header, InvalidRecord):
         raise UnreadableError(line, header.reason)
     columns = parse_header(header, line)
@@ -163,7 +162,8 @@ def parse_csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | Inva
         if cells is None:
             return
         if any(map(str.strip, cells)):
-            yield line, InvalidRecord(NOT_UTF8) if LONE_SURROGATE.search("".join(cells)) else cells
+            is_utf8 = not LONE_SURROGATE.search("".join(cells))
+            yield line, cells if is_utf8 else InvalidRecord("The line is not valid UTF-8.")
 
 
 def parse_header(header: list[str], line: int) -> list[str]:
@@ -194,10 +194,10 @@ def parse_cells(cells: dict[str, str], unescape: Callable[[str], str]) -> Record
     """Convert cells to a record. Empty cells are absent, except the name."""
     record: Record = {"name": ""}
     record |= {column: unescape(cell.strip()) for column, cell in cells.items() if cell.strip()}
-    integer_members = [member.name for member in PET.writable if member.field_class == "Int64Field"]
-    for name in integer_members:
-        if match := INTEGER.fullmatch(record.get(name, "")):
-            record[name] = int(match[1])
+    for member in PET.writable:
+        match = member.field_class == "Int64Field" and INTEGER.fullmatch(record.get(member.name, ""))
+        if match:
+            record[member.name] = int(match[1])
     return record
 
 

@@ -1,18 +1,17 @@
 """Writers of CSV and JSON Lines, and atomic creation of files."""
 
-import codecs
-import csv
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
 from inventory.members import PET
-from petstore.backoffice.spreadsheets import escape_formula
+from petstore.backoffice.spreadsheets import write_csv
 
 ExportedPet = dict[str, Any]  # The members, and the name of the category.
 # In CSV the category's name replaces its id, which other shops don't know; JSON Lines has both.
@@ -28,25 +27,12 @@ def write_pets(
     `for_spreadsheets` applies to CSV only: it escapes formulas and adds a byte order mark.
     """
     if file_format == "jsonl":
-        write_json_lines(pets, stream)
+        for pet in pets:
+            line = {column: pet[column] for column in JSON_COLUMNS}
+            stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     else:
-        write_csv(pets, stream, for_spreadsheets=for_spreadsheets)
-
-
-def write_json_lines(pets: Iterable[ExportedPet], stream: BinaryIO) -> None:
-    for pet in pets:
-        line = {column: pet[column] for column in JSON_COLUMNS}
-        stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-
-
-def write_csv(pets: Iterable[ExportedPet], stream: BinaryIO, *, for_spreadsheets: bool) -> None:
-    rows: Iterable[list[Any]] = ([pet[column] for column in CSV_COLUMNS] for pet in pets)
-    if for_spreadsheets:
-        rows = ([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    # The default line ending, CRLF, makes the writer quote a CR inside a name.
-    writer = csv.writer(codecs.getwriter("utf-8-sig" if for_spreadsheets else "utf-8")(stream))
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows(rows)
+        rows = ([pet[column] for column in CSV_COLUMNS] for pet in pets)
+        write_csv(chain([CSV_COLUMNS], rows), stream, for_spreadsheets=for_spreadsheets)
 
 
 @contextmanager
