@@ -18,7 +18,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
-from inventory.models import Order, OrderStatus, Pet, PetStatus
+from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
 from petstore.backoffice.changelist import BigTableAdmin, parse_id, selects_all_pages
 from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import SafeAutocompleteSelect
@@ -64,17 +64,15 @@ def parse_reference(term: str, kind: str) -> tuple[str, int | None]:
 
 def get_status_history(obj: Order | Pet) -> list[HistoryEntry]:
     return [
-        HistoryEntry(
-            event.at, describe_transition(event.from_status, event.to_status), event.by, event.reason
-        )
+        HistoryEntry(event.at, describe_transition(event), event.by, event.reason)
         for event in obj.events.all()[:MAX_ENTRIES]
     ]
 
 
-def describe_transition(from_status: str, to_status: str) -> str:
-    if from_status == to_status:
+def describe_transition(event: OrderEvent | PetEvent) -> str:
+    if event.from_status == event.to_status:
         return "ship date set"
-    return f"{from_status} → {to_status}" if from_status else to_status
+    return f"{event.from_status} → {event.to_status}" if event.from_status else event.to_status
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -103,6 +101,10 @@ class RowAction:
     def get_audit_reason(self, cleaned_data: dict[str, Any]) -> str:
         return str(cleaned_data.get("reason", ""))
 
+    def get_confirmation(self, subject: str, default_warning: str = "") -> Confirmation:
+        default = Confirmation(f"{self.description}: {{}}", self.description, default_warning)
+        return (self.confirmation or default).with_subject(subject)
+
 
 class RowActionsAdmin(BigTableAdmin):
     """Admin of rows with a status and actions."""
@@ -128,22 +130,13 @@ class RowActionsAdmin(BigTableAdmin):
     ) -> HttpResponse | None:
         """Confirm first if the action requires it, or if rows of other pages are selected."""
         action, objs = self.row_actions[name], list(queryset)
-        confirmation = action.confirmation
-        if confirmation is None and selects_all_pages(request):
-            confirmation = Confirmation(f"{action.description}: {{}}", action.description, "")
         perform = partial(self.perform_action, request, objs, action)
-        if confirmation is None:
+        if action.confirmation is None and not selects_all_pages(request):
             return perform({})
-        return confirm(
-            self,
-            request,
-            confirmation.with_subject(self.format_count(objs)),
-            action.form,
-            perform,
-            back=request.get_full_path(),
-            rows=[(obj.pk, self.describe(obj)) for obj in objs],
-            action=name,
-        )
+        confirmation = action.get_confirmation(self.format_count(objs))
+        rows = [(obj.pk, self.describe(obj)) for obj in objs]
+        back = request.get_full_path()
+        return confirm(self, request, confirmation, action.form, perform, back=back, rows=rows, action=name)
 
     def perform_action(
         self, request: HttpRequest, objs: list[Any], action: RowAction, cleaned_data: dict[str, Any]
@@ -157,8 +150,7 @@ class RowActionsAdmin(BigTableAdmin):
                     # A client may have ordered or cancelled since the page was loaded.
                     obj.refresh_from_db(from_queryset=self.model._base_manager.select_for_update())
                     if skip_reason := action.get_skip_reason(obj):
-                        reason, label = skip_reason
-                        skipped[reason].append(label)
+                        skipped[skip_reason[0]].append(skip_reason[1])
                         continue
                     action.perform(obj, get_actor_name(request), cleaned_data)
                     self.log_change(request, obj, action.get_audit_reason(cleaned_data))
@@ -182,9 +174,7 @@ class RowActionsAdmin(BigTableAdmin):
         return self.format_count(objs)
 
     def format_count(self, objs: list[Any], adjective: str = "") -> str:
-        singular = f"{adjective}{self.opts.verbose_name}"
-        plural = f"{adjective}{self.opts.verbose_name_plural}"
-        return pluralize(len(objs), singular, plural)
+        return pluralize(len(objs), f"{adjective}{self.opts.verbose_name}")
 
     def get_failure_message(self, failed: Any, unchanged: list[Any], action: RowAction) -> str:
         """Explain which row is in doubt, and which are unchanged."""

@@ -73,28 +73,15 @@ def build_stock_chart(stock: Stock) -> BarChart:
     """Chart the largest categories. The totals include all categories."""
     with_pets = [category for category in stock.categories if category.total]
     largest = sorted(with_pets, key=lambda category: -category.total)[:MAX_CHARTED_CATEGORIES]
-
-    def build_series(status: PetStatus) -> Series:
-        return Series(
-            status.label,
-            CHART_COLOURS[status],
-            [getattr(category, status.value) for category in largest],
-            list_url("inventory_pet", status__exact=status.value),
-            [
-                list_url(
-                    "inventory_pet", category__id__exact=category.category_id, status__exact=status.value
-                )
-                for category in largest
-            ],
-            stock.count_pets(status.value),
-        )
-
-    return BarChart(
-        "Pets by category and status",
-        "pets",
-        "Category",
-        [visible_name(category.name) for category in largest],
-        [build_series(status) for status in PetStatus],
-        [list_url("inventory_pet", category__id__exact=category.category_id) for category in largest],
-        horizontal=True,
-    )
+    labels = [visible_name(category.name) for category in largest]
+    filters = [{"category__id__exact": category.category_id} for category in largest]
+    series = []
+    for status in PetStatus:
+        counts = [getattr(category, status.value) for category in largest]
+        link = list_url("inventory_pet", status__exact=status.value)
+        links = [list_url("inventory_pet", **item, status__exact=status.value) for item in filters]
+        total = stock.count_pets(status.value)
+        series.append(Series(status.label, CHART_COLOURS[status], counts, link, links, total))
+    links = [list_url("inventory_pet", **item) for item in filters]
+    title = "Pets by category and status"
+    return BarChart(title, "pets", "Category", labels, series, links, horizontal=True)

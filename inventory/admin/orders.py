@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -28,7 +27,7 @@ from inventory.admin.base import (
     get_status_history,
     parse_reference,
 )
-from inventory.admin.status_tabs import StageFilter, build_example_order, build_tabs, inline_values
+from inventory.admin.status_tabs import EXAMPLE_ORDERS, StageFilter, build_tabs, inline_values
 from inventory.models import LIVE_STATUSES, Order, OrderEvent, OrderStatus, Pet, Stage
 from petstore.backoffice.changelist import TimeFilter, parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
@@ -144,7 +143,7 @@ class OrderAdmin(RowActionsAdmin):
     list_display = ["id", "status_badge", "account", "pet", "ship_date", "created_at"]
     list_filter = [StageFilter, ("status", ChoicesDropdownFilter), PlacedFilter]
     list_before_template: Any = "admin/inventory/order/stages.html"
-    keys = MappingProxyType({("status__exact",): OneFilterKey("id")})
+    keys = {("status__exact",): OneFilterKey("id")}
     list_select_related = ["account", "pet"]
     search_fields = ["account__name"]
     search_help_text = "The ID of an order or a pet, or part of an account's name"
@@ -159,7 +158,7 @@ class OrderAdmin(RowActionsAdmin):
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Offer on a tab only the actions that apply to its orders."""
         actions = super().get_actions(request)
-        example = build_example_order(request)
+        example = EXAMPLE_ORDERS.get(request.GET.get(StageFilter.parameter_name, ""))
         if example is None:
             return actions
         return {name: action for name, action in actions.items() if ACTIONS[name].applies_to(example)}
@@ -196,13 +195,9 @@ class OrderAdmin(RowActionsAdmin):
         description = f"{order.get_status_display()}, {describe_pet(order.pet)} for {order.account}"
         if not verb_prefix:
             yield SearchResult(1, "receipt_long", f"Order {order.pk}", description, url)
-        if not may_change:
-            return
+        actions = [name for name, action in ACTIONS.items() if may_change and action.applies_to(order)]
         # "ship" and "ship_later" share a verb and a page.
-        verbs = dict.fromkeys(
-            name.split("_")[0] for name, action in ACTIONS.items() if action.applies_to(order)
-        )
-        for verb in verbs:
+        for verb in dict.fromkeys(name.split("_")[0] for name in actions):
             if verb.startswith(verb_prefix):
                 title = f"{verb.capitalize()} order {order.pk}"
                 yield SearchResult(1 if verb_prefix else 2, "receipt_long", title, description, url)
@@ -220,13 +215,12 @@ class OrderAdmin(RowActionsAdmin):
                 yield SearchResult(2, "receipt_long", title, description, change_url(order))
 
     def get_form_context(self, request: HttpRequest, row: Order) -> dict[str, Any]:
-        row_actions = []
-        if self.has_change_permission(request, row):
-            row_actions = [
-                (reverse("admin:inventory_order_act", args=[row.pk, name]), action)
-                for name, action in ACTIONS.items()
-                if action.applies_to(row)
-            ]
+        may_change = self.has_change_permission(request, row)
+        row_actions = [
+            (reverse("admin:inventory_order_act", args=[row.pk, name]), action)
+            for name, action in ACTIONS.items()
+            if may_change and action.applies_to(row)
+        ]
         return {
             "badge": {"text": describe_status(row), "type": STATUS_COLOURS[row.status]},
             "row_actions": row_actions,
@@ -243,29 +237,17 @@ class OrderAdmin(RowActionsAdmin):
         action = ACTIONS.get(name)
         if action is None:
             raise Http404
-        confirmation = action.confirmation or Confirmation(
-            f"{action.description}: {{}}", action.description, "The order moves on to its next status."
-        )
-        back = change_url(order)
+        confirmation = action.get_confirmation(str(order), "The order moves on to its next status.")
+        back, rows = change_url(order), [(order.pk, self.describe(order))]
 
         def perform(cleaned_data: dict[str, Any]) -> HttpResponse:
             self.perform_action(request, [order], action, cleaned_data)
             return HttpResponseRedirect(back)
 
-        return confirm(
-            self,
-            request,
-            confirmation.with_subject(str(order)),
-            action.form,
-            perform,
-            back=back,
-            rows=[(order.pk, self.describe(order))],
-        )
+        return confirm(self, request, confirmation, action.form, perform, back=back, rows=rows)
 
     def get_success_subject(self, objs: list[Order]) -> str:
-        if len(objs) == 1:
-            return f"{str(objs[0]).capitalize()} is"
-        return super().get_success_subject(objs)
+        return f"Order {objs[0].pk} is" if len(objs) == 1 else super().get_success_subject(objs)
 
     def describe(self, obj: Order) -> str:
         return f"Order {obj.pk}: {describe_pet(obj.pet)} for {obj.account}"
@@ -293,13 +275,9 @@ def build_orders_panel(account: Account, request: HttpRequest) -> Panel | None:
 
 def build_history_entry(order: Order, event: OrderEvent) -> HistoryEntry:
     change = event.to_status if event.to_status != event.from_status else "ship date set"
+    title = f"Order {order.pk}: {change}"
     return HistoryEntry(
-        event.at,
-        f"Order {order.pk}: {change}",
-        event.by,
-        event.reason,
-        link=change_url(order),
-        icon="receipt_long",
+        event.at, title, event.by, event.reason, link=change_url(order), icon="receipt_long"
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -65,22 +64,14 @@ class PetAction(RowAction):
     is_return: bool = False  # Applies only to sold pets. Other actions never return a sold pet to stock.
 
     def get_skip_reason(self, obj: Pet) -> tuple[str, str] | None:
-        order = obj.orders.filter(status__in=LIVE_STATUSES).first()
-        if order is not None:
-            label = f"{describe_pet(obj)} in order {order.pk}"
-            return "they have an open order; cancel or deliver it first", label
-        if reason := self.explain_status_conflict(obj):
-            return reason, describe_pet(obj)
-        return None
-
-    def explain_status_conflict(self, pet: Pet) -> str:
-        """Return why the action does not apply to the pet's status, or ""."""
-        is_sold = pet.status == PetStatus.SOLD
+        label, is_sold = describe_pet(obj), obj.status == PetStatus.SOLD
+        if order := obj.orders.filter(status__in=LIVE_STATUSES).first():
+            return "they have an open order; cancel or deliver it first", f"{label} in order {order.pk}"
         if self.is_return:
-            return "" if is_sold else "only sold pets can be returned"
-        if pet.status == self.to_status:
-            return f"they are already {self.to_status.value}"
-        return "sold pets can only be returned" if is_sold else ""
+            return None if is_sold else ("only sold pets can be returned", label)
+        if obj.status == self.to_status:
+            return f"they are already {self.to_status.value}", label
+        return ("sold pets can only be returned", label) if is_sold else None
 
     def perform(self, obj: Pet, by: str, cleaned_data: dict[str, Any]) -> None:
         obj.transition(self.to_status, by=by, reason=cleaned_data.get("reason", ""))
@@ -117,13 +108,11 @@ class PetAdmin(PetImportExportAdmin):
     form = PetForm
     list_display = ["visible_name", "id", "status_badge", "category", "updated_at"]
     list_filter = [("status", filters.ChoicesDropdownFilter), ("category", AutocompleteFilter)]
-    keys = MappingProxyType(
-        {
-            ("category__id__exact",): OneFilterKey("id"),
-            ("category__id__exact", "status__exact"): TwoFilterKey("id"),
-        }
-    )
-    expressions = MappingProxyType({"folded": Folded("name")})
+    keys = {
+        ("category__id__exact",): OneFilterKey("id"),
+        ("category__id__exact", "status__exact"): TwoFilterKey("id"),
+    }
+    expressions = {"folded": Folded("name")}
     list_select_related = ["category"]
     ordering = ["-id"]
     search_fields = ["name"]

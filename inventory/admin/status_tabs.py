@@ -16,6 +16,12 @@ from petstore.backoffice.dashboard import list_url
 from petstore.db.identity import is_postgresql
 
 MAX_EXACT_COUNT = 1_000
+EXAMPLE_ORDERS: dict[str, Order] = {  # Unsaved.
+    Stage.TO_APPROVE: Order(status=OrderStatus.PLACED),
+    Stage.TO_SHIP: Order(status=OrderStatus.APPROVED),
+    Stage.SHIPPED: Order(status=OrderStatus.APPROVED, ship_date=timezone.now()),
+    Stage.DONE: Order(status=OrderStatus.DELIVERED),
+}
 
 
 class StageFilter(ChoiceFilter, DropdownFilter):
@@ -42,19 +48,6 @@ def build_tabs(request: HttpRequest) -> list[Tab]:
     ]
 
 
-def build_example_order(request: HttpRequest) -> Order | None:
-    """Build an unsaved order like those of the current tab. Returns None on the tab of all orders."""
-    current = request.GET.get(StageFilter.parameter_name)
-    if current not in Stage.values:
-        return None
-    if current == Stage.TO_APPROVE:
-        return Order(status=OrderStatus.PLACED)
-    if current == Stage.DONE:
-        return Order(status=OrderStatus.DELIVERED)
-    ship_date = timezone.now() if current == Stage.SHIPPED else None
-    return Order(status=OrderStatus.APPROVED, ship_date=ship_date)
-
-
 class StageCount(NamedTuple):
     """The current number of orders; above MAX_EXACT_COUNT, that of the latest stock count."""
 
@@ -74,11 +67,10 @@ def count_orders_by_stage(stock: Stock | None, stages: Iterable[Stage] = Stage) 
     for stage in stages:
         orders = Order.objects.filter(inline_values(stage.condition)).order_by(*ordering)
         count = orders[: MAX_EXACT_COUNT + 1].count()
-        if count <= MAX_EXACT_COUNT:
-            counts[stage] = StageCount(count, is_exact=True)
-        else:
-            stock_count = stock.orders[stage] if stock else 0
-            counts[stage] = StageCount(max(MAX_EXACT_COUNT, stock_count), is_exact=False)
+        is_exact = count <= MAX_EXACT_COUNT
+        if not is_exact:
+            count = max(MAX_EXACT_COUNT, stock.orders[stage] if stock else 0)
+        counts[stage] = StageCount(count, is_exact)
     return counts
 
 
