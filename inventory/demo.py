@@ -1,9 +1,8 @@
 """Demo orders in every status, with their history."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from accounts.models import Account, ApiKey
 from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
@@ -18,9 +17,9 @@ HISTORIES = {
 }
 # The status change of the pet that each status of its order causes.
 PET_CHANGES = {
-    OrderStatus.PLACED: (PetStatus.AVAILABLE, PetStatus.PENDING),
-    OrderStatus.DELIVERED: (PetStatus.PENDING, PetStatus.SOLD),
-    OrderStatus.CANCELLED: (PetStatus.PENDING, PetStatus.AVAILABLE),
+    OrderStatus.PLACED: {"from_status": PetStatus.AVAILABLE, "to_status": PetStatus.PENDING},
+    OrderStatus.DELIVERED: {"from_status": PetStatus.PENDING, "to_status": PetStatus.SOLD},
+    OrderStatus.CANCELLED: {"from_status": PetStatus.PENDING, "to_status": PetStatus.AVAILABLE},
 }
 
 
@@ -32,8 +31,11 @@ class Step(NamedTuple):
     by: str
 
     @property
-    def reason(self) -> str:
-        return "The customer changed their mind." if self.status == OrderStatus.CANCELLED else ""
+    def fields(self) -> dict[str, Any]:
+        """The values of the fields that the entries of the order and of its pet share."""
+        is_cancelled = self.status == OrderStatus.CANCELLED
+        reason = "The customer changed their mind." if is_cancelled else ""
+        return {"at": self.at, "by": self.by, "reason": reason}
 
 
 def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -> int:
@@ -81,36 +83,18 @@ def save_orders(orders: list[tuple[Order, list[Step]]]) -> None:
         order.pet.updated_at = steps[-1].at
     Order.objects.bulk_update([order for order, _ in orders], ["created_at", "updated_at"], 500)
     Pet.objects.bulk_update([order.pet for order, _ in orders], ["created_at", "updated_at"], 500)
-    order_events = [event for order, steps in orders for event in build_order_events(order, steps)]
+    save_history(orders)
+
+
+def save_history(orders: list[tuple[Order, list[Step]]]) -> None:
+    order_events, pet_events = [], []
+    for order, steps in orders:
+        from_status = ""
+        for step in steps:
+            change = {"from_status": from_status, "to_status": step.status}
+            order_events.append(OrderEvent(order=order, **change, **step.fields))
+            from_status = step.status
+            if pet_change := PET_CHANGES.get(step.status):
+                pet_events.append(PetEvent(pet=order.pet, order=order, **pet_change, **step.fields))
     OrderEvent.objects.bulk_create(sorted(order_events, key=lambda event: event.at), BATCH_SIZE)
-    pet_events = [event for order, steps in orders for event in build_pet_events(order, steps)]
     PetEvent.objects.bulk_create(sorted(pet_events, key=lambda event: event.at), BATCH_SIZE)
-
-
-def build_order_events(order: Order, steps: list[Step]) -> Iterator[OrderEvent]:
-    from_status = ""
-    for step in steps:
-        yield OrderEvent(
-            order=order,
-            from_status=from_status,
-            to_status=step.status,
-            at=step.at,
-            by=step.by,
-            reason=step.reason,
-        )
-        from_status = step.status
-
-
-def build_pet_events(order: Order, steps: list[Step]) -> Iterator[PetEvent]:
-    for step in steps:
-        if step.status in PET_CHANGES:
-            from_status, to_status = PET_CHANGES[step.status]
-            yield PetEvent(
-                pet=order.pet,
-                order=order,
-                from_status=from_status,
-                to_status=to_status,
-                at=step.at,
-                by=step.by,
-                reason=step.reason,
-            )
