@@ -29,9 +29,6 @@ class NameField(serializers.Field[str, Any, str, Any]):
             self.fail("length")
         return name
 
-    def to_representation(self, value: str) -> str:
-        return value
-
 
 class Int64Field(serializers.Field[int, Any, int, Any]):
     """A JSON number with an integral int64 value, such as `1` or, as in JSON Schema, `1.0`."""
@@ -42,9 +39,6 @@ class Int64Field(serializers.Field[int, Any, int, Any]):
         if not is_int64(data):
             self.fail("type")
         return int(data)
-
-    def to_representation(self, value: int) -> int:
-        return value
 
 
 # If a cached category is deleted, the foreign key still rejects it.
@@ -92,9 +86,7 @@ class StatusField(serializers.ChoiceField):
 
 
 def build_field(member: Member, *, for_input: bool = False) -> serializers.Field[Any, Any, Any, Any]:
-    class_name = member.field_class
-    if for_input and member.input_field_class:
-        class_name = member.input_field_class
+    class_name = (for_input and member.input_field_class) or member.field_class
     field_class = globals().get(class_name) or getattr(serializers, class_name)
     options = {"help_text": member.help_text, **member.options}
     if member.source:

@@ -5,7 +5,7 @@ from them. See "Adding a field" in CONTRIBUTING.md.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from django.db.models import Case, Expression, F, Model, QuerySet, Value, When
@@ -15,12 +15,13 @@ from inventory.status import OrderStatus, PetStatus
 REQUIRED = object()  # Stands for a missing default.
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Member:
     """The source, validation and documentation of one member."""
 
     name: str
     help_text: str
+    _: KW_ONLY
     example: Any
     field_class: str  # The name of a serializer field in fields.py or DRF.
     options: Mapping[str, Any] = field(default_factory=dict)  # Keyword arguments of `field_class`.
@@ -89,25 +90,14 @@ class Members:
         return {member.name: member.example for member in self} | changes
 
 
-ID = Member(
-    name="id",
-    help_text="Unique identifier, assigned by the service.",
-    example=1,
-    field_class="Int64Field",
-)
+ID = Member("id", "Unique identifier, assigned by the service.", example=1, field_class="Int64Field")
 
 PET = Members(
     ID,
+    Member("name", "The pet's name.", example="Biscuit", field_class="NameField", writable=True),
     Member(
-        name="name",
-        help_text="The pet's name.",
-        example="Biscuit",
-        field_class="NameField",
-        writable=True,
-    ),
-    Member(
-        name="categoryId",
-        help_text="Identifier of the category that the pet belongs to.",
+        "categoryId",
+        "Identifier of the category that the pet belongs to.",
         example=1,
         field_class="Int64Field",
         source="category_id",
@@ -117,8 +107,8 @@ PET = Members(
         file_help="a category's name",
     ),
     Member(
-        name="status",
-        help_text="Availability status.",
+        "status",
+        "Availability status.",
         example=PetStatus.AVAILABLE.value,
         field_class="StatusField",
         writable=True,
@@ -130,16 +120,16 @@ PET = Members(
 ORDER = Members(
     ID,
     Member(
-        name="petId",
-        help_text="Identifier of the pet.",
+        "petId",
+        "Identifier of the pet.",
         example=1,
         field_class="Int64Field",
         source="pet_id",
         writable=True,
     ),
     Member(
-        name="quantity",
-        help_text="Always 1: every pet is unique.",
+        "quantity",
+        "Always 1: every pet is unique.",
         example=1,
         field_class="IntegerField",
         options={"min_value": 1, "max_value": 1},
@@ -147,23 +137,23 @@ ORDER = Members(
         python=lambda order: 1,
     ),
     Member(
-        name="status",
-        help_text="Where the order stands.",
+        "status",
+        "Where the order stands.",
         example=OrderStatus.PLACED.value,
         field_class="ChoiceField",
         options={"choices": OrderStatus.choices},
     ),
     Member(
-        name="shipDate",
-        help_text="When the pet leaves, in UTC.",
+        "shipDate",
+        "When the pet leaves, in UTC.",
         example=None,
         field_class="DateTimeField",
         options={"allow_null": True},
         source="ship_date",
     ),
     Member(
-        name="complete",
-        help_text="True once the pet is delivered.",
+        "complete",
+        "True once the pet is delivered.",
         example=False,
         field_class="BooleanField",
         sql=Case(When(status=OrderStatus.DELIVERED, then=True), default=False),

@@ -11,7 +11,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiRequest
 from accounts.models import EventType
 from accounts.openapi import set_event_examples
 from inventory import members
-from inventory.models import NAME_LENGTH
+from inventory.fields import CategoryIdField
 from inventory.serializers import (
     CategorySerializer,
     NewOrderSerializer,
@@ -29,6 +29,7 @@ from petstore.api.openapi.operations import (
     build_operation,
     register_operations,
 )
+from petstore.db.names import NAME_LENGTH
 
 # The characters that str.strip() removes. `\s` differs between Python, ECMAScript and Rust.
 BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -59,10 +60,7 @@ PET = members.PET.build_example()
 PETS = [PET, members.PET.build_example(id=2, name="Marble", categoryId=2)]
 NEW_PETS = {
     "Request": ("Only the required members.", {"name": "Biscuit", "categoryId": 1}),
-    "RequestWithStatus": (
-        "A reserved pet.",
-        {"name": "Marble", "categoryId": 2, "status": "pending"},
-    ),
+    "RequestWithStatus": ("A reserved pet.", {"name": "Marble", "categoryId": 2, "status": "pending"}),
 }
 NEW_ORDERS = {"Request": ("A pet.", {"petId": 1})}
 ORDER = members.ORDER.build_example()
@@ -87,6 +85,7 @@ set_event_examples(
 
 RETRYABLE = "With an `Idempotency-Key`, the request is safe to retry."
 REQUIRED = "This field is required."
+UNKNOWN_CATEGORY = str(CategoryIdField.default_error_messages["unknown_category"])
 NEW_PET_ID = {"petId": "$response.body#/id"}
 NEW_ORDER_ID = {"orderId": "$response.body#/id"}
 PET_ID = OpenApiParameter("petId", int, OpenApiParameter.PATH, description="Identifier of the pet.")
@@ -112,11 +111,7 @@ PETS_OPERATIONS = {
             "x-error-examples": build_error_examples(
                 (Code.MISSING_FIELD, "categoryId", REQUIRED),
                 (Code.INVALID_FIELD, "name", "Must be a string."),
-                (
-                    Code.UNKNOWN_CATEGORY,
-                    "categoryId",
-                    "No category has this id. List them with GET /categories.",
-                ),
+                (Code.UNKNOWN_CATEGORY, "categoryId", UNKNOWN_CATEGORY),
             ),
             "x-links": build_links(
                 getPet={"parameters": NEW_PET_ID, "description": "Gets the new pet."},

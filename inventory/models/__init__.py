@@ -1,35 +1,11 @@
 """Categories, pets, orders and their history."""
 
-from inventory.models.orders import Order, OrderEvent, OrderQuerySet
+from inventory.models.orders import Order, OrderEvent
 from inventory.models.pets import Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
-from inventory.status import (
-    LIVE_STATUSES,
-    ORDER_TRANSITIONS,
-    PET_TRANSITIONS,
-    OrderStatus,
-    PetStatus,
-    Stage,
-    TransitionError,
-)
-from petstore.db.names import NAME_LENGTH
+from inventory.status import LIVE_STATUSES, OrderStatus, PetStatus, Stage, TransitionError
 
 __all__ = [
-    "LIVE_STATUSES",
-    "NAME_LENGTH",
-    "ORDER_TRANSITIONS",
-    "PET_TRANSITIONS",
-    "Category",
-    "Order",
-    "OrderEvent",
-    "OrderQuerySet",
-    "OrderStatus",
-    "Pet",
-    "PetEvent",
-    "PetQuerySet",
-    "PetStatus",
-    "PetUpload",
-    "Stage",
-    "StockCount",
-    "TransitionError",
-]
+    "LIVE_STATUSES", "Category", "Order", "OrderEvent", "OrderStatus", "Pet", "PetEvent", "PetQuerySet",
+    "PetStatus", "PetUpload", "Stage", "StockCount", "TransitionError",
+]  # fmt: skip
