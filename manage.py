@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Run a management command. An invalid setting is reported without a traceback."""
+    """Run a management command. Invalid settings and failures of the database cause no traceback."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
     if os.environ.get("NO_COLOR") and "--force-color" not in sys.argv:
         os.environ["DJANGO_COLORS"] = "nocolor"  # Django 5.2 ignores NO_COLOR (no-color.org).
@@ -18,6 +18,7 @@ def main() -> None:
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db import Error
 
     try:
         settings.INSTALLED_APPS  # noqa: B018  Reading a setting loads all of them.
@@ -27,8 +28,15 @@ def main() -> None:
         from petstore.management.commands.serve import Command
 
         Command().run_from_argv(sys.argv)  # Without django.setup(): only its workers load the apps.
-    else:
+        return
+    try:
         execute_from_command_line(sys.argv)
+    except Error as error:
+        if "--traceback" in sys.argv:
+            raise
+        from petstore.management.base import describe_database_failure
+
+        sys.exit(f"petstore: {describe_database_failure(error)}")
 
 
 if __name__ == "__main__":

@@ -146,3 +146,16 @@ def check_duplicate_names(app_configs: Any, databases: Any, **_: Any) -> list[ch
                 if len(rows) > 1
             ]
     return warnings
+
+
+@checks.register(checks.Tags.database)
+def check_encoding(databases: Any = None, **_: Any) -> list[checks.CheckMessage]:
+    """Require the encoding UTF8, without which PostgreSQL does not normalize names."""
+    if connection.vendor != "postgresql" or "default" not in (databases or ()):
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_encoding")
+        encoding = cursor.fetchone()[0]
+    message = f"The database has the encoding {encoding}, not UTF8."
+    hint = "Create another with CREATE DATABASE petstore ENCODING 'UTF8' TEMPLATE template0."
+    return [] if encoding == "UTF8" else [checks.Error(message, hint=hint, id="petstore.E001")]

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -128,8 +129,11 @@ def announce(host: str, port: int, workers: int) -> None:
     while not is_alive(port, host):
         time.sleep(0.05)
     name = f"[{host}]" if ":" in host else host
-    sys.stdout.write(f"Serving on http://{name}:{port}/ with {workers} workers. Stop with Ctrl-C.\n")
-    sys.stdout.flush()
+    line = f"Serving on http://{name}:{port}/ with {workers} workers. Stop with Ctrl-C.\n"
+    with suppress(OSError, AttributeError):  # A full disk, or no standard output.
+        os.write(
+            sys.stdout.fileno(), line.encode()
+        )  # Unbuffered, so a failed write is not repeated at exit.
 
 
 def main() -> None:

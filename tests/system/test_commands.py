@@ -6,13 +6,17 @@ import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 
-from tests.support.live import ROOT, Service, run_manage
+from petstore.observability.healthcheck import is_alive
+from tests.support.live import ROOT, STOP_SECONDS, Service, run_manage
 from tests.support.packages import python
-from tests.support.servers import START_SECONDS, free_port, wait_until
+from tests.support.servers import START_SECONDS, free_port, postgresql, wait_until
 
 HEAD = b"name,category,status\n"
 
@@ -191,3 +195,64 @@ def test_closed_output_is_reported_with_a_message(
     os.close(writer)
     assert done.returncode == 1
     assert done.stderr == f"CommandError: Can't write standard output: {reason}.\n"
+
+
+# --- The database --------------------------------------------------------------------------------
+
+DATABASE_COMMANDS = (
+    "migrate", "migrate --check", "clearsessions", "changepassword ann", "check --database default",
+    "list_keys", "unlock_sign_in ann", "housekeeping", "clear_events", "showmigrations",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", DATABASE_COMMANDS)
+def test_unreachable_database_is_reported_in_one_line(command: str) -> None:
+    url = f"postgresql://petstore@127.0.0.1:{free_port()}/petstore"
+    done = run_manage(os.environ | {"DATABASE_URL": url}, *command.split())
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "The database failed. connection failed:" in done.stderr
+
+
+def test_missing_migrations_are_reported_in_one_line(tmp_path: Path) -> None:
+    environment = os.environ | {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"}
+    for command in ("clearsessions", "list_keys"):
+        done = run_manage(environment, command)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "The database failed. no such table: " in done.stderr
+    assert "Traceback" in run_manage(environment, "clearsessions", "--traceback").stderr
+
+
+def test_migrate_rejects_a_database_that_is_not_utf8() -> None:
+    server = postgresql()
+    if server is None:
+        pytest.skip("No PostgreSQL is running.")
+    name = f"petstore_ascii_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING SQL_ASCII LOCALE 'C' TEMPLATE template0")
+        try:
+            url = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+            done = run_manage(os.environ | {"DATABASE_URL": url}, "migrate")
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "The database has the encoding SQL_ASCII, not UTF8." in done.stderr
+
+
+# --- A full disk ---------------------------------------------------------------------------------
+
+
+def test_service_starts_while_the_disk_of_its_log_is_full(service: Service, tmp_path: Path) -> None:
+    port = free_port()
+    errors = tmp_path / "errors"
+    with Path("/dev/full").open("wb") as full, errors.open("wb") as stderr:
+        serving = subprocess.Popen(
+            [python(), "manage.py", "serve", "--port", str(port), "--workers", "1"],
+            cwd=ROOT, env=service.environment, stdout=full, stderr=stderr,
+        )  # fmt: skip
+    try:
+        wait_until(lambda: is_alive(port))
+    finally:
+        serving.terminate()
+        assert serving.wait(STOP_SECONDS) == 0
+    assert errors.read_text() == ""
