@@ -92,6 +92,7 @@ INSTALLED_APPS = [
     "petstore.backoffice",
     "accounts",
     "inventory",
+    "petstore.health",
     "unfold.apps.BasicAppConfig",  # Before the admin, whose templates it replaces.
     "unfold.contrib.filters",
     "csp",

@@ -19,7 +19,7 @@ class PetUploadManager(models.Manager["PetUpload"]):
     ) -> PetUpload:
         """Replace the user's upload, and delete expired ones."""
         now = now or timezone.now()
-        self.filter(made_at__lt=now - LIFETIME).delete()
+        self.expired(now).delete()
         upload, _ = self.update_or_create(
             user_id=user_id,
             defaults={
@@ -31,6 +31,9 @@ class PetUploadManager(models.Manager["PetUpload"]):
             },
         )
         return upload
+
+    def expired(self, now: datetime) -> QuerySet[PetUpload]:
+        return self.filter(made_at__lt=now - LIFETIME)
 
     def unexpired(self, user_id: int, token: str, now: datetime | None = None) -> QuerySet[PetUpload]:
         """Filter on the user and the token. A malformed token matches nothing."""

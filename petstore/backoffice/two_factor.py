@@ -13,6 +13,7 @@ from django import forms
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils import timezone
@@ -53,6 +54,12 @@ def remove_devices(user: User) -> None:
     StaticDevice.objects.filter(user=user).delete()
 
 
+def find_expired_devices() -> QuerySet[Any]:
+    """Select the devices whose setup was not completed in time."""
+    started_before = timezone.now() - SET_UP_TIMEOUT
+    return TOTPDevice.objects.filter(confirmed=False, created_at__lt=started_before)
+
+
 def get_or_create_pending_device(request: HttpRequest) -> TOTPDevice:
     """Return the device that this session is setting up.
 
@@ -60,7 +67,7 @@ def get_or_create_pending_device(request: HttpRequest) -> TOTPDevice:
     stolen password, never sees it.
     """
     pending = TOTPDevice.objects.filter(user_id=request.user.pk, confirmed=False)
-    pending.filter(created_at__lt=timezone.now() - SET_UP_TIMEOUT).delete()
+    find_expired_devices().filter(user_id=request.user.pk).delete()
     device: TOTPDevice | None = pending.filter(pk=request.session.get(PENDING_DEVICE)).first()
     if device is None:
         user = cast("User", request.user)

@@ -47,7 +47,8 @@ def delete_in_batches(rows: QuerySet[Any]) -> Iterator[int]:
 
 def describe_database_failure(error: Exception, note: str = "") -> str:
     """Describe the failure in one line. `note` is a sentence about the state."""
-    return escape_nonprintable(" ".join(f"The database failed. {note} {error}".split()))
+    text = f"The database failed. {note} {error}"
+    return escape_nonprintable(" ".join(text.split()))
 
 
 def escape_nonprintable(text: str, keep: str = "") -> str:

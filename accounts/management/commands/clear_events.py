@@ -1,5 +1,6 @@
 """Delete expired events."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ BATCH_SIZE = 5_000  # Bounds the transaction, which blocks the sequencing of new
 
 
 class Command(JsonCommand):
-    help = "Delete events older than EVENTS_KEPT_DAYS, in batches. Run it daily."
+    help = "Delete events older than EVENTS_KEPT_DAYS, in batches. Part of housekeeping."
     examples = """
         manage.py clear_events
         manage.py clear_events --json
@@ -26,11 +27,17 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = 0
         with self.progress_bar("Deleting", None, options) as bar:
-            while count := clear_batch():
-                sequence_all()  # Other processes rarely get the lock during pruning.
+            for count in clear_expired():
                 deleted += count
                 bar.update(count)
         self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
+
+
+def clear_expired() -> Iterator[int]:
+    """Delete expired events, and yield the size of each batch."""
+    while count := clear_batch():
+        sequence_all()  # Other processes rarely get the lock during pruning.
+        yield count
 
 
 def clear_batch() -> int:

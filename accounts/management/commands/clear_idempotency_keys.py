@@ -1,28 +1,31 @@
 """Delete expired idempotency records."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.utils import timezone
 
 from accounts.idempotency import RETENTION
 from accounts.models import IdempotencyRecord
-from petstore.management.base import JsonCommand
-
-BATCH_SIZE = 10_000
+from petstore.management.base import JsonCommand, delete_in_batches
 
 
 class Command(JsonCommand):
-    help = "Delete the responses stored for idempotency keys that are older than 24 hours. Run it daily."
+    help = "Delete responses stored for Idempotency-Key for more than 24 hours. Part of housekeeping."
     examples = """
         manage.py clear_idempotency_keys
         manage.py clear_idempotency_keys --json
         """
 
     def handle(self, *args: Any, **options: Any) -> None:
-        expired = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - RETENTION)
         deleted = 0
         with self.progress_bar("Deleting", None, options) as bar:
-            while batch := list(expired.values_list("pk", flat=True)[:BATCH_SIZE]):
-                deleted += IdempotencyRecord.objects.filter(pk__in=batch).delete()[0]
-                bar.update(len(batch))
+            for count in clear_expired():
+                deleted += count
+                bar.update(count)
         self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} responses.")
+
+
+def clear_expired() -> Iterator[int]:
+    """Delete expired records, and yield the size of each batch."""
+    return delete_in_batches(IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - RETENTION))

@@ -53,7 +53,9 @@ def test_documented_start_serves_through_the_proxy(engine: Engine, deployment: P
     assert curl(engine, "http://api.example.com/v1/pets", deployment) in ("301", "308")
     assert curl(engine, "https://api.example.com/v1/pets", deployment) == "401"
     assert curl(engine, "https://api.example.com/metrics", deployment) == "404"
-    wait_until(lambda: health(engine, deployment) == dict.fromkeys(HEALTHY, "healthy"))
+    expected = dict.fromkeys(HEALTHY, "healthy") | {"housekeeping": ""}
+    wait_until(lambda: health(engine, deployment) == expected)
+    assert "Done. Deleted 0 " in engine.compose(deployment, "logs", "housekeeping")
     checked = ["exec", "-T", "a", "python", "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
     assert "no issues" in engine.compose(deployment, *checked)
 

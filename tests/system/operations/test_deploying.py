@@ -190,21 +190,41 @@ def test_env_example_has_no_secret_and_no_unknown_name() -> None:
     assert {"deploy/petstore.env", "deploy/certificate.pem"} <= set(ignored)
 
 
-def test_systemd_unit_is_valid_and_hardened(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["petstore@.service", "petstore-housekeeping.service"])
+def test_systemd_units_are_valid_and_hardened(tmp_path: Path, name: str) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("No systemd-analyze is installed.")
-    text = (DEPLOY / "petstore@.service").read_text()
-    unit = tmp_path / "petstore@.service"
-    unit.write_text(text)
+    unit = tmp_path / name
+    shutil.copy(DEPLOY / name, unit)
+    units = [unit]
+    if name == "petstore-housekeeping.service":
+        units.append(Path(shutil.copy(DEPLOY / "petstore-housekeeping.timer", tmp_path)))
     result = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
+        ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stderr) == (0, "")
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=15", str(unit)]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_units_drain_and_log_without_a_limit() -> None:
+    text = (DEPLOY / "petstore@.service").read_text()
     for logging in (text, (DEPLOY / "haproxy.service.conf").read_text()):
         assert "\nLogRateLimitIntervalSec=0\n" in logging  # Otherwise journald would drop lines.
     assert "KillMode=mixed" in text  # Otherwise the workers would exit before the supervisor drains.
+
+
+def test_housekeeping_runs_daily_with_systemd_and_in_a_container() -> None:
+    unit = (DEPLOY / "petstore-housekeeping.service").read_text()
+    assert "manage.py housekeeping" in unit
+    assert "OnCalendar=daily" in (DEPLOY / "petstore-housekeeping.timer").read_text()
+    service = load_compose_file()["services"]["housekeeping"]
+    assert "manage.py housekeeping; then sleep 86400;" in service["command"][0]
+    instance = (DEPLOY / "petstore@.service").read_text()
+    hardening = re.findall(
+        r"^(?:Protect|Private|Restrict|SystemCall|NoNew|Cap|Memory\w+Execute).*", instance, re.M
+    )
+    assert set(hardening) <= set(unit.splitlines())
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])

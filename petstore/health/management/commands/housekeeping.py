@@ -1,0 +1,42 @@
+"""Delete expired data of every kind."""
+
+from typing import Any
+
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from accounts.management.commands import clear_events, clear_idempotency_keys
+from inventory.models import PetUpload
+from petstore.backoffice.two_factor import find_expired_devices
+from petstore.management.base import JsonCommand, delete_in_batches
+
+# Events are last, because only their deletion waits for other processes.
+TASKS = {
+    "idempotency_keys": clear_idempotency_keys.clear_expired,
+    "sessions": lambda: delete_in_batches(Session.objects.filter(expire_date__lt=timezone.now())),
+    "uploads": lambda: delete_in_batches(PetUpload.objects.expired(timezone.now())),
+    "two_factor_setups": lambda: delete_in_batches(find_expired_devices()),
+    "events": clear_events.clear_expired,
+}
+
+
+class Command(JsonCommand):
+    help = (
+        "Delete what has expired: idempotency keys, staff sessions, uploaded files that were not imported, "
+        "unfinished setups of two-factor sign-in, and events older than EVENTS_KEPT_DAYS. Run it daily. It "
+        "may run on several machines at the same time."
+    )
+    examples = """
+        manage.py housekeeping
+        manage.py housekeeping --json
+        """
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        deleted = dict.fromkeys(TASKS, 0)
+        for name, clear in TASKS.items():
+            with self.progress_bar("Deleting", None, options) as bar:
+                for count in clear():
+                    deleted[name] += count
+                    bar.update(count)
+        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in deleted.items())
+        self.write_result(options, {"deleted": deleted}, f"Done. Deleted {counts}.")

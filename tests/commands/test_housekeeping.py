@@ -1,0 +1,90 @@
+"""`manage.py housekeeping` deletes what has expired, and nothing else."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from accounts.events.sequencing import sequence_all
+from accounts.models import Account, Event, EventDraft, EventType, IdempotencyRecord
+from inventory.models import PetUpload
+from petstore.management import base
+from tests.conftest import COMMITTED
+
+
+def run_json() -> dict[str, int]:
+    out = StringIO()
+    call_command("housekeeping", "--json", stdout=out)
+    deleted: dict[str, int] = json.loads(out.getvalue())["deleted"]
+    return deleted
+
+
+def create_records(account: Account, age: timedelta) -> None:
+    """Create one record of each kind that would expire now if `age` were its lifetime."""
+    now = timezone.now()
+    name = f"user {age}"
+    user = User.objects.create(username=name)
+    IdempotencyRecord.objects.create(
+        account=account, key=name, fingerprint="f", created_at=now - age - timedelta(hours=24)
+    )
+    Session.objects.create(session_key=name, session_data="", expire_date=now - age)
+    PetUpload.objects.create(user=user, token=uuid4(), content=b"", made_at=now - age - timedelta(hours=1))
+    device = TOTPDevice.objects.create(user=user, confirmed=False)
+    TOTPDevice.objects.filter(pk=device.pk).update(created_at=now - age - timedelta(hours=1))
+    TOTPDevice.objects.create(user=user, confirmed=True)
+    EventDraft.build(EventType.PET_DELETED, {}).save()
+    sequence_all()
+    numbered_at = time.time_ns() // 1000 - int((age + timedelta(days=30)).total_seconds() * 1_000_000)
+    Event.objects.filter(pk=Event.objects.latest("pk").pk).update(numbered_at=numbered_at)
+
+
+@pytest.mark.django_db
+def test_expired_records_of_every_kind_are_deleted(account: Account) -> None:
+    create_records(account, timedelta(minutes=1))
+    create_records(account, -timedelta(minutes=1))
+    one_each = {"idempotency_keys": 1, "sessions": 1, "uploads": 1, "two_factor_setups": 1, "events": 1}
+    assert run_json() == one_each
+    assert run_json() == dict.fromkeys(one_each, 0)
+    left = (IdempotencyRecord, Session, PetUpload, Event)
+    assert [model._default_manager.count() for model in left] == [1, 1, 1, 1]
+    assert TOTPDevice.objects.filter(confirmed=False).count() == 1
+    assert TOTPDevice.objects.filter(confirmed=True).count() == 2
+
+
+@pytest.mark.django_db
+def test_result_is_one_sentence() -> None:
+    out = StringIO()
+    call_command("housekeeping", stdout=out)
+    assert out.getvalue() == (
+        "Done. Deleted 0 idempotency keys, 0 sessions, 0 uploads, 0 two factor setups, 0 events.\n"
+    )
+
+
+@COMMITTED
+def test_concurrent_runs_delete_each_record_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "BATCH_SIZE", 3)
+    expired_at = timezone.now() - timedelta(days=1)
+    Session.objects.bulk_create(
+        Session(session_key=f"{number}", session_data="", expire_date=expired_at) for number in range(100)
+    )
+
+    def run_and_close(_: int) -> Any:
+        try:
+            return run_json()["sessions"]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(run_and_close, range(4))) == 100
+    assert not Session.objects.exists()
