@@ -1,7 +1,8 @@
-"""Lets commands check and claim the ownership of Redis. For requests, redis_scripts checks it."""
+"""Lets commands inspect Redis, and check and claim its ownership. For requests, redis_scripts checks it."""
 
 from itertools import islice
 from time import sleep
+from typing import NamedTuple
 
 from django.conf import settings
 from django.core.management.base import CommandError
@@ -14,10 +15,26 @@ from petstore.event_loop.redis_scripts import (
     ForeignRedisError,
     RedisUnavailableError,
     ScriptRunner,
+    make_script,
 )
 
 ACCOUNT_KEYS = "petstore:{*"  # See accounts/quota/redis_store.py.
 BATCH_SIZE = 1_000
+# Uses INFO, because managed servers often forbid CONFIG GET.
+INSPECT = make_script("""
+local info = redis.pcall('INFO', 'memory')
+if type(info) ~= 'string' then info = '' end
+local seconds, microseconds = unpack(redis.call('TIME'))
+return {redis.call('GET', KEYS[1]) or '', seconds .. string.format('.%06d', microseconds),
+    string.match(info, 'maxmemory:(%d+)') or '0',
+    string.match(info, 'maxmemory_policy:(%S+)') or 'noeviction'}
+""")
+
+
+class RedisState(NamedTuple):
+    owner: str  # May be empty.
+    time: float  # Unix time.
+    eviction_policy: str  # Empty if it evicts nothing.
 
 
 def check() -> None:
@@ -32,6 +49,24 @@ def check() -> None:
             pass
         finally:
             scripts.close()
+
+
+def inspect() -> RedisState:
+    """Read the state of the node that stores the owner. Raises CommandError."""
+    from redis.exceptions import RedisError
+
+    from petstore.event_loop.redis_client import RedisClient
+
+    try:
+        client = RedisClient(settings.REDIS_URL, TIMEOUT)
+        try:
+            owner, timestamp, max_memory, policy = client.run(INSPECT, [OWNER], [])
+        finally:
+            client.close()
+    except RedisError as error:
+        raise CommandError(f"Redis failed: {error}") from None
+    evicts = int(max_memory) and policy != b"noeviction"
+    return RedisState(owner.decode(), float(timestamp), policy.decode() if evicts else "")
 
 
 def claim() -> tuple[str, str]:

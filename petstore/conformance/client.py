@@ -67,11 +67,14 @@ class Response:
             raise ViolationError(f"{self.request}: the body is not JSON: {error}.") from None
 
 
-def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | None = None) -> Response:
+def exchange(
+    base: str, method: str, path: str, headers: Headers, body: bytes | None = None,
+    *, timeout: float = TIMEOUT_SECONDS,
+) -> Response:  # fmt: skip
     """Send one request without following redirects. Raises UnreachableError."""
     url_parts = urlsplit(base + path)
     connection_class = HTTPSConnection if url_parts.scheme == "https" else HTTPConnection
-    connection = connection_class(url_parts.netloc, timeout=TIMEOUT_SECONDS)
+    connection = connection_class(url_parts.netloc, timeout=timeout)
     try:
         target = url_parts._replace(scheme="", netloc="", path=url_parts.path or "/", fragment="").geturl()
         connection.request(method, target, body, headers)

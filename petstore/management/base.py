@@ -47,7 +47,7 @@ def delete_in_batches(rows: QuerySet[Any]) -> Iterator[int]:
 
 def describe_database_failure(error: Exception, note: str = "") -> str:
     """Describe the failure in one line. `note` is a sentence about the state."""
-    text = f"The database failed. {note} {error}"
+    text = f"The database failed. {note} {error} manage.py doctor looks for the cause."
     return escape_nonprintable(" ".join(text.split()))
 
 

@@ -212,6 +212,7 @@ def test_unreachable_database_is_reported_in_one_line(command: str) -> None:
     assert done.returncode == 1, done.stdout
     assert done.stderr.count("\n") == 1, done.stderr
     assert "The database failed. connection failed:" in done.stderr
+    assert done.stderr.endswith("manage.py doctor looks for the cause.\n")
 
 
 def test_missing_migrations_are_reported_in_one_line(tmp_path: Path) -> None:

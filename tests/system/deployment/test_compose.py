@@ -56,6 +56,8 @@ def test_documented_start_serves_through_the_proxy(engine: Engine, deployment: P
     expected = dict.fromkeys(HEALTHY, "healthy") | {"housekeeping": ""}
     wait_until(lambda: health(engine, deployment) == expected)
     assert "Done. Deleted 0 " in engine.compose(deployment, "logs", "housekeeping")
+    doctor = engine.compose(deployment, "exec", "-T", "a", "python", "manage.py", "doctor")
+    assert doctor.endswith("Problems found: 0.\n"), doctor
     checked = ["exec", "-T", "a", "python", "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
     assert "no issues" in engine.compose(deployment, *checked)
 

@@ -1,0 +1,228 @@
+"""Checks of a running deployment from inside, for `manage.py doctor`."""
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.core import checks
+from django.core.management.base import CommandError
+from django.db import Error, connection
+from django.utils import timezone
+
+from accounts.idempotency import RETENTION
+from accounts.models import EventDraft, IdempotencyRecord
+from accounts.quota.publication import find_unpublished
+from petstore.cache import redis_owner
+from petstore.conformance.client import Response, UnreachableError, ViolationError, exchange
+from petstore.db.identity import get_database_id, is_postgresql
+from petstore.db.names import check_encoding
+from petstore.health.checks import OK, check_migrations
+
+MAX_CLOCK_DIFFERENCE = 5.0  # Seconds.
+MIN_FREE = 16  # MiB.
+MAX_EVENT_AGE = 10  # Seconds for which an event may lack its position in the feed.
+HOUSEKEEPING_DELAY = timedelta(days=2)
+RESPONSE_TIMEOUT = 5  # Seconds.
+# The metrics in deploy/prometheus/alerts.yaml that every instance exports.
+ALERT_METRICS = {
+    "petstore_bans_total", "petstore_event_backlog_seconds", "petstore_foreign_replies_total",
+    "petstore_http_request_duration_seconds_bucket", "petstore_http_requests_shed_total",
+    "petstore_http_requests_total", "petstore_log_lines_dropped_total", "petstore_quota_store_up",
+    "petstore_start_time_seconds", "petstore_worker_exits_total", "petstore_workers",
+    "petstore_workers_configured",
+}  # fmt: skip
+
+# Receives host and port of the instance. Returns its finding and, if that is a problem, what to do next.
+Check = Callable[[str, int], tuple[str, str]]
+
+
+class SkippedError(Exception):
+    """The check does not apply, or another check reports the problem."""
+
+
+def check_settings(host: str, port: int) -> tuple[str, str]:
+    found = checks.run_checks(include_deployment_checks=True)
+    weak = [message for message in found if message.level >= checks.WARNING and not message.is_silenced()]
+    if not weak:
+        return "`check --deploy` finds no weak setting.", ""
+    advice = "" if settings.HTTPS else "Set BASE_URL to an https:// URL. "
+    advice += " ".join(message.hint or "" for message in weak)
+    return " ".join(message.msg for message in weak), f"{advice} See docs/settings.md."
+
+
+def check_database(host: str, port: int) -> tuple[str, str]:
+    try:
+        encoding_errors = check_encoding(["default"])
+        version = ".".join(map(str, connection.get_database_version()))
+    except Error as error:
+        return str(
+            error
+        ), "Start it, or correct DATABASE_URL. See PetstoreDatabaseDown in docs/runbooks.md."
+    for message in encoding_errors:
+        return message.msg, message.hint or ""
+    return f"{connection.display_name} {version} responds.", ""
+
+
+def check_schema(host: str, port: int) -> tuple[str, str]:
+    state = check_migrations()
+    if state == "unknown":
+        raise SkippedError("The database can't be read.")
+    if state != OK:
+        return "This version has migrations that have not been applied.", "Run manage.py migrate."
+    return "All have been applied.", ""
+
+
+def inspect_redis() -> redis_owner.RedisState:
+    if not settings.REDIS_URL:
+        raise SkippedError("REDIS_URL is not set. The database counts requests.")
+    return redis_owner.inspect()
+
+
+def check_redis(host: str, port: int) -> tuple[str, str]:
+    try:
+        redis = inspect_redis()
+    except CommandError as error:
+        return str(error), "Start it, or correct REDIS_URL. See PetstoreQuotaStoreDown in docs/runbooks.md."
+    if redis.owner not in {"", get_database_id()}:
+        advice = (
+            "Set REDIS_URL to another Redis, or run manage.py claim_redis if this database replaced it."
+        )
+        return f"It belongs to another database, {redis.owner}.", advice
+    if redis.eviction_policy:
+        text = f"It may evict quota counters (maxmemory-policy {redis.eviction_policy})."
+        return text, "Set maxmemory-policy to noeviction, in redis.conf and with redis-cli CONFIG SET."
+    return "It responds, belongs to this database, and evicts nothing.", ""
+
+
+def check_clocks(host: str, port: int) -> tuple[str, str]:
+    differences = {}
+    if settings.REDIS_URL:
+        differences["Redis"] = inspect_redis().time - time.time()
+    if is_postgresql():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+            differences["PostgreSQL"] = cursor.fetchone()[0] - time.time()
+    if not differences:
+        raise SkippedError("There is only the clock of this machine.")
+    text = ", ".join(f"{name} {seconds:+.1f} s" for name, seconds in differences.items())
+    differ = max(map(abs, differences.values())) > MAX_CLOCK_DIFFERENCE
+    return f"Compared with this machine: {text}.", "Synchronize all clocks (NTP)." if differ else ""
+
+
+def check_folders(host: str, port: int) -> tuple[str, str]:
+    counters = str(settings.CACHES["default"]["LOCATION"])
+    folders = {"COUNTERS_DIR": counters, "METRICS_DIR": settings.METRICS_DIR}
+    if not is_postgresql():
+        folders["DATABASE_URL"] = str(Path(settings.DATABASES["default"]["NAME"]).parent)
+    found, is_problem = [], False
+    for name, folder in folders.items():
+        path = Path(folder or tempfile.gettempdir()).absolute()
+        while not path.exists():  # The service creates it.
+            path = path.parent
+        free = shutil.disk_usage(path).free >> 20
+        writable = os.access(path, os.W_OK | os.X_OK)
+        found.append(f"{path} ({name}) {f'has {free} MiB left' if writable else 'is not writable'}")
+        is_problem |= free < MIN_FREE or not writable
+    advice = "Free space, or set the variable to a folder that the user of the service can write to."
+    return f"{', '.join(found)}.", advice if is_problem else ""
+
+
+def fetch(host: str, port: int, path: str) -> Response:
+    """Fetch a page of the instance. Raises UnreachableError."""
+    address = f"[{host}]" if ":" in host else host
+    return exchange(f"http://{address}:{port}", "GET", path, {}, timeout=RESPONSE_TIMEOUT)
+
+
+def check_workers(host: str, port: int) -> tuple[str, str]:
+    try:
+        fetch(host, port, "/healthz").expect_status(200)
+        response = fetch(host, port, "/readyz")
+        states = response.json()
+    except (UnreachableError, ViolationError) as error:
+        advice = (
+            "Start the service, or give its --host and --port. See PetstoreNoWorkers in docs/runbooks.md."
+        )
+        return str(error), advice
+    text = f"/readyz reports {', '.join(f'{name}: {state}' for name, state in states.items())}."
+    if response.status != 200:
+        return text, "See PetstoreNotReady in docs/runbooks.md."
+    if settings.REDIS_URL and states["quota"] == "database":
+        return text, "The workers can't use Redis. See PetstoreQuotaStoreDown in docs/runbooks.md."
+    if any(state != OK for name, state in states.items() if name.startswith("replica")):
+        return text, "See PetstoreReplicaDown and PetstoreReplicaLag in docs/runbooks.md."
+    return text, ""
+
+
+def check_metrics(host: str, port: int) -> tuple[str, str]:
+    if settings.METRICS_PORT:
+        host, port = settings.METRICS_HOST or host, settings.METRICS_PORT
+    try:
+        response = fetch(host, port, "/metrics")
+    except UnreachableError as error:
+        raise SkippedError(str(error)) from None
+    if response.status == 404:
+        raise SkippedError("METRICS_ALLOW_FROM excludes this machine, or /metrics is on METRICS_PORT.")
+    expected = ALERT_METRICS | ({"petstore_database_up"} if is_postgresql() else set())
+    missing = expected - set(re.findall(r"^(\w+)[ {]", response.body.decode(), re.MULTILINE))
+    if missing:
+        advice = "Restart the instance, and use the alert rules of the same version."
+        return f"/metrics lacks {', '.join(sorted(missing))}, so alerts can't fire.", advice
+    return "/metrics has the metrics of all alerts.", ""
+
+
+def check_events(host: str, port: int) -> tuple[str, str]:
+    created_before = int((time.time() - MAX_EVENT_AGE) * 1_000_000)
+    count = EventDraft.objects.filter(created_at__lt=created_before).count()
+    advice = 'Check the workers, and look for "Sequencing events failed" in the log.' if count else ""
+    return f"{count} have waited for more than {MAX_EVENT_AGE} s for their position in the feed.", advice
+
+
+def check_publications(host: str, port: int) -> tuple[str, str]:
+    if not settings.REDIS_URL:
+        raise SkippedError("REDIS_URL is not set.")
+    count = find_unpublished().count()
+    advice = "Run doctor again after 10 s. If they remain, check Redis and the log." if count else ""
+    return f"Changes of {count} keys have yet to be published to Redis.", advice
+
+
+def check_housekeeping(host: str, port: int) -> tuple[str, str]:
+    due = timezone.now() - HOUSEKEEPING_DELAY
+    overdue = (
+        Session.objects.filter(expire_date__lt=due).exists()
+        or IdempotencyRecord.objects.filter(created_at__lt=due - RETENTION).exists()
+    )
+    if overdue:
+        text = f"Data that expired more than {HOUSEKEEPING_DELAY.days} days ago has not been deleted."
+        return text, "Run manage.py housekeeping now, and daily: see docs/deploying.md."
+    return "Expired data is deleted in time.", ""
+
+
+CHECKS: dict[str, Check] = {
+    "settings": check_settings, "database": check_database, "migrations": check_schema,
+    "redis": check_redis, "clocks": check_clocks, "folders": check_folders, "workers": check_workers,
+    "metrics": check_metrics, "events": check_events, "publications": check_publications,
+    "housekeeping": check_housekeeping,
+}  # fmt: skip
+
+
+def run(name: str, host: str, port: int) -> dict[str, Any]:
+    """Run a check, and return its JSON."""
+    try:
+        detail, advice = CHECKS[name](host, port)
+        state = "problem" if advice else "ok"
+    except (SkippedError, CommandError) as error:
+        state, detail, advice = "skipped", str(error), ""
+    except Error as error:  # The checks of the database or the migrations report the problem.
+        state, detail, advice = "skipped", f"The database failed: {str(error).splitlines()[0]}", ""
+    except OSError as error:  # No folder for temporary files is writable, for example.
+        state, detail, advice = "problem", str(error), "Check the disk and the permissions of the folders."
+    detail, advice = (" ".join(text.split()) for text in (detail, advice))
+    return {"name": name, "state": state, "detail": detail, "next": advice}

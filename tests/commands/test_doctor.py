@@ -1,0 +1,251 @@
+"""`manage.py doctor`: each check finds its problem, and says what to do next."""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from email.message import Message
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.core.checks import Error as CheckError
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
+from django.utils import timezone
+
+from accounts.models import EventDraft, EventType, Publication
+from petstore.cache.redis_owner import RedisState
+from petstore.conformance.client import Response, UnreachableError
+from petstore.db.identity import get_database_id
+from petstore.health import doctor
+from tests.conftest import ON_SQLITE
+from tests.support.live import ROOT
+
+pytestmark = pytest.mark.django_db
+
+Answer = Callable[..., None]
+
+
+def run(name: str) -> tuple[str, str, str]:
+    """Run a check; return its state, its finding, and what to do next."""
+    result = doctor.run(name, "127.0.0.1", 8000)
+    assert result["name"] == name
+    return result["state"], result["detail"], result["next"]
+
+
+@pytest.fixture
+def redis(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set the state of Redis; by default, it is healthy."""
+    settings.REDIS_URL = "redis://redis.example"
+
+    def set_state(owner: str = "", eviction_policy: str = "", seconds_ahead: float = 0) -> None:
+        state = RedisState(owner or get_database_id(), time.time() + seconds_ahead, eviction_policy)
+        monkeypatch.setattr("petstore.cache.redis_owner.inspect", lambda: state)
+
+    set_state()
+    return set_state
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """Set the responses of the instance, by path."""
+
+    def set_responses(**responses: tuple[int, Any]) -> None:
+        def fetch(host: str, port: int, path: str) -> Response:
+            if path[1:] not in responses:
+                raise UnreachableError("refused")
+            status, body = responses[path[1:]]
+            headers = Message()
+            headers["Content-Type"] = "application/json"
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            return Response(f"GET {path}", status, headers, content)
+
+        monkeypatch.setattr(doctor, "fetch", fetch)
+
+    return set_responses
+
+
+def test_weak_settings_are_a_problem(settings: Any) -> None:
+    settings.HTTPS = settings.SESSION_COOKIE_SECURE = False
+    state, detail, advice = run("settings")
+    assert state == "problem"
+    assert "SESSION_COOKIE_SECURE is not set to True" in detail
+    assert "Set BASE_URL to an https:// URL." in advice
+
+
+def test_database_must_respond_and_be_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("database")[::2] == ("ok", "")
+
+    def fail(databases: Any) -> Any:
+        raise OperationalError("connection\nrefused")
+
+    monkeypatch.setattr(doctor, "check_encoding", fail)
+    assert run("database")[:2] == ("problem", "connection refused")
+    monkeypatch.setattr(
+        doctor, "check_encoding", lambda _: [CheckError("It is LATIN1.", hint="Convert it.")]
+    )
+    assert run("database") == ("problem", "It is LATIN1.", "Convert it.")
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "advice"),
+    [("ok", "ok", ""), ("missing", "problem", "Run manage.py migrate."), ("unknown", "skipped", "")],
+)
+def test_missing_migrations_are_a_problem(
+    monkeypatch: pytest.MonkeyPatch, found: str, state: str, advice: str
+) -> None:
+    monkeypatch.setattr(doctor, "check_migrations", lambda: found)
+    assert run("migrations")[::2] == (state, advice)
+
+
+def test_redis_must_respond_belong_to_the_database_and_evict_nothing(
+    redis: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("redis")[0] == "ok"
+    redis(owner="postgresql 1/copy")
+    state, detail, advice = run("redis")
+    assert (state, detail) == ("problem", "It belongs to another database, postgresql 1/copy.")
+    assert "claim_redis" in advice
+    redis(eviction_policy="allkeys-lru")
+    assert run("redis")[:2] == ("problem", "It may evict quota counters (maxmemory-policy allkeys-lru).")
+
+    def fail() -> Any:
+        raise CommandError("Redis failed: refused")
+
+    monkeypatch.setattr("petstore.cache.redis_owner.inspect", fail)
+    assert run("redis")[:2] == ("problem", "Redis failed: refused")
+    assert run("clocks")[:2] == ("skipped", "Redis failed: refused")
+
+
+def test_redis_is_optional() -> None:
+    assert [run(name)[0] for name in ("redis", "publications")] == ["skipped", "skipped"]
+    assert run("clocks")[0] == ("skipped" if ON_SQLITE else "ok")
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(-4, "ok"), (6, "problem"), (-6, "problem")])
+def test_clocks_may_differ_by_five_seconds(redis: Callable[..., None], seconds: float, state: str) -> None:
+    redis(seconds_ahead=seconds)
+    assert run("clocks")[0] == state
+
+
+def test_folders_must_be_writable_and_have_space(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.METRICS_DIR = str(tmp_path / "not" / "yet")
+    state, detail, _ = run("folders")
+    assert (state, f"{tmp_path} (METRICS_DIR) has " in detail) == ("ok", True)
+    monkeypatch.setattr(doctor, "MIN_FREE", 1 << 40)
+    assert run("folders")[0] == "problem"
+    monkeypatch.undo()
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    state, detail, _ = run("folders")
+    assert (state, f"{tmp_path} (METRICS_DIR) is not writable" in detail) == ("problem", True)
+    settings.METRICS_DIR = ""
+
+    def fail() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", fail)
+    assert run("folders")[0] == "problem"
+
+
+@pytest.mark.parametrize(
+    ("readiness", "redis_url", "problem"),
+    [
+        ((200, {"quota": "database"}), "", ""),
+        ((200, {"quota": "redis", "replica1": "ok"}), "redis://x", ""),
+        ((503, {"status": "draining"}), "", "PetstoreNotReady"),
+        ((200, {"quota": "database"}), "redis://x", "PetstoreQuotaStoreDown"),
+        ((200, {"quota": "redis", "replica1": "behind"}), "redis://x", "PetstoreReplicaLag"),
+    ],
+)
+def test_workers_must_be_ready_and_use_every_server(
+    settings: Any, answer: Answer, readiness: tuple[int, Any], redis_url: str, problem: str
+) -> None:
+    settings.REDIS_URL = redis_url
+    answer(healthz=(200, {}), readyz=readiness)
+    state, _, advice = run("workers")
+    assert (state, problem in advice) == ("problem" if problem else "ok", True)
+
+
+def test_service_must_respond(answer: Answer) -> None:
+    answer()
+    assert run("workers")[:2] == ("problem", "refused")
+    assert run("metrics")[:2] == ("skipped", "refused")
+    answer(healthz=(404, {}))
+    assert run("workers")[0] == "problem"
+    answer(healthz=(200, {}), readyz=(200, b"<html>"))
+    assert run("workers")[0] == "problem"
+
+
+def test_metrics_of_the_alerts_must_be_exported(answer: Answer) -> None:
+    lines = [f'{name}{{a="b"}} 1' for name in doctor.ALERT_METRICS | {"petstore_database_up"}]
+    answer(metrics=(200, "\n".join(lines).encode()))
+    assert run("metrics")[0] == "ok"
+    answer(metrics=(200, "\n".join(lines).replace("petstore_bans_total", "x").encode()))
+    assert run("metrics")[1] == "/metrics lacks petstore_bans_total, so alerts can't fire."
+    answer(metrics=(404, {}))
+    assert run("metrics")[0] == "skipped"
+
+
+def test_events_without_a_position_are_a_problem() -> None:
+    EventDraft.build(EventType.PET_DELETED, {}).save()
+    assert run("events")[0] == "ok"
+    EventDraft.objects.update(created_at=time.time_ns() // 1000 - 11_000_000)
+    state, detail, advice = run("events")
+    assert (state, detail.startswith("1 have waited")) == ("problem", True)
+    assert "Sequencing events failed" in advice
+
+
+def test_unpublished_changes_are_a_problem(redis: Callable[..., None], issue: Any) -> None:
+    issue()
+    assert run("publications")[:2] == ("problem", "Changes of 1 keys have yet to be published to Redis.")
+    Publication.objects.update(told=1_000)
+    assert run("publications")[0] == "ok"
+
+
+def test_neglected_housekeeping_is_a_problem() -> None:
+    session = Session(session_key="a", session_data="", expire_date=timezone.now() - timedelta(hours=47))
+    session.save()
+    assert run("housekeeping")[0] == "ok"
+    session.expire_date -= timedelta(hours=2)
+    session.save()
+    assert "manage.py housekeeping" in run("housekeeping")[2]
+
+
+def test_problem_is_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    fine, failing = (lambda *_: ("All is well.", "")), (lambda *_: ("A\x1b[2J\nmess", "Tidy up."))
+    monkeypatch.setattr(doctor, "CHECKS", {"database": fine})
+    out = StringIO()
+    call_command("doctor", stdout=out)
+    assert out.getvalue() == "ok       Database: All is well.\nProblems found: 0.\n"
+    monkeypatch.setattr(doctor, "CHECKS", {"database": fine, "redis": failing})
+    for options in ((), ("--json",)):
+        out = StringIO()
+        with pytest.raises(SystemExit) as exited:
+            call_command("doctor", *options, stdout=out)
+        assert exited.value.code == 1
+        if not options:
+            assert "\nproblem  Redis: A\\u001b[2J mess\n         Next: Tidy up.\n" in out.getvalue()
+    assert json.loads(out.getvalue())["problems"] == 1
+
+
+def test_advice_names_existing_runbooks() -> None:
+    text = Path(doctor.__file__).read_text()
+    runbooks = re.findall(r"^## (\w+)", (ROOT / "docs/runbooks.md").read_text(), re.MULTILINE)
+    assert set(re.findall(r"Petstore\w+", text)) <= set(runbooks)
+
+
+def test_doctor_knows_the_metrics_of_all_alerts() -> None:
+    alerts = set(re.findall(r"\bpetstore_\w+", (ROOT / "deploy/prometheus/alerts.yaml").read_text()))
+    # Exported with PostgreSQL only, with replicas, and after the first failure.
+    conditional = {
+        "petstore_database_up",
+        "petstore_replica_lag_seconds",
+        "petstore_background_failures_total",
+    }
+    assert alerts - conditional == doctor.ALERT_METRICS
