@@ -1,6 +1,7 @@
 """Generates a demo history: accounts, keys, and their daily usage.
 
-The same random seed gives the same history, except that digests are always random, so that no key matches.
+The same random seed gives the same history, except for the digests, which are always random, so that no key
+can authenticate.
 """
 
 import secrets
@@ -44,13 +45,13 @@ PLANS = [
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.BUSINESS,
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.ENTERPRISE,
 ]  # fmt: skip
-# States of each account's second key. Numbers are days until it expires.
+# The states of the accounts' second keys, in rotation. An integer is the number of days until expiry.
 SECOND_KEY_STATES = ("in use", "revoked", "rotated", 3, 20, -9)
 BAN_AGE = 12 * MINUTE
-WEEKDAY_FACTORS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # From Monday.
+WEEKDAY_FACTORS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # Monday first.
 MINUTES_PER_DAY = 24 * 60
 RECENT_DAYS = 30  # The days that have minute counts and deprecated calls.
-MAX_REJECTIONS_PER_DAY = 5  # Logged for each account.
+LOGGED_REJECTIONS = 5  # Rows in the rejection log per account and day, or per ban.
 
 
 def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Account]:
@@ -59,10 +60,10 @@ def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Accou
     keys = add_keys(rng, now, accounts)
     rows: dict[type[Model], list[Any]] = defaultdict(list)
     for index, account in enumerate(accounts):
-        for row in build_usage(rng, now, days, keys[account.pk], calls_deprecated=index % 5 == 1):
+        for row in generate_usage(rng, now, days, keys[account.pk], uses_deprecated=index % 5 == 1):
             rows[type(row)].append(row)
     for level, account in enumerate(accounts[2::4][:3], 1):
-        for row in build_ban(rng, now, keys[account.pk][0], level):
+        for row in generate_ban(rng, now, keys[account.pk][0], level):
             rows[type(row)].append(row)
     rows[Refusal] = sorted(rows[Refusal], key=lambda refusal: refusal.at)[-settings.REFUSALS_KEPT_MOST :]
     for model, instances in rows.items():
@@ -71,18 +72,17 @@ def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Accou
 
 
 def add_accounts(rng: Random, now: datetime, days: int, count: int) -> list[Account]:
-    """Add accounts, of which the first third is as old as the history."""
+    """Create accounts. The first third date back to the start of the history."""
     plans = Plan.objects.in_bulk()
-    accounts, existing = [], Account.objects.count()
+    existing_count = Account.objects.count()
+    accounts = []
     for index in range(count):
-        business_index, place_index = divmod(existing + index, len(PLACES))
+        business_index, place_index = divmod(existing_count + index, len(PLACES))
         repetition, business_index = divmod(business_index, len(BUSINESSES))
         suffix = f" {repetition + 1}" if repetition else ""
-        account = Account(
-            name=f"{PLACES[place_index]} {BUSINESSES[business_index]}{suffix}",
-            public_id="".join(rng.choices(BASE62_ALPHABET, k=ACCOUNT_ID_LENGTH)),
-            plan=plans[PLANS[index % len(PLANS)]],
-        )
+        name = f"{PLACES[place_index]} {BUSINESSES[business_index]}{suffix}"
+        public_id = "".join(rng.choices(BASE62_ALPHABET, k=ACCOUNT_ID_LENGTH))
+        account = Account(name=name, public_id=public_id, plan=plans[PLANS[index % len(PLANS)]])
         if account.plan_id == PlanCode.ENTERPRISE:
             account.per_minute, account.per_day = 3_000, 120_000
         accounts.append(account)
@@ -111,16 +111,16 @@ def add_keys(rng: Random, now: datetime, accounts: list[Account]) -> dict[int, l
                 replacement.rotated_from = second_key
                 replacements.append(replacement)
             case int(days):
-                expires_at = now + timedelta(days=days)
-                second_key.expires_at = max(expires_at, second_key.created_at + timedelta(hours=1))
+                earliest = second_key.created_at + timedelta(hours=1)
+                second_key.expires_at = max(now + timedelta(days=days), earliest)
         end = min(now, second_key.revoked_at or second_key.expires_at or now)
         second_key.last_used_at = end - timedelta(minutes=3)
         keys[account.pk] = [build_key(rng, now, account, "Production"), second_key]
-    account_keys = [key for pair in keys.values() for key in pair]
-    ApiKey.objects.bulk_create(account_keys, BATCH_SIZE)
+    initial_keys = [key for pair in keys.values() for key in pair]
+    ApiKey.objects.bulk_create(initial_keys, BATCH_SIZE)
     ApiKey.objects.bulk_create(replacements, BATCH_SIZE)
     entries = []
-    for key in account_keys + replacements:
+    for key in initial_keys + replacements:
         entries.append(build_audit_entry(key, Action.ISSUED, key.created_at))
         if key.revoked_at is not None:
             entries.append(build_audit_entry(key, Action.REVOKED, key.revoked_at, key.revoked_reason))
@@ -160,22 +160,22 @@ def build_audit_entry(
     )
 
 
-def build_ban(rng: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:
-    """Yield a ban of a client that ignored 429, and the rejections since."""
+def generate_ban(rng: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:
+    """Yield the rate-limit state, audit entry and rejections of a key that is banned for ignoring 429."""
     started_at = to_microseconds(now) - BAN_AGE
     ends_at = started_at + BAN_LENGTHS[level]
     yield KeyStanding(key=key, banned_at=started_at, banned_until=ends_at, ban_level=level + 1)
     reason = Ban(key.pk, started_at, ends_at, level + 1, 312).reason
     yield build_audit_entry(key, Action.BANNED, to_datetime(started_at), reason, actor="the service")
-    for _ in range(MAX_REJECTIONS_PER_DAY):
+    for _ in range(LOGGED_REJECTIONS):
         at = to_datetime(started_at + round(BAN_AGE * rng.random()))
         yield build_rejection(rng, key, at, Refusal.Rule.BAN, ban_ends_at=to_datetime(ends_at))
 
 
-def build_usage(
-    rng: Random, now: datetime, days: int, keys: list[ApiKey], *, calls_deprecated: bool
+def generate_usage(
+    rng: Random, now: datetime, days: int, keys: list[ApiKey], *, uses_deprecated: bool
 ) -> Iterator[Model]:
-    """Yield the records of an account's requests, which grow over time and drop on weekends."""
+    """Yield an account's usage rows. Its traffic grows over time and drops on weekends."""
     account, today = keys[0].account, now.date()
     limits = account.limits
     current_share = rng.betavariate(1.6, 3.2) * 1.4  # Of the daily limit.
@@ -187,55 +187,41 @@ def build_usage(
         day_start = datetime.combine(day, time(), UTC)
         growth = 1 - 0.5 * days_ago / days
         share = current_share * growth * WEEKDAY_FACTORS[day.weekday()] * rng.uniform(0.85, 1.15)
-        requests = round(limits.per_day * share * (1 if days_ago else elapsed_share))
-        admitted = min(requests, limits.per_day)
-        rejected = requests - admitted + (admitted // rng.randint(30, 300) if has_bursts else 0)
+        attempted = round(limits.per_day * share * (1 if days_ago else elapsed_share))
+        admitted = min(attempted, limits.per_day)
+        rejected = attempted - admitted + (admitted // rng.randint(30, 300) if has_bursts else 0)
         active_keys = [key for key in keys if (key.revoked_at or key.expires_at or now).date() >= day]
         per_key, remainder = divmod(admitted, len(active_keys))
-        for index, key in enumerate(active_keys):
-            yield DailyUsage(
-                key=key,
-                day=day,
-                requests=per_key if index else per_key + remainder,
-                refusals=0 if index else rejected,
-            )
+        yield DailyUsage(key=active_keys[0], day=day, requests=per_key + remainder, refusals=rejected)
+        for key in active_keys[1:]:
+            yield DailyUsage(key=key, day=day, requests=per_key)
         if days_ago < settings.REFUSALS_KEPT_DAYS:
             rule = Refusal.Rule.DAY if admitted == limits.per_day else Refusal.Rule.MINUTE
-            for _ in range(min(rejected, MAX_REJECTIONS_PER_DAY)):
+            for _ in range(min(rejected, LOGGED_REJECTIONS)):
                 at = day_start + min(timedelta(days=1), now - day_start) * rng.uniform(0.8, 1)
                 day_used = max(admitted, limits.per_minute)
                 yield build_rejection(rng, keys[0], at, rule, day_used=day_used)
         if days_ago < RECENT_DAYS:
             minutes = build_minute_histogram(limits.per_minute, admitted, rejected)
             yield AccountDayLoad(account=account, day=day, minutes=minutes)
-            if calls_deprecated and (calls := round(admitted * rng.uniform(0, 0.02))):
+            if uses_deprecated and (calls := round(admitted * rng.uniform(0, 0.02))):
+                last_call_at = day_start + timedelta(hours=17) if days_ago else now
                 yield DeprecatedUse(
-                    account=account,
-                    day=day,
-                    operation="getPet",
-                    requests=calls,
-                    last_call_at=day_start + timedelta(hours=17) if days_ago else now,
+                    account=account, day=day, operation="getPet", requests=calls, last_call_at=last_call_at
                 )
-    yield QuotaCounter(
-        account=account,
-        minute_ends=0,
-        minute_used=0,
-        day=(today - EPOCH).days,
-        day_used=admitted,
-        seen_at=0,
-        admitted=True,
-    )
+    counters = {"minute_ends": 0, "minute_used": 0, "day": (today - EPOCH).days, "day_used": admitted}
+    yield QuotaCounter(account=account, seen_at=0, admitted=True, **counters)
 
 
 def build_minute_histogram(per_minute: int, admitted: int, rejected: int) -> dict[int, int]:
-    """Build {requests in a minute: minutes} of a day with bursts beyond the minute limit."""
+    """Map requests per minute to the number of such minutes, with bursts above the minute limit."""
     bursts = min(10, rejected, admitted // (2 * per_minute))
-    evenly_spread = admitted - bursts * per_minute if bursts else admitted + rejected
-    quotient, remainder = divmod(evenly_spread, MINUTES_PER_DAY)
+    steady_requests = admitted - bursts * per_minute if bursts else admitted + rejected
+    quotient, remainder = divmod(steady_requests, MINUTES_PER_DAY)
     minutes = {quotient: MINUTES_PER_DAY - remainder, quotient + 1: remainder}
     if bursts:
         minutes[per_minute + rejected // bursts] = bursts
-    return {requests: times for requests, times in minutes.items() if requests and times}
+    return {requests: count for requests, count in minutes.items() if requests and count}
 
 
 def build_rejection(rng: Random, key: ApiKey, at: datetime, rule: str, **values: Any) -> Refusal:

@@ -3,6 +3,7 @@
 import getpass
 from argparse import ArgumentParser
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
@@ -40,7 +41,6 @@ def get_key(public_id: str) -> ApiKey:
 def serialize_key(key: ApiKey) -> dict[str, Any]:
     """Serialize a key for --json, without secrets. Usage and limit are those of its account."""
     now = timezone.now()
-    banned_until = key.get_ban_end(now)
     return {
         "id": key.public_id,
         "account": key.account.name,
@@ -50,14 +50,18 @@ def serialize_key(key: ApiKey) -> dict[str, Any]:
         "pepper": key.pepper_number,
         "scopes": key.scopes.split(),
         "allowed_networks": key.allowed_networks,
-        "created_at": key.created_at.isoformat(),
-        "expires_at": key.expires_at.isoformat() if key.expires_at else None,
-        "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
-        "last_used_at": key.last_used_at.isoformat() if key.last_used_at else None,
-        "banned_until": banned_until.isoformat() if banned_until else None,
+        "created_at": format_time(key.created_at),
+        "expires_at": format_time(key.expires_at),
+        "revoked_at": format_time(key.revoked_at),
+        "last_used_at": format_time(key.last_used_at),
+        "banned_until": format_time(key.get_ban_end(now)),
         "used_today": key.account.get_requests_on(now.date()),
         "limit_per_day": key.account.limits.per_day,
     }
+
+
+def format_time(timestamp: datetime | None) -> str | None:
+    return timestamp.isoformat() if timestamp else None
 
 
 def join_messages(error: ValidationError) -> str:

@@ -186,9 +186,8 @@ class ApiKey(Published):
             if old.get_state(now) != "active":
                 raise ValidationError(f"Key {old.public_id} is {old.get_state(now)}. Issue a new one.")
             if hasattr(old, "rotated_to"):
-                raise ValidationError(
-                    f"Key {old.public_id} has already been rotated to {old.rotated_to.public_id}."
-                )
+                replacement = old.rotated_to.public_id
+                raise ValidationError(f"Key {old.public_id} has already been rotated to {replacement}.")
             lifetime = old.expires_at - old.created_at if old.expires_at else None
             new, key_text = ApiKey.objects.issue(
                 old.account,
@@ -200,8 +199,7 @@ class ApiKey(Published):
                 rotated_from=old,
             )
             before = get_field_values(old)
-            overlap_end = now + overlap
-            old.expires_at = min(old.expires_at, overlap_end) if old.expires_at else overlap_end
+            old.expires_at = min(old.expires_at or now + overlap, now + overlap)
             old.save(update_fields=["expires_at"])
             reason = f"Replaced by {new.public_id}."
             audit.record(by, old, Action.ROTATED, before=before, after=get_field_values(old), reason=reason)

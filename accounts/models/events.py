@@ -82,15 +82,10 @@ class EventDraft(EventFields):
         return cls(account_id=account_id, type=kind.value, data=serialized)
 
     def save_once(self, subject_id: int, threshold: int, window: int) -> bool:
-        """Save this warning unless it was sent before in this window; return whether it was saved."""
+        """Save this event unless one was sent before in this window; return whether it was saved."""
+        sent = {"type": self.type, "subject_id": subject_id, "threshold": threshold, "of_window": window}
         with transaction.atomic():
-            _, is_new = Warned.objects.get_or_create(
-                type=self.type,
-                subject_id=subject_id,
-                threshold=threshold,
-                of_window=window,
-                defaults={"at": timezone.now()},
-            )
+            _, is_new = Warned.objects.get_or_create({"at": timezone.now()}, **sent)
             if is_new:
                 self.save()
         return is_new
@@ -130,7 +125,7 @@ class Feed(Record):
 
     @classmethod
     def lock(cls) -> Feed:
-        """Lock and return the row. PostgreSQL aborts the transaction after 5 idle seconds."""
+        """Lock and return the row. PostgreSQL ends the session if the transaction is idle for 5 seconds."""
         if is_postgresql():
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '5s'")

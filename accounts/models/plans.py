@@ -78,11 +78,7 @@ class Account(UniquelyNamed, Published):
     )
     plan = models.ForeignKey(Plan, models.PROTECT)
     per_minute = models.BigIntegerField(
-        "requests per minute",
-        null=True,
-        blank=True,
-        validators=LIMIT_RANGE,
-        help_text=LIMIT_HELP,
+        "requests per minute", null=True, blank=True, validators=LIMIT_RANGE, help_text=LIMIT_HELP
     )
     per_day = models.BigIntegerField(
         "requests per day", null=True, blank=True, validators=LIMIT_RANGE, help_text=LIMIT_HELP
@@ -95,11 +91,7 @@ class Account(UniquelyNamed, Published):
         help_text="Where to reach the customer. Not available through the API.",
     )
     notes = models.TextField(
-        blank=True,
-        default="",
-        db_default="",
-        max_length=5000,
-        help_text="Visible to staff only.",
+        blank=True, default="", db_default="", max_length=5000, help_text="Visible to staff only."
     )
     suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
     suspended_reason = models.CharField(
@@ -139,11 +131,9 @@ class Account(UniquelyNamed, Published):
             before = limits.select_for_update().filter(pk=self.pk).first()
             super().save(*args, **options)
             if before is not None and before != limits.get(pk=self.pk):
-                data = {
-                    "id": self.public_id, "name": self.name, "plan": self.plan_id,
-                    "createdAt": self.created_at,
-                }  # fmt: skip
-                EventDraft.build(EventType.PLAN_CHANGED, {"account": data}, self.pk).save()
+                data = {"id": self.public_id, "name": self.name, "plan": self.plan_id}
+                account = data | {"createdAt": self.created_at}
+                EventDraft.build(EventType.PLAN_CHANGED, {"account": account}, self.pk).save()
 
     def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
         """Change the plan. Takes effect with the next request; usage so far still counts (D27).
@@ -166,32 +156,26 @@ class Account(UniquelyNamed, Published):
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
             before = get_field_values(account)
             account.assign(plan, per_minute, per_day)
-            if get_field_values(account) == before:
+            after = get_field_values(account)
+            if after == before:
                 raise ValidationError(f"{self} already has this plan and these limits.")
-            audit.record(
-                by, account, Action.CHANGED, before=before, after=get_field_values(account), reason=reason
-            )
+            audit.record(by, account, Action.CHANGED, before=before, after=after, reason=reason)
         self.refresh_from_db()
 
     def suspend(self, *, reason: str, by: Actor) -> None:
-        """Reject all keys from the next request on, until the suspension is lifted (D45).
-
-        Raises ValidationError without a reason, or if the account is already suspended.
-        """
+        """Reject all keys from the next request on (D45). Raises ValidationError without a reason."""
         if not reason.strip():
             raise ValidationError("Say why the account is suspended.")
         self._suspend_or_lift(timezone.now(), Action.SUSPENDED, reason, by)
 
     def lift_suspension(self, *, reason: str, by: Actor) -> None:
-        """Lift the suspension.
-
-        Raises ValidationError without a reason, or if the account is not suspended.
-        """
+        """Accept the keys again. Raises ValidationError without a reason."""
         if not reason.strip():
             raise ValidationError("Say why the suspension is lifted.")
         self._suspend_or_lift(None, Action.SUSPENSION_LIFTED, reason, by)
 
     def _suspend_or_lift(self, at: datetime | None, action: Action, reason: str, by: Actor) -> None:
+        """Also raise ValidationError if nothing changes."""
         with transaction.atomic():
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
             if (account.suspended_at is None) == (at is None):

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from petstore.observability.request_ids import VALID_REQUEST_ID
 
-MAX_LISTED = 50
+MAX_REJECTIONS_LISTED = 50
 
 
 class Record(models.Model):
@@ -39,7 +39,7 @@ class Published(Record):
 
 
 class QuotaCounter(Record):
-    """The usage of an account's current windows. Only accounts/quota and accounts/usage write it.
+    """An account's usage in its current windows. Only accounts/quota and accounts/usage write it.
 
     Times are microseconds and days are whole days since the epoch, so that the same SQL works on both
     databases.
@@ -53,9 +53,7 @@ class QuotaCounter(Record):
     day = models.BigIntegerField()
     day_used = models.BigIntegerField()
     day_here = models.BigIntegerField(
-        default=0,
-        db_default=0,
-        help_text="The part of day_used that Redis did not count.",
+        default=0, db_default=0, help_text="The part of day_used that Redis did not count."
     )
     seen_at = models.BigIntegerField()
     admitted = models.BooleanField(help_text="Whether the latest request was admitted.")
@@ -70,7 +68,7 @@ class KeyStanding(Published):
     """The rate-limit state of a key: strikes and ban (D26), in microseconds since the epoch."""
 
     key = models.OneToOneField("accounts.ApiKey", models.CASCADE, primary_key=True, related_name="standing")
-    # Only workers of the previous version use the next three fields, during an upgrade.
+    # Only workers of the previous version use told_until, strikes and strikes_end, during an upgrade.
     told_until = models.BigIntegerField(default=0, help_text="End of the latest Retry-After.")
     strikes = models.BigIntegerField(default=0)
     strikes_end = models.BigIntegerField(default=0, help_text="When the strikes expire.")
@@ -106,7 +104,7 @@ class KeyStanding(Published):
 class Publication(Record):
     """The current and the published version of a key record. Only accounts/quota/publication.py writes it.
 
-    Each change of a record increments its version in the same transaction. Versions order all reads
+    Each change to a record increments its version in the same transaction. Versions order all reads
     regardless of clocks, and show which changes are not published yet.
     """
 
@@ -125,7 +123,7 @@ class Publication(Record):
 
 
 class DailyUsage(Record):
-    """Requests of a key per UTC day, written behind."""
+    """Requests per key and UTC day, written by write-behind."""
 
     key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="usage")
     day = models.DateField()
@@ -171,22 +169,18 @@ class RefusalRule(models.TextChoices):
 
 class RefusalQuerySet(QuerySet["Refusal"]):
     def newest(self, condition: Q) -> RefusalQuerySet:
-        """Select the newest matching rejections, at most MAX_LISTED."""
-        return self.filter(condition).order_by("-id").select_related("account", "key")[:MAX_LISTED]
+        """Select the newest matching rejections, at most MAX_REJECTIONS_LISTED."""
+        rejections = self.filter(condition).order_by("-id").select_related("account__plan", "key")
+        return rejections[:MAX_REJECTIONS_LISTED]
 
     def for_request(self, request_id: str) -> RefusalQuerySet:
-        """Select the rejections with this X-Request-Id, the newest first. Clients may reuse an ID.
-
-        Returns an empty queryset for an invalid ID.
-        """
-        if not VALID_REQUEST_ID.fullmatch(request_id.strip()):
-            return self.none()
-        refusals = self.filter(request_id=request_id.strip()).order_by("-id")
-        return refusals.select_related("account__plan", "key")[:MAX_LISTED]
+        """Select the newest rejections with this X-Request-Id. Clients may reuse an ID."""
+        is_valid = VALID_REQUEST_ID.fullmatch(request_id.strip())
+        return self.newest(Q(request_id=request_id.strip())) if is_valid else self.none()
 
 
 class Refusal(Record):
-    """A rejected request (401, 403 or 429) of a client that holds a key's secret.
+    """A rejected request (401, 403 or 429) that presented the correct secret of a key.
 
     If the quota rejected the request (D24), both windows are recorded as they were at that time.
     """
@@ -229,7 +223,7 @@ class Refusal(Record):
 
 
 class DeprecatedUse(Record):
-    """Calls of a deprecated operation by an account per UTC day."""
+    """Calls to a deprecated operation, per account and UTC day."""
 
     account = models.ForeignKey(
         "accounts.Account", models.CASCADE, related_name="deprecated_uses", db_index=False
@@ -248,7 +242,7 @@ class DeprecatedUse(Record):
 
 
 class MinuteLoad(Record):
-    """Requests of an account per UTC minute, until minute_counts.py rolls them up."""
+    """Requests per account and UTC minute, until minute_counts.py rolls them up."""
 
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
     minute = models.BigIntegerField(help_text="Minutes since the epoch.")
@@ -269,8 +263,7 @@ class AccountDayLoad(Record):
     )
     day = models.DateField(db_index=True)
     minutes = models.JSONField(
-        default=dict,
-        help_text='{"requests in a minute": number of such minutes}, without idle minutes.',
+        default=dict, help_text='{"requests in a minute": number of such minutes}, without idle minutes.'
     )
 
     class Meta:

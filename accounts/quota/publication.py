@@ -155,14 +155,10 @@ def publish_batch(
 
 
 def record_published(records: list[KeyRecord], replies: list[tuple[bool, int]]) -> None:
-    """Record the published versions, and handle records that Redis rejected as outdated."""
-    published: list[tuple[int, int, int]] = []
-    outdated: dict[int, int] = {}  # The version in Redis, by key.
-    for record, (stored, version) in zip(records, replies, strict=True):
-        if stored:
-            published.append((record.version, record.id, record.version))
-        else:
-            outdated[record.id] = version
+    """Record the published versions. Redis rejects outdated records, and replies with its own version."""
+    results = list(zip(records, replies, strict=True))
+    published = [(record.version, record.id, record.version) for record, (stored, _) in results if stored]
+    outdated = {record.id: version for record, (stored, version) in results if not stored}
     if published:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.executemany(MARK_PUBLISHED, published)

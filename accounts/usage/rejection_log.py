@@ -57,14 +57,9 @@ def store(rejected_requests: list[RejectedRequest]) -> None:
     public_ids = {rejected.public_id for rejected in rejected_requests}
     with transaction.atomic():
         keys = {key.public_id: key for key in ApiKey.objects.filter(public_id__in=public_ids)}
-        Refusal.objects.bulk_create(
-            (
-                build_row(rejected, keys[rejected.public_id])
-                for rejected in rejected_requests
-                if rejected.public_id in keys
-            ),
-            batch_size=MAX_PER_WRITE,
-        )
+        stored = [rejected for rejected in rejected_requests if rejected.public_id in keys]
+        rows = (build_row(rejected, keys[rejected.public_id]) for rejected in stored)
+        Refusal.objects.bulk_create(rows, batch_size=MAX_PER_WRITE)
 
 
 def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:

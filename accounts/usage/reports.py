@@ -78,12 +78,8 @@ def sum_usage(
     queryset: QuerySet[DailyUsage], days: list[date], *fields: str
 ) -> dict[tuple[Any, ...], tuple[int, int]]:
     """Sum requests and rejections, grouped by day and `fields`."""
-    rows = (
-        queryset.filter(day__range=(days[0], days[-1]))
-        .order_by()
-        .values_list("day", *fields)
-        .annotate(Sum("requests"), Sum("refusals"))
-    )
+    groups = queryset.filter(day__range=(days[0], days[-1])).order_by().values_list("day", *fields)
+    rows = groups.annotate(Sum("requests"), Sum("refusals"))
     return {tuple(group): (requests, rejections) for *group, requests, rejections in rows}
 
 
@@ -115,15 +111,10 @@ def is_banned(now: datetime) -> Q:
 
 def find_banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:
     """Return the number of banned keys, and the keys whose bans end first."""
-    banned = (
-        ApiKey.objects.filter(is_banned(now or timezone.now()))
-        .annotate(total=Window(Count("pk")))
-        .select_related("account", "standing")
-        .order_by("standing__banned_until")
-    )
+    banned = ApiKey.objects.filter(is_banned(now or timezone.now())).annotate(total=Window(Count("pk")))
+    banned = banned.select_related("account", "standing").order_by("standing__banned_until")
     keys = list(annotate_ban_reason(banned)[:limit])
-    total = getattr(keys[0], "total", 0) if keys else 0
-    return total, keys
+    return getattr(keys[0], "total", 0) if keys else 0, keys
 
 
 def annotate_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
@@ -206,28 +197,22 @@ def simulate_limits(
 
 def iterate_day_loads(condition: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], Limits]]:
     """Yield each account and day: account ID, {requests in a minute: minutes}, current limits."""
-    limit_fields = (
-        Coalesce("account__per_minute", "account__plan__per_minute"),
-        Coalesce("account__per_day", "account__plan__per_day"),
-    )
+    per_minute = Coalesce("account__per_minute", "account__plan__per_minute")
+    per_day = Coalesce("account__per_day", "account__plan__per_day")
     # Minutes that are not rolled up yet, a few thousand rows at most.
     recent: dict[tuple[int, date], tuple[Counter[int], Limits]] = {}
-    minute_loads = MinuteLoad.objects.filter(condition).values_list(
-        "account_id", "minute", "requests", *limit_fields
-    )
-    for account_id, minute, requests, *limits in minute_loads:
+    minute_loads = MinuteLoad.objects.filter(condition)
+    minutes = minute_loads.values_list("account_id", "minute", "requests", per_minute, per_day)
+    for account_id, minute, requests, *limits in minutes:
         day = to_datetime(minute * MINUTE).date()
         histogram, _ = recent.setdefault((account_id, day), (Counter(), Limits(*limits)))
         histogram[requests] += 1
-    day_loads = AccountDayLoad.objects.filter(condition, day__range=(days[0], days[-1])).values_list(
-        "account_id", "day", "minutes", *limit_fields
-    )
-    for account_id, day, minutes, *limits in day_loads.iterator():
-        histogram = Counter({int(requests): times for requests, times in minutes.items()})
-        if (account_id, day) in recent:
-            recent_histogram, _ = recent.pop((account_id, day))
-            histogram.update(recent_histogram)
-        yield account_id, histogram, Limits(*limits)
+    day_loads = AccountDayLoad.objects.filter(condition, day__range=(days[0], days[-1]))
+    rolled_up = day_loads.values_list("account_id", "day", "minutes", per_minute, per_day)
+    for account_id, day, stored, *limits in rolled_up.iterator():
+        histogram = Counter({int(requests): minutes for requests, minutes in stored.items()})
+        recent_histogram, _ = recent.pop((account_id, day), (Counter(), None))
+        yield account_id, histogram + recent_histogram, Limits(*limits)
     for (account_id, day), (histogram, current_limits) in recent.items():
         if days[0] <= day <= days[-1]:
             yield account_id, histogram, current_limits

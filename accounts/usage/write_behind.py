@@ -108,9 +108,8 @@ class UsageRecorder:
     def has_unwritten_requests(self, account_id: int) -> bool:
         """Return whether the database may lack requests of this account that Redis counted."""
         with self._lock:
-            return self._write_lock.locked() or any(
-                account_id == account for account, _ in self._batch.in_redis
-            )
+            accounts = {account for account, _ in self._batch.in_redis}
+            return self._write_lock.locked() or account_id in accounts
 
     def rehash(self, key: KeyText, key_id: int, pepper_number: int) -> None:
         """Schedule a new digest of an authenticated key if its pepper is older than the current one.

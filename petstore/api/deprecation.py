@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from django.utils.http import http_date
 
-from petstore.api.link_header import add_link
+from petstore.api.link_header import format_link
 from petstore.api.responses import Response
 
 
@@ -23,7 +23,8 @@ class Deprecation(NamedTuple):
     def add_headers(self, response: Response) -> None:
         """Add Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
         response.headers |= _build_date_headers(self)
-        add_link(response, self.successor, "successor-version")
+        link = format_link(self.successor, "successor-version")
+        response.headers["Link"] = ", ".join(filter(None, [response.headers.get("Link"), link]))
 
 
 @cache

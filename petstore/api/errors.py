@@ -161,32 +161,25 @@ def convert_exception(exc: Exception) -> ApiError:
         case RequestDataTooBig():
             return ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
         case SuspiciousOperation():  # Such as too many query parameters.
-            return ApiError(
-                ErrorCode.INVALID_PARAMETER,
-                "The query string is invalid. Correct it and send the request again.",
-            )
-        # An IntegrityError that no view handles comes from a race between requests; a retry resolves it.
-        case OperationalError() | InterfaceError() | IntegrityError():
-            return _unavailable_error()
-        case DatabaseError() if _closes_connection(exc.__cause__):
-            return _unavailable_error()
+            message = "The query string is invalid. Correct it and send the request again."
+            return ApiError(ErrorCode.INVALID_PARAMETER, message)
+        case InterfaceError() | DatabaseError() if _may_succeed_later(exc):
+            return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
         case _:
             return ApiError(ErrorCode.INTERNAL_ERROR)
 
 
-def _unavailable_error() -> ApiError:
-    return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
+def _may_succeed_later(exc: Exception) -> bool:
+    """Check for errors that a retry resolves, including some that Django does not class as operational.
 
-
-def _closes_connection(cause: BaseException | None) -> bool:
-    """Check for an error that Django doesn't class as operational though it closes the connection.
-
-    The server became a standby, an idle transaction timed out, or the connection broke in the middle of a
-    response. libpq reports the last without an SQLSTATE, so psycopg raises a bare DatabaseError.
+    An IntegrityError that no view handles comes from a race between requests. The causes occur when the
+    server became a standby, when an idle transaction timed out, and when the connection broke in the middle
+    of a response: libpq reports that without an SQLSTATE, so psycopg raises a bare DatabaseError.
     """
     return (
-        isinstance(cause, ReadOnlySqlTransaction | IdleInTransactionSessionTimeout)
-        or type(cause) is psycopg.DatabaseError
+        isinstance(exc, OperationalError | InterfaceError | IntegrityError)
+        or isinstance(exc.__cause__, ReadOnlySqlTransaction | IdleInTransactionSessionTimeout)
+        or type(exc.__cause__) is psycopg.DatabaseError
     )
 
 

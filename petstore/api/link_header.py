@@ -2,8 +2,6 @@
 
 from django.conf import settings
 
-from petstore.api.responses import Response
-
 
 def get_page_url(path: str) -> str:
     """Build the absolute URL of a page outside /v1, from BASE_URL and never from the Host header (D10)."""
@@ -12,8 +10,3 @@ def get_page_url(path: str) -> str:
 
 def format_link(url: str, rel: str) -> str:
     return f'<{url}>; rel="{rel}"'
-
-
-def add_link(response: Response, url: str, rel: str) -> None:
-    links = [response.headers["Link"]] if "Link" in response.headers else []
-    response.headers["Link"] = ", ".join([*links, format_link(url, rel)])

@@ -13,13 +13,8 @@ from django.http import QueryDict
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 
-from petstore.api.query_params import (
-    Filters,
-    get_bounded_integer,
-    get_filter_values,
-    get_single_value,
-    invalid_parameter,
-)
+from petstore.api.link_header import format_link
+from petstore.api.query_params import Filters, get_bounded_integer, get_single_value, invalid_parameter
 from petstore.api.responses import Response
 
 DEFAULT_LIMIT = 20
@@ -52,17 +47,13 @@ class KeysetPagination(BasePagination):
         rows: list[Any] = queryset.where(**page_query.conditions).fetch(page_query.limit + 1, self._using)
         if len(rows) > page_query.limit:
             rows.pop()
-            self.next_url = build_next_url(
-                settings.BASE_URL,  # Never from the Host header (D10).
-                path,
-                page_query.filters,
-                page_query.limit,
-                rows[-1]["id"],
-            )
+            base = settings.BASE_URL  # Never from the Host header (D10).
+            last_id = rows[-1]["id"]
+            self.next_url = build_next_url(base, path, page_query.filters, page_query.limit, last_id)
         return rows
 
     def get_paginated_response(self, data: list[Any]) -> Any:
-        headers = {"Link": f'<{self.next_url}>; rel="next"'} if self.next_url else {}
+        headers = {"Link": format_link(self.next_url, "next")} if self.next_url else {}
         return Response(data, headers=headers)
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -75,12 +66,7 @@ class KeysetPagination(BasePagination):
                 "name": "limit",
                 "in": "query",
                 "description": "The maximum number of items on the page.",
-                "schema": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": MAX_LIMIT,
-                    "default": DEFAULT_LIMIT,
-                },
+                "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
                 "example": DEFAULT_LIMIT,
             },
             {
@@ -96,14 +82,17 @@ class KeysetPagination(BasePagination):
 def parse_page_query(filters: Filters, path: str, query: str) -> PageQuery:
     """Parse a query string, which WSGI decodes as Latin-1. Raises ApiError 400."""
     parameters = QueryDict(query.encode("latin-1"))
-    values = get_filter_values(parameters, filters)
-    conditions = {list_filter.column: value for list_filter, value in values.items()}
+    conditions, sent = {}, []
+    for list_filter in filters:
+        text = get_single_value(parameters, list_filter.name)
+        if text is not None:
+            conditions[list_filter.column] = value = list_filter.parse(text)
+            sent.append((list_filter.name, str(value)))
     limit = get_bounded_integer(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     after = parse_cursor(parameters, path)
     if after is not None:
         conditions["keyset__gt"] = after
-    query_filters = tuple((list_filter.name, str(value)) for list_filter, value in values.items())
-    return PageQuery(conditions, limit, query_filters)
+    return PageQuery(conditions, limit, tuple(sent))
 
 
 def parse_cursor(parameters: QueryDict, path: str) -> int | None:

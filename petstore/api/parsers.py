@@ -1,7 +1,7 @@
 """Strict JSON: DRF's parser and content negotiation."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any
 
@@ -44,26 +44,19 @@ def parse_number(text: str) -> Decimal:
         return Decimal("Infinity")
 
 
-def iter_strings(value: Any) -> Iterator[str]:
+def check_strings(value: Any) -> None:
+    """Reject NUL and lone surrogates, which JSON can escape but no database can store."""
     # Iterative, because a body may be nested too deeply for recursion.
     stack = [value]
     while stack:
         value = stack.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, list):
+        if isinstance(value, list):
             stack.extend(value)
         elif isinstance(value, dict):
-            stack.extend(value.keys())
-            stack.extend(value.values())
-
-
-def check_strings(value: Any) -> None:
-    """Reject NUL and lone surrogates, which JSON can escape but no database can store."""
-    for string in iter_strings(value):
-        if "\0" in string:
+            stack += [*value.keys(), *value.values()]
+        elif isinstance(value, str) and "\0" in value:
             raise malformed_json("a string has a NUL character")
-        if any("\ud800" <= character <= "\udfff" for character in string):
+        elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
             raise malformed_json("a string has a lone surrogate")
 
 

@@ -60,31 +60,12 @@ class Filter:
 
     def build_parameter(self) -> dict[str, Any]:
         """Build the OpenAPI parameter, with an example that occurs in the demo data."""
-        schema: dict[str, Any]
-        example: int | str
+        parameter: dict[str, Any] = {"in": "query", "name": self.name}
         if self.choices is None:
-            schema, example = int64.SCHEMA, 1
-        else:
-            # Responses use the same schema.
-            schema = {"$ref": f"#/components/schemas/{self.choices.__name__}"}
-            example = str(self.choices.values[0])
-        return {
-            "in": "query",
-            "name": self.name,
-            "schema": schema,
-            "description": self.description,
-            "example": example,
-        }
+            return parameter | {"schema": int64.SCHEMA, "description": self.description, "example": 1}
+        schema = {"$ref": f"#/components/schemas/{self.choices.__name__}"}  # Responses use it as well.
+        example = str(self.choices.values[0])
+        return parameter | {"schema": schema, "description": self.description, "example": example}
 
 
 Filters = tuple[Filter, ...]
-
-
-def get_filter_values(query: QueryDict, filters: Filters) -> dict[Filter, Any]:
-    """Return the values of the filters that were sent, in order of declaration. Raises ApiError 400."""
-    values = {}
-    for list_filter in filters:
-        text = get_single_value(query, list_filter.name)
-        if text is not None:
-            values[list_filter] = list_filter.parse(text)
-    return values

@@ -32,37 +32,25 @@ class Command(KeyCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "--account", required=True, metavar="NAME", help="The account that owns the key."
-        )
-        parser.add_argument(
-            "--plan", choices=PlanCode.values, help="The account's plan. Default: unchanged, or free."
-        )
-        parser.add_argument("--name", default="", metavar="TEXT", help="What the key is for.")
-        parser.add_argument(
-            "--scopes", type=comma_separated, default=SCOPES, metavar="A,B",
-            help=f"What the key may do. Default: {', '.join(SCOPES)}.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--expires-in-days", type=int, metavar="N", help="Days until the key expires. Default: never."
-        )
-        parser.add_argument(
-            "--allow-from", type=comma_separated, metavar="CIDR,CIDR",
-            help="Networks from which the key may be used. Default: all.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--per-minute", type=int, metavar="N", help="Minute limit, for Enterprise only."
-        )
-        parser.add_argument("--per-day", type=int, metavar="N", help="Daily limit, for Enterprise only.")
+        add_argument = parser.add_argument
+        add_argument("--account", required=True, metavar="NAME", help="The account that owns the key.")
+        text = "The account's plan. Default: unchanged, or free."
+        add_argument("--plan", choices=PlanCode.values, help=text)
+        add_argument("--name", default="", metavar="TEXT", help="What the key is for.")
+        text = f"What the key may do. Default: {', '.join(SCOPES)}."
+        add_argument("--scopes", type=comma_separated, default=SCOPES, metavar="A,B", help=text)
+        text = "Days until the key expires. Default: never."
+        add_argument("--expires-in-days", type=int, metavar="N", help=text)
+        text = "Networks from which the key may be used. Default: all."
+        add_argument("--allow-from", type=comma_separated, metavar="CIDR,CIDR", help=text)
+        add_argument("--per-minute", type=int, metavar="N", help="Minute limit, for Enterprise only.")
+        add_argument("--per-day", type=int, metavar="N", help="Daily limit, for Enterprise only.")
 
     def run(self, options: dict[str, Any]) -> None:
         key, key_text = self.issue(options)
         account = f"{escape_nonprintable(key.account.name)} ({key.account.plan})"
-        self.write_result(
-            options,
-            {"key": key_text, **serialize_key(key)},
-            f"{key_text}\n\nKey {key.public_id} of {account}. Copy it now: it can't be shown again.",
-        )
+        text = f"{key_text}\n\nKey {key.public_id} of {account}. Copy it now: it can't be shown again."
+        self.write_result(options, {"key": key_text, **serialize_key(key)}, text)
 
     @transaction.atomic
     def issue(self, options: dict[str, Any]) -> tuple[ApiKey, str]:

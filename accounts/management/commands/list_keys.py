@@ -39,8 +39,7 @@ class Command(KeyCommand):
 
 
 def format_row(row: dict[str, Any]) -> list[str]:
-    is_banned = row["state"] == "active" and row["banned_until"]
-    state = "banned" if is_banned else row["state"]
+    state = "banned" if row["state"] == "active" and row["banned_until"] else row["state"]
     values = row | {"state": state, "today": f"{row['used_today']} of {row['limit_per_day']}"}
     return [escape_nonprintable(str(values[column] or "-")) for column in COLUMNS]
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db.models import Count, Max
 from django.utils import timezone
 
-from accounts.management.base import KeyCommand
+from accounts.management.base import KeyCommand, format_time
 from accounts.models import ApiKey, get_signing_pepper_number, is_active
 
 
@@ -40,7 +40,7 @@ def count_keys_by_pepper() -> list[dict[str, Any]]:
             "known": number in settings.API_KEY_PEPPERS,
             "signs": number == get_signing_pepper_number(),
             "keys": count,
-            "last_used_at": last_used_at.isoformat() if last_used_at else None,
+            "last_used_at": format_time(last_used_at),
         }
         for number, (count, last_used_at) in sorted(usage.items())
     ]

@@ -24,24 +24,15 @@ class Command(KeyCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("id", help="The key's public ID.")
-        hours = int(ROTATION_OVERLAP.total_seconds() // 3600)
-        parser.add_argument(
-            "--overlap-hours",
-            type=int,
-            default=hours,
-            metavar="N",
-            help=f"How long the old key keeps working. Default: {hours}.",
-        )
+        hours = ROTATION_OVERLAP // timedelta(hours=1)
+        text = f"How long the old key keeps working. Default: {hours}."
+        parser.add_argument("--overlap-hours", type=int, default=hours, metavar="N", help=text)
 
     def run(self, options: dict[str, Any]) -> None:
         if not 0 <= options["overlap_hours"] <= MAX_HOURS:
             raise CommandError(f"--overlap-hours must be from 0 to {MAX_HOURS}.")
         old = get_key(options["id"])
         new, key_text = old.rotate(by=get_operator(), overlap=timedelta(hours=options["overlap_hours"]))
-        self.write_result(
-            options,
-            {"key": key_text, **serialize_key(new), "replaces": serialize_key(old)},
-            f"{key_text}\n\n"
-            f"Key {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}. "
-            "Copy it now: it can't be shown again.",
-        )
+        data = {"key": key_text, **serialize_key(new), "replaces": serialize_key(old)}
+        text = f"Key {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}."
+        self.write_result(options, data, f"{key_text}\n\n{text} Copy it now: it can't be shown again.")

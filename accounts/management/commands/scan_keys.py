@@ -43,11 +43,9 @@ keywords = ["psk_live_", "psk_test_"]"""
 
 
 class Finding(NamedTuple):
-    """A key in a file. Lines are counted from 1."""
-
     key: KeyText
     place: str
-    line: int
+    line: int  # Counted from 1.
 
 
 class Command(KeyCommand):
@@ -83,9 +81,8 @@ class Command(KeyCommand):
         if options["revoke"] and not options["reason"].strip():
             raise CommandError("--revoke requires --reason.")
         unsearched: list[str] = []
-        findings = [
-            self.report(finding, options) for finding in find_in_paths(options["paths"], unsearched)
-        ]
+        found = find_in_paths(options["paths"], unsearched)
+        findings = [self.report(finding, options) for finding in found]
         lines = [
             f"{escape_nonprintable(row['place'])}:{row['line']}: {row['id']} {row['state']}"
             for row in findings
@@ -107,13 +104,8 @@ class Command(KeyCommand):
         if key is not None and state == "live" and options["revoke"]:
             key.revoke(reason=options["reason"], by=get_operator())
             state = "revoked now"
-        return {
-            "place": finding.place,
-            "line": finding.line,
-            "id": finding.key.public_id,
-            "account": key.account.name if key else None,
-            "state": state,
-        }
+        row = {"place": finding.place, "line": finding.line, "id": finding.key.public_id}
+        return row | {"account": key.account.name if key else None, "state": state}
 
 
 def find_in_paths(paths: list[str], unsearched: list[str]) -> Iterator[Finding]:
@@ -142,12 +134,12 @@ def iterate_files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[P
         for name in sorted(names):
             file = Path(directory, name)
             try:
-                is_regular = stat.S_ISREG(file.lstat().st_mode)
+                if not stat.S_ISREG(file.lstat().st_mode):
+                    continue
             except OSError as error:
                 on_error(error)
             else:
-                if is_regular:
-                    yield file
+                yield file
 
 
 def find_in_stream(stream: BinaryIO, place: str) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import KeyCommand, get_operator
+from accounts.management.base import KeyCommand, format_time, get_operator
 from accounts.models import Account
 from accounts.quota import publication
 from petstore.db.names import find_by_name
@@ -35,10 +35,6 @@ class Command(KeyCommand):
         action(reason=options["reason"], by=get_operator())
         if warning := publication.get_warning(account=account.pk):
             self.stderr.write(warning)
-        name = escape_nonprintable(account.name)
-        since = account.suspended_at.isoformat() if account.suspended_at else None
-        self.write_result(
-            options,
-            {"account": account.name, "suspended_at": since},
-            f"Done. {name} is suspended." if since else f"Done. The suspension of {name} is lifted.",
-        )
+        name, since = escape_nonprintable(account.name), format_time(account.suspended_at)
+        text = f"Done. {name} is suspended." if since else f"Done. The suspension of {name} is lifted."
+        self.write_result(options, {"account": account.name, "suspended_at": since}, text)

@@ -13,52 +13,38 @@ from petstore.api.pagination import build_cursor
 PAGE_PREFIX = "Paginated"  # drf-spectacular names the schemas of paginated lists with it.
 
 COMMON_ERRORS = [
-    Code.MISSING_API_KEY,
-    Code.INVALID_API_KEY,
-    Code.EXPIRED_API_KEY,
-    Code.ACCOUNT_SUSPENDED,
-    Code.INSUFFICIENT_SCOPE,
-    Code.HEADERS_TOO_LARGE,
-    Code.URI_TOO_LONG,
-    Code.RATE_LIMIT_EXCEEDED,
-    Code.DAILY_QUOTA_EXCEEDED,
-    Code.API_KEY_BANNED,
-    Code.INTERNAL_ERROR,
-    Code.SERVICE_UNAVAILABLE,
-]
+    Code.MISSING_API_KEY, Code.INVALID_API_KEY, Code.EXPIRED_API_KEY, Code.ACCOUNT_SUSPENDED,
+    Code.INSUFFICIENT_SCOPE, Code.HEADERS_TOO_LARGE, Code.URI_TOO_LONG, Code.RATE_LIMIT_EXCEEDED,
+    Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE,
+]  # fmt: skip
 # A free operation needs no scope, and no quota or ban rejects it (D39).
 ERRORS_OF_COUNTED_OPERATIONS = {Code.INSUFFICIENT_SCOPE, Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED}
 LIST_ERRORS = [Code.INVALID_PARAMETER]
 IDEMPOTENCY_ERRORS = [Code.INVALID_PARAMETER, Code.IDEMPOTENCY_KEY_IN_USE, Code.IDEMPOTENCY_KEY_REUSED]
 BODY_ERRORS = [
-    Code.MALFORMED_JSON,
-    Code.MISSING_FIELD,
-    Code.INVALID_FIELD,
-    Code.REQUEST_TIMEOUT,
-    Code.PAYLOAD_TOO_LARGE,
-    Code.UNSUPPORTED_MEDIA_TYPE,
-]
+    Code.MALFORMED_JSON, Code.MISSING_FIELD, Code.INVALID_FIELD, Code.REQUEST_TIMEOUT,
+    Code.PAYLOAD_TOO_LARGE, Code.UNSUPPORTED_MEDIA_TYPE,
+]  # fmt: skip
 
+DETAIL_CODE_VALUES = sorted({code.value for code in [Code.INVALID_FIELD, *DETAIL_CODES.values()]})
 CODE_DESCRIPTION = "Machine-readable error code."
-MESSAGE_DESCRIPTION = "Human-readable description."
+MESSAGE: Schema = {"type": "string", "description": "Human-readable description."}
+STATUS: Schema = {"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status code."}
+DETAILS: Schema = {
+    "type": "array",
+    "description": "If the body has invalid fields: every problem found in it.",
+    "items": {"$ref": "#/components/schemas/ErrorDetail"},
+}
+FIELD: Schema = {"type": "string", "description": "The name of the member with the problem."}
 ERROR: Schema = {
     "type": "object",
     "description": "The body of every response with a status of 400 or above.",
     "required": ["code", "message", "status"],
     "properties": {
         "code": {"type": "string", "enum": [code.value for code in Code], "description": CODE_DESCRIPTION},
-        "message": {"type": "string", "description": MESSAGE_DESCRIPTION},
-        "status": {
-            "type": "integer",
-            "minimum": 400,
-            "maximum": 599,
-            "description": "The HTTP status code.",
-        },
-        "details": {
-            "type": "array",
-            "description": "If the body has invalid fields: every problem found in it.",
-            "items": {"$ref": "#/components/schemas/ErrorDetail"},
-        },
+        "message": MESSAGE,
+        "status": STATUS,
+        "details": DETAILS,
     },
 }
 ERROR_DETAIL: Schema = {
@@ -66,13 +52,9 @@ ERROR_DETAIL: Schema = {
     "description": "One problem in a body.",
     "required": ["field", "code", "message"],
     "properties": {
-        "field": {"type": "string", "description": "The name of the member with the problem."},
-        "code": {
-            "type": "string",
-            "enum": sorted({code.value for code in [Code.INVALID_FIELD, *DETAIL_CODES.values()]}),
-            "description": CODE_DESCRIPTION,
-        },
-        "message": {"type": "string", "description": MESSAGE_DESCRIPTION},
+        "field": FIELD,
+        "code": {"type": "string", "enum": DETAIL_CODE_VALUES, "description": CODE_DESCRIPTION},
+        "message": MESSAGE,
     },
 }
 # What a request costs, whatever its response. The document's `info` has the plans' limits (D21).
@@ -95,16 +77,10 @@ IDEMPOTENCY_KEY: Schema = {
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
-# Error examples whose message is more specific than the code's. Operations add those of their fields.
-COMMON_EXAMPLES = {
-    Code.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."},
-}
-LIST_EXAMPLES = {
-    Code.INVALID_PARAMETER: {"message": "`limit` must be a whole number from 1 to 100."},
-}
-IDEMPOTENCY_EXAMPLES = {
-    Code.INVALID_PARAMETER: {"message": "`Idempotency-Key` must have 1 to 255 visible ASCII characters."},
-}
+# Messages of examples that are more specific than the code's. Operations add those of their fields.
+MALFORMED_JSON_EXAMPLE = "The body is not valid JSON: see line 1, column 10."
+LIMIT_EXAMPLE = "`limit` must be a whole number from 1 to 100."
+IDEMPOTENCY_KEY_EXAMPLE = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
 
 
 def select_v1_endpoints(endpoints: list[Any]) -> list[Any]:
@@ -167,10 +143,9 @@ def complete_operation(path: str, method: str, operation: Schema) -> None:
         responses["304"] = {"description": "The `ETag` in `If-None-Match` is still current."}
     for status, links in operation.pop("x-links", {}).items():
         responses[status]["links"] = links
+    deprecated = "deprecated" in operation
     for status, response in responses.items():
-        response["headers"] = build_header_references(
-            method, status, page_link=link, deprecated="deprecated" in operation
-        )
+        response["headers"] = build_header_references(method, status, page_link=link, deprecated=deprecated)
     operation["responses"] = dict(sorted(responses.items()))
 
 
@@ -219,23 +194,21 @@ def add_error_responses(method: str, operation: Schema, *, is_list: bool) -> Non
         codes += BODY_ERRORS
     if method == "post":
         codes += IDEMPOTENCY_ERRORS
-    examples = COMMON_EXAMPLES | (LIST_EXAMPLES if is_list else IDEMPOTENCY_EXAMPLES)
-    examples |= operation.pop("x-error-examples", {})
+    examples: dict[Code, Schema] = {
+        Code.MALFORMED_JSON: {"message": MALFORMED_JSON_EXAMPLE},
+        Code.INVALID_PARAMETER: {"message": LIMIT_EXAMPLE if is_list else IDEMPOTENCY_KEY_EXAMPLE},
+    } | operation.pop("x-error-examples", {})
     for status in {code.status for code in codes}:
         matching = [code for code in codes if code.status == status]
         operation["responses"][str(status)] = describe_error_response(matching, examples)
 
 
 def describe_error_response(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
-    examples_by_code = {
-        code.value: {
-            "summary": code.message.partition(". ")[0].rstrip(".") + ".",
-            "value": build_error_body(code, **examples.get(code, {})),
-        }
-        for code in codes
-    }
-    schema = {"$ref": "#/components/schemas/Error"}
-    return {
-        "description": " ".join(f"`{code.value}`: {code.message}" for code in codes),
-        "content": {"application/json": {"schema": schema, "examples": examples_by_code}},
-    }
+    examples_by_code = {}
+    for code in codes:
+        summary = code.message.partition(". ")[0].rstrip(".") + "."
+        body = build_error_body(code, **examples.get(code, {}))
+        examples_by_code[code.value] = {"summary": summary, "value": body}
+    content = {"schema": {"$ref": "#/components/schemas/Error"}, "examples": examples_by_code}
+    description = " ".join(f"`{code.value}`: {code.message}" for code in codes)
+    return {"description": description, "content": {"application/json": content}}

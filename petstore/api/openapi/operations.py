@@ -30,15 +30,12 @@ def build_operation(
     operation.
     """
     status, serializer, response_description = response
+    response_examples = build_examples(examples or {})
     return {
         "operation_id": operation_id,
         "summary": summary,
         "description": description,
-        "responses": {
-            status: OpenApiResponse(
-                serializer, description=response_description, examples=build_examples(examples or {})
-            )
-        },
+        "responses": {status: OpenApiResponse(serializer, response_description, response_examples)},
         "extensions": {"x-error-codes": errors or [], **(extensions or {})},
         **options,
     }
@@ -91,9 +88,7 @@ class ApiViewExtension(OpenApiViewExtension):  # type: ignore[no-untyped-call]
         schemas = {}
         for action, operation in operations.items():
             scope = self.target.required_scopes.get(action)
-            requirement = (
-                f"Requires the scope `{scope}`." if scope else "Requires no scope; any valid key works."
-            )
-            description = f"{operation['description']} {requirement}"
+            requirement = f"the scope `{scope}`" if scope else "no scope; any valid key works"
+            description = f"{operation['description']} Requires {requirement}."
             schemas[action] = extend_schema(**operation | {"description": description}, tags=[tag])
         return extend_schema_view(**schemas)(self.target)

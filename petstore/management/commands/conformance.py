@@ -48,18 +48,12 @@ class Command(JsonCommand):
         super().add_arguments(parser)
         parser.add_argument("url", metavar="URL", help="The API's address, ending in /v1.")
         add_key_option(parser, "An API key with all scopes.")
-        parser.add_argument(
-            "--write", action="store_true",
-            help="Also create a pet, order it, cancel the order, and follow the feed. The pet remains.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--budget", type=int, default=100, metavar="N",
-            help="Send at most N requests with the key. Default: 100.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--keep", type=int, default=2, metavar="N",
-            help="Stop when only N requests of the quota remain. Default: 2.",
-        )  # fmt: skip
+        text = "Also create a pet, order it, cancel the order, and follow the feed. The pet remains."
+        parser.add_argument("--write", action="store_true", help=text)
+        text = "Send at most N requests with the key. Default: 100."
+        parser.add_argument("--budget", type=int, default=100, metavar="N", help=text)
+        text = "Stop when only N requests of the quota remain. Default: 2."
+        parser.add_argument("--keep", type=int, default=2, metavar="N", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["budget"] < 1 or options["keep"] < 0:

@@ -51,34 +51,24 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "url", metavar="URL", nargs="?", default=settings.BASE_URL,
-            help="The API's address, ending in /v1. Default: BASE_URL.",
-        )  # fmt: skip
+        add_argument = parser.add_argument
+        text = "The API's address, ending in /v1. Default: BASE_URL."
+        add_argument("url", metavar="URL", nargs="?", default=settings.BASE_URL, help=text)
         add_key_option(parser, "An API key with the scope events:read.")
-        parser.add_argument(
-            "--since", metavar="CURSOR", default=FROM_NOW,
-            help="Continue an earlier run, or start at a time such as 2026-11-23T09:30:00Z. Default: now.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--skip-missed", action="store_true",
-            help="If events since then have already been pruned, continue from now instead of stopping.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--forward", metavar="URL",
-            help="Post each event as JSON to this address, and retry until the response is 2xx.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--every", type=float, default=2, metavar="SECONDS",
-            help="Poll interval while there are no events. Default: 2.",
-        )  # fmt: skip
+        text = "Continue an earlier run, or start at a time such as 2026-11-23T09:30:00Z. Default: now."
+        add_argument("--since", metavar="CURSOR", default=FROM_NOW, help=text)
+        text = "If events since then have already been pruned, continue from now instead of stopping."
+        add_argument("--skip-missed", action="store_true", help=text)
+        text = "Post each event as JSON to this address, and retry until the response is 2xx."
+        add_argument("--forward", metavar="URL", help=text)
+        text = "Poll interval while there are no events. Default: 2."
+        add_argument("--every", type=float, default=2, metavar="SECONDS", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         forward = options["forward"]
         if forward and not is_page_url(forward):
-            raise CommandError(
-                f"--forward {forward!r} is not an http(s) address.", returncode=INVALID_OPTIONS
-            )
+            problem = f"--forward {forward!r} is not an http(s) address."
+            raise CommandError(problem, returncode=INVALID_OPTIONS)
         if not options["every"] >= 0.1:
             raise CommandError("--every must be 0.1 or more.", returncode=INVALID_OPTIONS)
         self.url, key = get_url_and_key(options)

@@ -21,6 +21,17 @@ STAFF = "admin"
 TEXT = """
 API         {api}   (documentation: {docs})
 Back office {admin}   user {user}"""
+NEW_KEY = """
+API key     {key}   (shown only now)
+
+Try it:
+
+  curl -H 'Authorization: Bearer {key}' '{api}/pets?limit=3'
+"""
+KNOWN_KEY = f"""
+Keys are shown only once. To issue another, run \
+.venv/bin/python manage.py issue_key --account {ACCOUNT} --plan business
+"""
 HOME_PAGE_ACCOUNT = "Home page"  # Owns the public demo key.
 
 
@@ -56,7 +67,10 @@ class Command(JsonCommand):
             ensure_demo_key(options["demo_key_to"])
         pages = {"api": settings.BASE_URL, "docs": get_page_url("docs"), "admin": get_page_url("admin/")}
         data = pages | {"user": STAFF, "password": password, "key": key}
-        self.write_result(options, data, TEXT.format(**data) + describe_login(password) + describe_key(key))
+        unchanged = ", password unchanged (to reset it: manage.py changepassword)"
+        login = f"   password {password}" if password else unchanged
+        usage = NEW_KEY if key else KNOWN_KEY
+        self.write_result(options, data, TEXT.format(**data) + login + usage.format(**data))
 
 
 def create_staff_login() -> str | None:
@@ -87,10 +101,8 @@ def ensure_demo_key(file: str) -> None:
     """Create the key of the home page and write it to the file, unless DEMO_KEY is active."""
     keys = json.loads(run_command("list_keys", "--json"))
     if not any(f"_{key['id']}_" in settings.DEMO_KEY and key["state"] == "active" for key in keys):
-        key = issue_key(
-            "--account", HOME_PAGE_ACCOUNT, "--name", "Public demo key", "--scopes", "pets:read"
-        )
-        write_demo_key(file, key)
+        options = ("--name", "Public demo key", "--scopes", "pets:read")
+        write_demo_key(file, issue_key("--account", HOME_PAGE_ACCOUNT, *options))
 
 
 def write_demo_key(file: str, key: str) -> None:
@@ -98,19 +110,3 @@ def write_demo_key(file: str, key: str) -> None:
         dotenv.set_key(file, "DEMO_KEY", key, quote_mode="never")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"Can't write DEMO_KEY to {file}: {error}. Choose another file.") from None
-
-
-def describe_login(password: str | None) -> str:
-    if password is None:
-        return ", password unchanged (to reset it: manage.py changepassword)\n"
-    return f"   password {password}\n"
-
-
-def describe_key(key: str | None) -> str:
-    if key is None:
-        command = f".venv/bin/python manage.py issue_key --account {ACCOUNT} --plan business"
-        return f"Keys are shown only once. To issue another, run {command}\n"
-    return (
-        f"API key     {key}   (shown only now)\n\nTry it:\n\n"
-        f"  curl -H 'Authorization: Bearer {key}' '{settings.BASE_URL}/pets?limit=3'\n"
-    )
