@@ -1,31 +1,34 @@
-"""The alerts of the proxy fire when they should, and only then."""
+"""The alerts of the service and of the proxy fire when they should, and only then."""
 
 import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.support.live import ROOT
 from tests.support.skips import needs_program
 
-TESTS = Path(__file__).parent / "alerts/proxy.yaml"
-RULES = ROOT / "deploy/prometheus/proxy_alerts.yaml"
+FOLDER = Path(__file__).parent / "alerts"
+RULES = {"petstore": "alerts.yaml", "proxy": "proxy_alerts.yaml"}
 
 
 @needs_program(shutil.which("promtool"), "promtool")
-def test_alerts_of_the_proxy_pass_their_unit_tests() -> None:
-    command = ["promtool", "test", "rules", str(TESTS)]
+@pytest.mark.parametrize("name", RULES)
+def test_alerts_pass_their_unit_tests(name: str) -> None:
+    command = ["promtool", "test", "rules", str(FOLDER / f"{name}.yaml")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_every_alert_of_the_proxy_is_tested_firing_and_silent() -> None:
+@pytest.mark.parametrize("name", RULES)
+def test_every_alert_is_tested_firing_and_silent(name: str) -> None:
     fires: set[str] = set()
     is_silent: set[str] = set()
-    for test in yaml.safe_load(TESTS.read_text())["tests"]:
+    for test in yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["tests"]:
         for case in test["alert_rule_test"]:
             (fires if case.get("exp_alerts") else is_silent).add(case["alertname"])
-    groups = yaml.safe_load(RULES.read_text())["groups"]
+    groups = yaml.safe_load((ROOT / "deploy/prometheus" / RULES[name]).read_text())["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     assert fires == is_silent == alerts
