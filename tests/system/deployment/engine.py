@@ -33,6 +33,7 @@ IMAGES = Path(__file__).parent / "images"
 STAND_INS = {
     "haproxy:2.8": "haproxy.Dockerfile",
     "postgres:15": "postgres.Dockerfile",
+    "prom/prometheus:v2.53.5": "prometheus.Dockerfile",
     "python:3.11-slim-bookworm": "python.Dockerfile",
     "redis:7": "redis.Dockerfile",
 }

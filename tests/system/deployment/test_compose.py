@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def deployment(engine: Engine, folder: Path) -> Iterator[Path]:
         wait_until(lambda: curl(engine, "https://api.example.com/readyz", folder) == "200")
         yield folder
     finally:
-        engine.compose(folder, "down", "--volumes")
+        engine.compose(folder, "--profile", "monitoring", "down", "--volumes")
 
 
 def curl(engine: Engine, url: str, folder: Path) -> str:
@@ -99,6 +100,23 @@ def test_upgrade_under_load_loses_no_request(engine: Engine, deployment: Path, t
     psql = ["exec", "-T", "postgresql", "psql", "-U", "petstore", "-At", "-c", query]
     stored = {int(line) for line in engine.compose(deployment, *psql).split()}
     assert set(result["added"]) <= stored
+
+
+def test_prometheus_scrapes_both_instances_and_the_proxy(engine: Engine, deployment: Path) -> None:
+    engine.compose(deployment, "--profile", "monitoring", "up", "-d", "--no-build", "prometheus")
+
+    def query(path: str) -> dict[str, Any]:
+        command = engine.inside("curl", "--silent", "--fail", f"http://127.0.0.1:9090/api/v1/{path}")
+        return dict(json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["data"])
+
+    def all_targets_are_up() -> bool:
+        targets = query("targets")["activeTargets"]
+        return len(targets) == 3 and all(target["health"] == "up" for target in targets)
+
+    wait_until(all_targets_are_up)
+    rules = [rule for group in query("rules")["groups"] for rule in group["rules"]]
+    assert len(rules) > 10
+    assert [rule["name"] for rule in rules if rule["health"] == "err"] == []
 
 
 def test_stopping_leaves_no_instance_killed(engine: Engine, deployment: Path) -> None:

@@ -1,0 +1,3 @@
+FROM debian-base
+USER nobody
+ENTRYPOINT ["prometheus"]
