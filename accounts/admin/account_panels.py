@@ -1,33 +1,44 @@
-"""The panels on the page of an account."""
+"""The panels on the page of an account, and the entries of its timeline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import orjson
+from django.contrib.admin.utils import label_for_field
+from django.db.models import CharField
+from django.db.models.functions import Cast
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 
-from accounts.admin.badges import (
-    PLAN_COLOURS,
-    build_state_badge,
-    format_time,
-    render_age,
-    render_usage_bar,
+from accounts.admin import badges
+from accounts.admin.base import (
+    MAX_PANEL_ROWS,
+    annotate_requests_today,
+    build_usage_chart,
+    change_url,
+    issue_key_url,
 )
-from accounts.admin.base import MAX_PANEL_ROWS, annotate_requests_today, build_usage_chart, issue_key_url
-from accounts.admin.timeline import (
-    BAN_ICONS,
-    MAX_TIMELINE,
-    list_account_entries,
-    list_key_entries,
-    list_warning_entries,
-)
-from accounts.models import Account, ApiKey
+from accounts.admin.events import describe_event
+from accounts.models import Account, ApiKey, Event, EventType, PlanCode
+from accounts.quota.limits import to_datetime
 from accounts.usage import reports
+from accounts.usage.batch import SERVICE
+from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.history import HistoryEntry
+from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
+from petstore.db.keysets import TwoFilterKey
+from petstore.db.names import visible_name
 
 MAX_KEYS = 20
+MAX_TIMELINE = 30
+BAN_ICONS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
+KEY_ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BAN_ICONS
+SUSPENSION_ICONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
+WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expires soon: {}"}
+AUDITED_FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
 
 
 class Panel(NamedTuple):
@@ -64,9 +75,9 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     return key_context | {
         "name": str(account),
         "suspension": describe_suspension(account),
-        "plan_badge": {"type": PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
+        "plan_badge": {"type": badges.PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
         "limits": account.limits,
-        "usage_bar": render_usage_bar(account.get_requests_on(now.date()), account.limits.per_day),
+        "usage_bar": badges.render_usage_bar(account.get_requests_on(now.date()), account.limits.per_day),
         "usage_chart": build_usage_chart(now, key__account=account),
         "may_view_keys": may_view_keys,
         "may_view_events": may_view_events,
@@ -84,7 +95,7 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
 def describe_suspension(account: Account) -> str:
     if account.suspended_at is None:
         return ""
-    since, reason = format_time(account.suspended_at), account.suspended_reason
+    since, reason = badges.format_time(account.suspended_at), account.suspended_reason
     return f"Suspended since {since}. Requests with its keys are refused. Reason: {reason}"
 
 
@@ -102,7 +113,80 @@ def build_key_panels(account: Account, now: datetime) -> dict[str, Any]:
 def build_key_row(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
     return {
         "key": key,
-        "badge": build_state_badge(key, now),
-        "last_use": render_age(key.last_used_at, now),
-        "usage_bar": render_usage_bar(getattr(key, "requests_today", 0), account.limits.per_day),
+        "badge": badges.build_state_badge(key, now),
+        "last_use": badges.render_age(key.last_used_at, now),
+        "usage_bar": badges.render_usage_bar(getattr(key, "requests_today", 0), account.limits.per_day),
     }
+
+
+# --- The timeline
+
+
+def list_key_entries(account: Account) -> list[HistoryEntry]:
+    ids = account.keys.values_list(Cast("pk", CharField()))
+    entries = AuditEntry.objects.filter(
+        model=ApiKey._meta.label_lower, object_id__in=ids, action__in=KEY_ICONS
+    )
+    newest = list(entries[:MAX_TIMELINE])
+    keys = ApiKey.objects.filter(pk__in={entry.object_id for entry in newest})
+    names = dict(keys.values_list("pk", "name"))
+    return [
+        HistoryEntry(
+            entry.at,
+            f"Key {visible_name(names.get(int(entry.object_id)) or entry.object_text)}: "
+            f"{entry.get_action_display().lower()}",
+            entry.actor_name,
+            entry.reason,
+            link=reverse("admin:accounts_apikey_change", args=[entry.object_id]),
+            icon=KEY_ICONS[Action(entry.action)],
+        )
+        for entry in newest
+    ]
+
+
+def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
+    for entry in AuditEntry.objects.for_object(account)[:MAX_TIMELINE]:
+        changes = [
+            describe_change(field, entry.before.get(field), entry.after[field])
+            for field in AUDITED_FIELDS
+            if field in entry.after
+        ]
+        if entry.action == Action.ADDED:
+            text, icon = f"Added, on {display_value('plan', entry.after.get('plan'))}", "add_business"
+        elif entry.action in SUSPENSION_ICONS:
+            text, icon = entry.get_action_display(), SUSPENSION_ICONS[Action(entry.action)]
+        elif changes:
+            text, icon = f"Changed {', '.join(changes)}", "speed"
+        else:
+            continue
+        yield HistoryEntry(entry.at, text, entry.actor_name, entry.reason, icon=icon)
+
+
+def describe_change(field: str, before: Any, after: Any) -> str:
+    """Describe the change of a field. Values that the audit trail masks are left out."""
+    label = str(label_for_field(field, Account))
+    if after == HIDDEN_NEW:
+        return label
+    return f"{label} from {display_value(field, before)} to {display_value(field, after)}"
+
+
+def display_value(field: str, value: Any) -> str:
+    if value in (None, ""):
+        return "none"
+    if field == "plan":
+        return PlanCode(value).label if value in PlanCode.values else str(value)
+    return f"{value:,}" if isinstance(value, int) else visible_name(str(value))
+
+
+def list_warning_entries(account: Account) -> Iterator[HistoryEntry]:
+    """Yield warnings only, since the audit trail already covers what other events report."""
+    events = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
+    for event_type, text in WARNINGS.items():
+        for event in events.filter(type=event_type)[:MAX_TIMELINE]:
+            yield HistoryEntry(
+                to_datetime(event.created_at),
+                text.format(describe_event(orjson.loads(event.data))),
+                SERVICE.name,
+                link=change_url(event),
+                icon="notifications",
+            )

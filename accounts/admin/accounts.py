@@ -18,7 +18,6 @@ from accounts.admin.account_panels import build_panels
 from accounts.admin.badges import PLAN_COLOURS, format_time, render_age, render_usage_bar
 from accounts.admin.base import (
     change_url,
-    confirm_with_reason,
     count_recent_requests,
     is_id_prefix,
     issue_key_url,
@@ -105,6 +104,10 @@ class ChangePlanForm(ReasonForm):
     per_minute = build_limit_field("Requests per minute, for Enterprise", required=False)
     per_day = build_limit_field("Requests per day, for Enterprise", required=False)
     choice = forms.ChoiceField(choices=PlanCode.choices)
+
+
+def change_plan(account: Account, *, choice: str, **options: Any) -> None:
+    account.change_plan(PlanCode(choice), **options)
 
 
 @admin.register(Account)
@@ -239,26 +242,7 @@ class AccountAdmin(PetstoreModelAdmin):
         LIFT_SUSPENSION, Account.lift_suspension, "The suspension of {} is lifted."
     )
 
-    def change_plan_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        account = self.get_permitted_object(request, object_id, self.has_change_permission)
-
-        def change_plan(account: Account, *, choice: str, **options: Any) -> None:
-            account.change_plan(PlanCode(choice), **options)
-
-        choices = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
-        if account.plan_id == PlanCode.ENTERPRISE:
-            choices.append((PlanCode.ENTERPRISE.value, "Set these limits"))
-        return confirm_with_reason(
-            self,
-            request,
-            account,
-            CHANGE_PLAN,
-            method=change_plan,
-            message=PLAN_CHANGED,
-            form_class=ChangePlanForm,
-            choices=choices,
-            **self.get_confirmation_context(account),
-        )
+    change_plan_view = make_reason_view(CHANGE_PLAN, change_plan, PLAN_CHANGED, ChangePlanForm)
 
     def get_confirmation_context(self, account: Account) -> dict[str, Any]:
         """Describe the account on the confirmation pages."""
@@ -273,7 +257,10 @@ class AccountAdmin(PetstoreModelAdmin):
         if account.suspended_at:
             details["Suspended since"] = format_time(account.suspended_at)
             details["Reason for the suspension"] = account.suspended_reason
-        return {"description": str(account), "details": details}
+        choices = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
+        if account.plan_id == PlanCode.ENTERPRISE:
+            choices.append((PlanCode.ENTERPRISE.value, "Set these limits"))
+        return {"description": str(account), "details": details, "choices": choices}
 
 
 def find_accounts(term: str) -> QuerySet[Account]:

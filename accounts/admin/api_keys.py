@@ -1,43 +1,60 @@
-"""Admin of API keys: the list with its filters, and the form of a key."""
+"""Admin of API keys. Staff issue, rotate and revoke keys, and lift bans. Keys are never deleted."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from accounts.admin.badges import (
-    EXPIRES_SOON,
-    STATE_COLOURS,
-    build_state_badge,
-    format_time,
-    get_key_state,
-    render_age,
-    render_usage_bar,
-)
+from accounts.admin import badges
 from accounts.admin.base import (
     MAX_PANEL_ROWS,
     annotate_requests_today,
     build_usage_chart,
     change_url,
+    count_recent_requests,
     is_id_prefix,
+    make_reason_view,
     page_url,
+    warn_if_unpublished,
 )
-from accounts.admin.key_lifecycle import KeyLifecycleAdmin
-from accounts.models import ApiKey, PlanCode, is_active
+from accounts.admin.key_forms import IssueForm, RotateForm
+from accounts.models import Account, ApiKey, PlanCode, is_active
 from accounts.usage import reports
-from petstore.backoffice.changelist import ChoiceFilter
+from petstore.backoffice.audit import Action, Actor
+from petstore.backoffice.changelist import ChoiceFilter, parse_id
+from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.history import build_history
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, get_phrase_argument
 from petstore.db.names import visible_name
 
+REVOKE = Confirmation(
+    "Revoke this key?",
+    "Revoke the key",
+    "Every program that uses this key stops working: its next request gets 401. This can't be undone.",
+    danger=True,
+)
+UNBAN = Confirmation(
+    "Lift the ban on this key?",
+    "Lift the ban",
+    "The key is banned because it kept sending requests after a 429. "
+    "Lifting the ban takes effect with the next request.",
+)
+ROTATE = Confirmation(
+    "Rotate this key?",
+    "Rotate the key",
+    "Issues a replacement with the same scopes and networks, and shows it once. The old key keeps working "
+    "for the number of hours below, unless it expires earlier.",
+)
 UNBAN_PHRASE = "Lift the ban of"  # In the command palette.
 
 
@@ -59,7 +76,7 @@ class StateFilter(ChoiceFilter):
         if chosen == "expired":
             return Q(revoked_at=None, expires_at__lte=now)
         if chosen == "soon":
-            return is_active(now) & Q(expires_at__lte=now + EXPIRES_SOON)
+            return is_active(now) & Q(expires_at__lte=now + badges.EXPIRES_SOON)
         return is_active(now)
 
 
@@ -90,7 +107,12 @@ class PlanFilter(ChoiceFilter):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(KeyLifecycleAdmin):
+class ApiKeyAdmin(PetstoreModelAdmin):
+    can_delete = False
+    row_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
+    add_title = "Issue a key"
+    autocomplete_fields = ["account"]
+    issue_fields = ["account", "name", "scopes", "expires_in", "expires_at", "allowed_networks", "form_id"]
     list_display = ["public_id", "account", "visible_name", "state", "usage_today", "last_use", "expiry"]
     list_select_related = ["account__plan", "standing"]
     list_filter = [StateFilter, ExpiryFilter, BanFilter, "mode", PlanFilter]
@@ -119,29 +141,29 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
         has_name = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)
         return rows.filter(Q(public_id__startswith=term) | has_name)
 
-    @display(description="state", label=STATE_COLOURS)
+    @display(description="state", label=badges.STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
-        state, text = get_key_state(key, timezone.now())
+        state, text = badges.get_key_state(key, timezone.now())
         return state, text.split(" until ")[0]  # The column is narrow.
 
     @display(description="used today")
     def usage_today(self, key: ApiKey) -> SafeString:
-        return render_usage_bar(getattr(key, "requests_today", 0), key.account.limits.per_day)
+        return badges.render_usage_bar(getattr(key, "requests_today", 0), key.account.limits.per_day)
 
     @display(description="last use", ordering="last_used_at")
     def last_use(self, key: ApiKey) -> SafeString:
-        return render_age(key.last_used_at, timezone.now())
+        return badges.render_age(key.last_used_at, timezone.now())
 
     @display(description="expires", ordering="expires_at")
     def expiry(self, key: ApiKey) -> str:
-        return format_time(key.expires_at) if key.expires_at else "never"
+        return badges.format_time(key.expires_at) if key.expires_at else "never"
 
     @display(description="ban")
     def ban(self, key: ApiKey) -> str:
         ban_end = key.get_ban_end(timezone.now())
         if ban_end is None:
             return ""
-        return f"Banned until {format_time(ban_end)}. {getattr(key, 'ban_reason', '')}"
+        return f"Banned until {badges.format_time(ban_end)}. {getattr(key, 'ban_reason', '')}"
 
     @display(description="action")
     def unban_link(self, key: ApiKey) -> SafeString:
@@ -195,7 +217,7 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
             "may_revoke": may_change,
             "may_rotate": row.get_state(now) == "active" and self.may_rotate(request, row),
             "may_unban": may_change and row.get_ban_end(now) is not None,
-            "state_badge": build_state_badge(row, now),
+            "state_badge": badges.build_state_badge(row, now),
             "ban": self.ban(row),
             "replacement": getattr(row, "rotated_to", None),
             "usage_bar": self.usage_today(row),
@@ -207,7 +229,88 @@ class ApiKeyAdmin(KeyLifecycleAdmin):
             "history": build_history(row.audit_entries),
         }
 
+    # --- Issuing
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        if obj is None:
+            kwargs["form"] = IssueForm
+        return super().get_form(request, obj, change, **kwargs)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        pk = parse_id(request.GET.get("account"))
+        return {"account": pk} if pk and Account.objects.filter(pk=pk).exists() else {}
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if change:
+            # Only the name: writing all fields could undo a concurrent revocation.
+            obj.save(update_fields=["name"])
+            return
+        key, key_text = ApiKey.objects.issue(
+            obj.account, name=obj.name, key_scopes=obj.scopes.split(), expires_at=obj.expires_at,
+            allowed_networks=obj.allowed_networks, by=Actor.from_request(request),
+        )  # fmt: skip
+        obj.pk = key.pk
+        obj.refresh_from_db()
+        obj.key_text = key_text  # For response_add. It is never stored.
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Do nothing: `issue` has written the audit entry."""
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
+        return self.show_key_text(request, obj, obj.key_text)
+
+    def show_key_text(self, request: HttpRequest, key: ApiKey, key_text: str) -> HttpResponse:
+        """Show the key in the response to the POST, since a redirect would require storing it."""
+        return self.render_page(
+            request, "accounts/apikey/issued", "Copy the new key now",
+            key=key, text=key_text, now=timezone.now(), may_view=self.has_view_permission(request, key),
+            curl=f"curl -H 'Authorization: Bearer {key_text}' {settings.BASE_URL}/pets",
+        )  # fmt: skip
+
+    # --- Revoking, unbanning and rotating
+
+    revoke_view = make_reason_view(REVOKE, ApiKey.revoke, "Key {} has been revoked.")
+    unban_view = make_reason_view(UNBAN, ApiKey.unban, "The ban on key {} has been lifted.")
+
+    def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        key = self.get_permitted_object(request, object_id, self.may_rotate)
+
+        def rotate(cleaned_data: dict[str, Any]) -> HttpResponse:
+            overlap = timedelta(hours=cleaned_data["overlap_hours"])
+            replacement, key_text = key.rotate(by=Actor.from_request(request), overlap=overlap)
+            warn_if_unpublished(self, request, key)
+            return self.show_key_text(request, replacement, key_text)
+
+        context = self.get_confirmation_context(key)
+        return confirm(self, request, ROTATE, RotateForm, rotate, back=change_url(key), **context)
+
+    def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
+        return self.has_change_permission(request, key) and self.has_add_permission(request)
+
+    def get_confirmation_context(self, key: ApiKey) -> dict[str, Any]:
+        """Describe the key on the confirmation pages."""
+        now = timezone.now()
+        other_keys = key.account.keys.filter(is_active(now)).exclude(pk=key.pk).count()
+        details = {
+            "Name of the key": visible_name(key.name) or "none",
+            "Scopes": ", ".join(key.scopes.split()),
+            "Last use": badges.render_age(key.last_used_at, now),
+            **count_recent_requests(now, key=key),
+            "Other active keys of the account": other_keys or "None. This is the only one.",
+        }
+        if ban_end := key.get_ban_end(now):
+            if entry := key.audit_entries.filter(action=Action.BANNED).first():
+                details["Banned since"] = badges.format_time(entry.at)
+                details["Reason for the ban"] = entry.reason
+            details["The ban ends"] = badges.format_time(ban_end)
+        html = 'Key <span class="public-id">{}</span> of <strong>{}</strong>'
+        return {
+            "description": format_html(html, key.public_id, key.account),
+            "badge": badges.build_state_badge(key, now),
+            "details": details,
+        }
+
 
 def describe_key(key: ApiKey, now: datetime) -> str:
-    _, state = get_key_state(key, now)
+    _, state = badges.get_key_state(key, now)
     return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"

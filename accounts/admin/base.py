@@ -70,46 +70,30 @@ def count_recent_requests(now: datetime, **filters: Any) -> dict[str, str]:
     }
 
 
-def confirm_with_reason(
-    model_admin: PetstoreModelAdmin,
-    request: HttpRequest,
-    obj: Model,
+def make_reason_view(
     confirmation: Confirmation,
-    *,
     method: Callable[..., None],
     message: str,
     form_class: type[forms.Form] = ReasonForm,
-    **context: Any,
-) -> HttpResponse:
-    """Ask for a reason, call `method(obj, **cleaned_data, by=Actor)`, and redirect to the change form."""
-
-    def call_method(cleaned_data: dict[str, Any]) -> HttpResponse:
-        method(obj, **cleaned_data, by=Actor.from_request(request))
-        model_admin.message_user(request, message.format(obj))
-        warn_if_unpublished(model_admin, request, obj)
-        return HttpResponseRedirect(change_url(obj))
-
-    return confirm(
-        model_admin, request, confirmation, form_class, call_method, back=change_url(obj), **context
-    )
-
-
-def make_reason_view(
-    confirmation: Confirmation, method: Callable[..., None], message: str
+    permission: str = "has_change_permission",
 ) -> Callable[..., HttpResponse]:
-    """Make a view from `confirm_with_reason`. The ModelAdmin must define `get_confirmation_context`."""
+    """Make a view that asks for a reason, and then calls `method(obj, **cleaned_data, by=Actor)`.
+
+    `permission` names the method of the ModelAdmin that checks access to the object. The ModelAdmin must
+    also define `get_confirmation_context`.
+    """
 
     def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        obj = self.get_permitted_object(request, object_id, self.has_change_permission)
-        return confirm_with_reason(
-            self,
-            request,
-            obj,
-            confirmation,
-            method=method,
-            message=message,
-            **self.get_confirmation_context(obj),
-        )
+        obj = self.get_permitted_object(request, object_id, getattr(self, permission))
+
+        def act(cleaned_data: dict[str, Any]) -> HttpResponse:
+            method(obj, **cleaned_data, by=Actor.from_request(request))
+            self.message_user(request, message.format(obj))
+            warn_if_unpublished(self, request, obj)
+            return HttpResponseRedirect(change_url(obj))
+
+        context = self.get_confirmation_context(obj)
+        return confirm(self, request, confirmation, form_class, act, back=change_url(obj), **context)
 
     return view
 

@@ -15,7 +15,6 @@ from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 
 from accounts.admin.base import change_url
-from accounts.admin.timeline import describe_event
 from accounts.events import feed
 from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC
@@ -147,6 +146,15 @@ class EventAdmin(BigTableAdmin):
                 if may_view(request, obj._meta.label_lower)
             ],
         }
+
+
+def describe_event(data: dict[str, Any]) -> str:
+    if "threshold" in data:
+        return f"{data['threshold']}% of the {data['window']}'s requests"
+    if "firstId" in data:
+        return f"{data['count']:,} pets, from {data['firstId']} to {data['lastId']}"
+    subjects = ((name, value) for name, value in data.items() if isinstance(value, dict))
+    return ", ".join(f"{name} {value.get('name') or value['id']}" for name, value in subjects)
 
 
 def find_account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:

@@ -24,14 +24,10 @@ from unfold.decorators import display
 from unfold.forms import UserChangeForm
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from accounts.admin import permissions
 from accounts.admin.badges import format_time
-from accounts.admin.base import change_url, confirm_with_reason
-from accounts.admin.permissions import (
-    NoEscalationAdmin,
-    get_grantable_permissions,
-    get_user,
-    get_user_permissions,
-)
+from accounts.admin.base import change_url, make_reason_view
+from accounts.admin.permissions import NoEscalationAdmin, get_user
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.changelist import ChoiceFilter
@@ -51,6 +47,7 @@ RESET_TWO_FACTOR = Confirmation(
     "until they set up a new app, their password alone is enough to sign in.",
     danger=True,
 )
+TWO_FACTOR_WAS_RESET = "{} can now sign in with the password alone, and set up a new app."
 RESET_PASSWORD = Confirmation(
     "Reset the password?",
     "Create a link",
@@ -58,15 +55,12 @@ RESET_PASSWORD = Confirmation(
     "Their old password works until they use the link.",
 )
 MAX_FAILED_SIGN_INS = 20  # A low limit, so that an attack does not hide other entries.
-OWN_PERMISSIONS = ("is_active", "is_superuser", "user_permissions")
-ROLE_HELP = "If none fits, add one under Roles."
 ROLE_DESCRIPTIONS = {
     "Viewer": "read-only access to everything except staff and the audit trail",
     "Support": "a Viewer who also manages keys and accounts",
     "Stock": "manages pets, categories and orders; no access to accounts",
     "Owner": "full access, including plans, staff and the audit trail",
 }
-
 LABELS = {"is_active": "May sign in", "is_superuser": "Superuser"}
 HELP_TEXTS = {
     "username": "For signing in. Letters, digits and @ . + - _ only.",
@@ -137,6 +131,12 @@ class RoleFilter(ChoiceFilter):
         return [(str(pk), name) for pk, name in Group.objects.order_by("name").values_list("pk", "name")]
 
 
+def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
+    with transaction.atomic():
+        two_factor.remove_devices(user)
+        record(by, user, Action.TWO_FACTOR_RESET, reason=reason)
+
+
 @admin.register(User)
 class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
     add_form_template = None  # Django's template announces a second form.
@@ -162,15 +162,15 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
             return ((None, {"fields": (*self.identity_fields, "groups")}),)
-        permissions = ["role" if obj.pk == request.user.pk else "groups", "is_active"]
+        permission_fields = ["role" if obj.pk == request.user.pk else "groups", "is_active"]
         if get_user(request).is_superuser:
-            permissions.append("is_superuser")
+            permission_fields.append("is_superuser")
         if obj.user_permissions.exists():
-            permissions.append("user_permissions")
+            permission_fields.append("user_permissions")
         password = ["reset_password"] if self.may_reset(request, obj) else []
         return (
             (None, {"fields": (*self.identity_fields, *password)}),
-            ("Permissions", {"fields": permissions}),
+            ("Permissions", {"fields": permission_fields}),
             ("Dates", {"fields": ("last_sign_in", "date_joined")}),
         )
 
@@ -180,9 +180,10 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             groups = Group.objects.all()
             user = get_user(request)
             if not user.is_superuser:
-                not_grantable = Permission.objects.exclude(pk__in=get_grantable_permissions(user))
-                groups = groups.exclude(permissions__in=not_grantable)
-            return RoleField(groups.order_by("name"), required=False, label="Role", help_text=ROLE_HELP)
+                grantable = permissions.get_grantable_permissions(user)
+                groups = groups.exclude(permissions__in=Permission.objects.exclude(pk__in=grantable))
+            help_text = "If none fits, add one under Roles."
+            return RoleField(groups.order_by("name"), required=False, label="Role", help_text=help_text)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -203,38 +204,26 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
                 raise ValidationError(text)
             return self.show_password_link(request, user, reason=cleaned_data["reason"])
 
+        context = self.get_confirmation_context(user)
         return confirm(
-            self,
-            request,
-            RESET_PASSWORD,
-            ReasonForm,
-            issue_link,
-            back=change_url(user),
-            description=f"Member of staff: {user}",
+            self, request, RESET_PASSWORD, ReasonForm, issue_link, back=change_url(user), **context
         )
+
+    def get_confirmation_context(self, user: User) -> dict[str, Any]:
+        return {"description": f"Member of staff: {user}"}
 
     def get_history(self, row: User) -> list[HistoryEntry]:
         """Include the latest failed sign-ins."""
         failed_sign_ins = FailedSignIn.objects.filter(user_id=row.pk)[:MAX_FAILED_SIGN_INS]
-        entries = super().get_history(row)
-        entries += [
-            HistoryEntry(sign_in.at, "Failed to sign in", "", sign_in.reason) for sign_in in failed_sign_ins
-        ]
-        return sorted(entries, key=lambda entry: entry.at, reverse=True)
+        failures = [HistoryEntry(row.at, "Failed to sign in", "", row.reason) for row in failed_sign_ins]
+        return sorted(super().get_history(row) + failures, key=lambda entry: entry.at, reverse=True)
 
     def show_password_link(self, request: HttpRequest, user: User, *, reason: str) -> HttpResponse:
         """Render the link in response to the POST, so that it is not stored anywhere."""
-        record(
-            Actor.from_request(request),
-            user,
-            Action.ISSUED,
-            after={"link": "to choose a password"},
-            reason=reason,
-        )
-        link = create_link(user, by=get_user(request))
-        return self.render_page(
-            request, "auth/user/password_link", "Copy the link now", colleague=user, link=link
-        )
+        after = {"link": "to choose a password"}
+        record(Actor.from_request(request), user, Action.ISSUED, after=after, reason=reason)
+        context = {"colleague": user, "link": create_link(user, by=get_user(request))}
+        return self.render_page(request, "auth/user/password_link", "Copy the link now", **context)
 
     @display(description="password")
     def reset_password(self, user: User) -> SafeString:
@@ -248,8 +237,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     @display(description="role")
     def role(self, user: User) -> str:
         names = ["Superuser"] if user.is_superuser else []
-        names += [group.name for group in user.groups.all()]  # Prefetched.
-        return ", ".join(names) or "None"
+        return ", ".join(names + [group.name for group in user.groups.all()]) or "None"
 
     @display(description="may sign in", boolean=True)
     def may_sign_in(self, user: User) -> bool:
@@ -264,12 +252,11 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         return bool(user.second_factor)
 
     def outranks(self, request: HttpRequest, obj: User) -> bool:
-        if obj.is_superuser and not get_user(request).is_superuser:
-            return True
-        return super().outranks(request, obj)
+        is_superuser = obj.is_superuser and not get_user(request).is_superuser
+        return is_superuser or super().outranks(request, obj)
 
     def get_object_permissions(self, obj: User) -> QuerySet[Permission]:
-        return get_user_permissions(obj)
+        return permissions.get_user_permissions(obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Require that the user is inactive, and not the editor."""
@@ -280,26 +267,20 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         """Protect the editor's own permissions, and let only superusers make superusers."""
         readonly_fields = ["reset_password", "role", "last_sign_in", "date_joined"]
         if obj is not None and obj.pk == request.user.pk:
-            readonly_fields += OWN_PERMISSIONS
+            readonly_fields += ["is_active", "is_superuser", "user_permissions"]
         elif not get_user(request).is_superuser:
             readonly_fields.append("is_superuser")
         return readonly_fields
 
-    def get_object(
-        self, request: HttpRequest, object_id: str, from_field: str | None = None
-    ) -> User | None:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Lock all users before a change, so that two Owners can't lock each other out concurrently."""
         if request.method == "POST" and transaction.get_connection().in_atomic_block:
             list(User.objects.select_for_update().order_by("pk").values_list("pk"))
-            self.recheck_access(request)
-        user: User | None = super().get_object(request, object_id, from_field)
-        return user
-
-    def recheck_access(self, request: HttpRequest) -> None:
-        """Raise PermissionDenied if a concurrent change has removed the editor's access."""
-        editor = User.objects.filter(pk=get_user(request).pk, is_active=True, is_staff=True).first()
-        if editor is None or not editor.has_perm("auth.view_user"):
-            raise PermissionDenied
+            # A concurrent change may have removed the editor's access.
+            editor = User.objects.filter(pk=get_user(request).pk, is_active=True, is_staff=True).first()
+            if editor is None or not editor.has_perm("auth.view_user"):
+                raise PermissionDenied
+        return super().get_object(request, object_id, from_field)
 
     def may_reset(self, request: HttpRequest, user: User) -> bool:
         """Whether the user is a colleague whose password and second factor the editor may reset."""
@@ -310,23 +291,9 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
         return {"may_reset": row.second_factor and self.may_reset(request, row)}
 
-    def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        user = self.get_permitted_object(request, object_id, self.may_reset)
-        return confirm_with_reason(
-            self,
-            request,
-            user,
-            RESET_TWO_FACTOR,
-            method=reset_two_factor,
-            message="{} can now sign in with the password alone, and set up a new app.",
-            description=f"Member of staff: {user}",
-        )
-
-
-def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
-    with transaction.atomic():
-        two_factor.remove_devices(user)
-        record(by, user, Action.TWO_FACTOR_RESET, reason=reason)
+    reset_two_factor_view = make_reason_view(
+        RESET_TWO_FACTOR, reset_two_factor, TWO_FACTOR_WAS_RESET, permission="may_reset"
+    )
 
 
 @admin.register(Group)
@@ -337,9 +304,8 @@ class StaffGroupAdmin(GroupAdmin, NoEscalationAdmin):  # type: ignore[misc]  # U
     def outranks(self, request: HttpRequest, obj: Group) -> bool:
         """Protect the editor's own groups as well."""
         editor = get_user(request)
-        if not editor.is_superuser and editor.groups.filter(pk=obj.pk).exists():
-            return True
-        return super().outranks(request, obj)
+        is_own = not editor.is_superuser and editor.groups.filter(pk=obj.pk).exists()
+        return is_own or super().outranks(request, obj)
 
     def get_object_permissions(self, obj: Group) -> QuerySet[Permission]:
         return Permission.objects.filter(group=obj.pk)

@@ -59,8 +59,8 @@ def confirm(
     """Show the confirmation page until its form is valid, then call `act` with the cleaned data.
 
     The page also shows a ValidationError that `act` raises. `rows` are IDs and labels. `action` names the
-    changelist action to which the page submits them again. With `choices` (values and labels of the form
-    field `choice`) in the context, the page has one button per choice.
+    changelist action to which the page submits them again. If the form has a field `choice`, the page has a
+    button for each of `choices` in the context (values and labels).
     """
     is_submitted = CONFIRMED in request.POST if action else request.method == "POST"
     form = form_class(request.POST if is_submitted else None)

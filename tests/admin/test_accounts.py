@@ -11,8 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.admin.account_panels import MAX_KEYS
-from accounts.admin.timeline import MAX_TIMELINE
+from accounts.admin.account_panels import MAX_KEYS, MAX_TIMELINE
 from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import send_quota_warnings
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding

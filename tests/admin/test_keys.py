@@ -346,7 +346,7 @@ def test_revoked_key_is_rejected_with_the_next_request(
 ) -> None:
     assert api.get("/pets").status_code == 200
     response = staff.post(page_url(key, "revoke"), {"reason": "Leaked"}, follow=True)
-    assert f"Key {key.public_id} is revoked." in response.text
+    assert f"Key {key.public_id} has been revoked." in response.text
     assert api.get("/pets").status_code == 401
     event = key.audit_entries.latest("id")
     assert (event.action, event.actor_id, event.reason) == ("revoked", boss.pk, "Leaked")

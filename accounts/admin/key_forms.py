@@ -1,0 +1,120 @@
+"""The forms that issue and rotate an API key."""
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from unfold import widgets
+
+from accounts.keys import networks, scopes
+from accounts.models import ROTATION_OVERLAP, Account, IdempotencyRecord
+from petstore.backoffice.forms import MultilineField
+
+DEFAULT_OVERLAP_HOURS = int(ROTATION_OVERLAP.total_seconds() // 3600)
+MAX_OVERLAP_HOURS = 30 * 24
+ALREADY_ISSUED = (
+    "This key has already been issued. If you did not copy it, rotate it. "
+    "To issue another key, reopen this form."
+)
+
+
+class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, f"{scope}: {scopes.DESCRIPTIONS[scope]}") for scope in scopes.SCOPES],
+        initial=scopes.READ_SCOPES,
+        widget=widgets.UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text="What the key may do. Select write scopes only if the program needs them.",
+    )
+    expires_in = forms.TypedChoiceField(
+        label="Expires",
+        required=False,
+        coerce=int,
+        empty_value=None,
+        choices=[
+            ("", "Never, or at the time below"),
+            ("30", "In 30 days"),
+            ("90", "In 90 days"),
+            ("365", "In 1 year"),
+        ],
+        widget=widgets.UnfoldAdminSelectWidget,
+    )
+    allowed_networks = MultilineField(
+        required=False,
+        max_length=2000,
+        widget=widgets.UnfoldAdminTextareaWidget(attrs={"rows": 4}),
+        help_text="One per line, such as 203.0.113.0/24. Leave empty to allow every address.",
+    )
+    form_id = forms.CharField(
+        required=False, max_length=64, widget=forms.HiddenInput, initial=lambda: secrets.token_urlsafe(16)
+    )
+
+    def clean_account(self) -> Account:
+        account: Account = self.cleaned_data["account"]
+        if account.suspended_at:
+            message = f"{account} is suspended, so a new key would not work. Lift the suspension first."
+            raise ValidationError(message)
+        return account
+
+    def clean_scopes(self) -> str:
+        return scopes.join_scopes(self.cleaned_data["scopes"])
+
+    def clean_allowed_networks(self) -> list[str]:
+        return networks.normalize(self.cleaned_data["allowed_networks"].split())
+
+    def clean_expires_at(self) -> datetime | None:
+        expires_at = cast("datetime | None", self.cleaned_data["expires_at"])
+        if expires_at is not None and expires_at <= timezone.now():
+            raise ValidationError("This time has passed. Choose a later one, or leave the field empty.")
+        return expires_at
+
+    def clean(self) -> dict[str, Any]:
+        cleaned_data = super().clean() or self.cleaned_data
+        if days := cleaned_data.get("expires_in"):
+            if cleaned_data.get("expires_at"):
+                self.add_error("expires_in", "Choose either a period or a time, not both.")
+            cleaned_data["expires_at"] = timezone.now() + timedelta(days=days)
+        return cleaned_data
+
+    def _post_clean(self) -> None:
+        """Reject a resubmission, so that a double click does not issue a second key.
+
+        This is the last step of validation, so that a form with other errors can be submitted again.
+        """
+        super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
+        form_id = self.cleaned_data.get("form_id")
+        if form_id and not self.errors and not claim_submission(form_id, self.cleaned_data["account"]):
+            self.add_error(None, ALREADY_ISSUED)
+
+
+def claim_submission(form_id: str, account: Account) -> bool:
+    """Record the submission in the current transaction; return False if it was already recorded.
+
+    A concurrent duplicate blocks on the unique index. The space in the key prevents collisions with
+    idempotency keys of clients, which contain none (D31).
+    """
+    try:
+        with transaction.atomic():
+            IdempotencyRecord.objects.create(account=account, key=f"form {form_id}")
+    except IntegrityError:
+        return False
+    return True
+
+
+class RotateForm(forms.Form):
+    overlap_hours = forms.IntegerField(
+        label="Keep the old key working for (hours)",
+        required=False,
+        min_value=0,
+        max_value=MAX_OVERLAP_HOURS,
+        initial=DEFAULT_OVERLAP_HOURS,
+        widget=widgets.UnfoldAdminIntegerFieldWidget,
+        help_text=f"From 0 (it expires at once) to {MAX_OVERLAP_HOURS}. Default: {DEFAULT_OVERLAP_HOURS}.",
+    )
+
+    def clean_overlap_hours(self) -> int:
+        hours: int | None = self.cleaned_data["overlap_hours"]
+        return DEFAULT_OVERLAP_HOURS if hours is None else hours
