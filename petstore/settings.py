@@ -124,7 +124,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "petstore.site.middleware.HashingBusyMiddleware",
-    "petstore.backoffice.form_limits.FormLimitsMiddleware",
+    "petstore.backoffice.error_pages.FormLimitsMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django_otp.middleware.OTPMiddleware",

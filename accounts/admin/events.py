@@ -1,7 +1,5 @@
 """Read-only admin of the event feed, for questions about what a client received and when."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Read-only admin of the audit trail and of failed sign-ins."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections import defaultdict
@@ -9,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from functools import partial
 from itertools import chain
-from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from django.apps import apps
 from django.contrib import admin, messages
@@ -56,7 +53,7 @@ class NewestPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its st
 
     @cached_property
     def count(self) -> int:
-        queryset = cast("QuerySet[AuditEntry | FailedSignIn]", self.object_list)
+        queryset: Any = self.object_list
         return len(queryset.values_list("pk")[:MAX_ENTRIES])
 
 
@@ -76,8 +73,8 @@ class KindFilter(ChoiceFilter):
     field = "model"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        all_opts = [model._meta for model in admin.site._registry if model is not AuditEntry]
-        kinds = [(opts.label_lower, str(opts.verbose_name)) for opts in all_opts]
+        models = admin.site._registry.keys() - {AuditEntry}
+        kinds = [(model._meta.label_lower, str(model._meta.verbose_name)) for model in models]
         return sorted(kinds, key=lambda kind: kind[1])
 
 
@@ -127,7 +124,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     ]  # fmt: skip
     list_filter = [StaffFilter, "action", KindFilter, DateFilter, SignInFilter]
     list_before_template: Any = "admin/audit_list.html"
-    list_pages = MappingProxyType({"export/": ("export", "view")})
+    list_pages = {"export/": ("export", "view")}
     search_fields = ["object_id"]
     search_help_text = "An exact object ID, object name or request ID."
     readonly_fields = fields = (

@@ -3,13 +3,11 @@
 `PetstoreModelAdmin` records changes made on its pages. Model methods that take an `Actor` record their own.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
@@ -46,7 +44,7 @@ class Actor:
     address: str = str(NO_ADDRESS)
 
     @classmethod
-    def from_request(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
+    def from_request(cls, request: HttpRequest | None, user: User | None = None) -> Self:
         """Prefer `user` to the request's user. Without either, the name is empty."""
         author = user or getattr(request, "user", None) or AnonymousUser()
         address = get_client_address(request) if request is not None else NO_ADDRESS

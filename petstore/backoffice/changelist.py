@@ -1,10 +1,7 @@
 """Changelists for large tables: keyset pagination instead of OFFSET and COUNT(*)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, cast
 
 from django.contrib import admin, messages
@@ -42,7 +39,6 @@ class KeysetChangeList(ChangeList):
     """A changelist whose pages start after a row (`?after=ID`) or end before one (`?before=ID`)."""
 
     previous_query = next_query = ""
-    after = before = None
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         # These parameters are no filters, and links to other filters lead to the first page.
@@ -72,8 +68,7 @@ class KeysetChangeList(ChangeList):
         queryset = self.queryset.reverse() if backwards else self.queryset
         boundary = before if backwards else after
         condition = None if boundary is None else self.build_seek_condition(queryset, boundary)
-        continues_list = condition is not None
-        if condition is not None:
+        if continues_list := condition is not None:
             queryset = queryset.filter(condition)
         rows = list(queryset[: self.list_per_page + 1])
         has_more = len(rows) > self.list_per_page
@@ -125,9 +120,9 @@ class BigTableAdmin(PetstoreModelAdmin):
     list_filter_submit = True
     sortable_by = ["id"]  # Other columns have no index to sort by.
     # For combinations of filter parameters, the indexed expression that replaces the ID in their ordering.
-    keys: Mapping[tuple[str, ...], Key] = MappingProxyType({})
+    keys: Mapping[tuple[str, ...], Key] = {}
     # Annotations by which the list may be ordered, in addition to columns.
-    expressions: Mapping[str, Any] = MappingProxyType({})
+    expressions: Mapping[str, Any] = {}
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return KeysetChangeList
@@ -178,11 +173,7 @@ class ChoiceFilter(admin.SimpleListFilter):
 
 class TimeFilter(ChoiceFilter):
     title = "time"
-    options: Sequence[tuple[str, str]] = (
-        ("1", "Last 24 hours"),
-        ("7", "Last 7 days"),
-        ("30", "Last 30 days"),
-    )
+    options = (("1", "Last 24 hours"), ("7", "Last 7 days"), ("30", "Last 30 days"))
 
     def get_condition(self, value: str) -> Q:
         return Q(**{f"{self.field}__gte": timezone.now() - timedelta(days=int(value))})

@@ -4,26 +4,12 @@
 colours.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 MAX_LABEL_LENGTH = 22  # Characters that fit beside a chart. The table shows full labels.
-
-
-class Cell(NamedTuple):
-    value: str
-    link: str  # May be empty.
-
-
-class Row(NamedTuple):
-    label: str
-    link: str
-    cells: list[Cell]
-    total: str
 
 
 @dataclass(frozen=True)
@@ -69,16 +55,14 @@ class BarChart:
         return f"{self.title}: {self.total:,} {self.unit}. {totals}. The table below has every number."
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[dict[str, Any]]:
         rows = []
         for index, label in enumerate(self.labels):
             link = self.label_links[index] if self.label_links else ""
-            cells = []
-            for series in self.series:
-                value = series.values[index]
-                cells.append(Cell(f"{value:,}", series.links[index] if series.links and value else ""))
-            total = sum(series.values[index] for series in self.series)
-            rows.append(Row(label, link, cells, f"{total:,}"))
+            values = [series.values[index] for series in self.series]
+            links = [series.links[index] if series.links else "" for series in self.series]
+            cells = [(value, link if value else "") for value, link in zip(values, links, strict=True)]
+            rows.append({"label": label, "link": link, "cells": cells, "total": sum(values)})
         return rows[::-1] if self.newest_last else rows
 
     @property

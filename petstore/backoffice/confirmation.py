@@ -1,10 +1,8 @@
 """Confirmation pages, which ask for consent to an action and for its reason."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from django import forms
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -39,7 +37,7 @@ class Confirmation:
     danger: bool = False
     downloads_file: bool = False  # The page stays open and may be submitted again at once.
 
-    def with_subject(self, subject: str) -> Confirmation:
+    def with_subject(self, subject: str) -> Self:
         """Fill the placeholder in the title."""
         return replace(self, title=self.title.format(subject))
 
@@ -70,7 +68,6 @@ def confirm(
         except ValidationError as error:
             form.add_error(None, error)
     return model_admin.render_page(
-        request, "confirm", confirmation.title,
-        confirmation=confirmation, form=form, back=back, rows=rows, action=action,
-        checkbox=ACTION_CHECKBOX_NAME, confirmed=CONFIRMED, **context,
+        request, "confirm", confirmation.title, confirmation=confirmation, form=form, back=back, rows=rows,
+        action=action, checkbox=ACTION_CHECKBOX_NAME, confirmed=CONFIRMED, **context,
     )  # fmt: skip

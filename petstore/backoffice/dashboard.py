@@ -4,8 +4,6 @@ Apps register functions that yield cards. A card runs aggregate queries only, an
 may not view.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 from urllib.parse import urlencode

@@ -1,6 +1,4 @@
-"""Error pages of the back office: bad input, conflicts, 403 and 404."""
-
-from __future__ import annotations
+"""Error pages of the back office: bad input, too large forms, conflicts, 403 and 404."""
 
 import logging
 import re
@@ -11,12 +9,15 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Group
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError, IntegrityError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
+from django.urls import reverse
+from django.utils.deprecation import MiddlewareMixin
 
+from petstore.api.request_headers import BODY_ERROR
 from petstore.backoffice.sessions import log_out_if_expired
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ URL_PARAMETERS = {"next", "_changelist_filters"}
 UNSTORABLE_TEXT = "Your input contains characters that can't be stored. Go back, remove them and try again."
 TOO_LONG = "Part of the URL is too long. Go back, shorten it and try again."
 OUT_OF_RANGE = "A value is out of range. Go back, correct it and try again."
+TOO_LARGE = "The form is too large and was not saved. Go back, shorten it and try again."
 CONFLICT = "Another user has just changed the same data. Go back, reload the page and try again."
 
 
@@ -87,6 +89,38 @@ def reject_bad_input(view: View) -> View:
     return guarded_view
 
 
+# --- Forms that exceed the size limits
+
+
+class FormLimitsMiddleware(MiddlewareMixin):
+    """Must run before CsrfViewMiddleware, which reads the form."""
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        try:
+            if BODY_ERROR not in request.META and request.POST is not None:
+                return None
+        except (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent):
+            pass
+        request.POST = QueryDict()  # Rendering the error page reads POST again.
+        return reject_too_large(request, view)
+
+
+def reject_too_large(request: HttpRequest, view: Any) -> HttpResponse:
+    """Return 413. Without a session, for which limits are lower, redirect to the sign-in page."""
+    from django.contrib import admin  # Workers load the admin with the first page.
+
+    site: Any = admin.site
+    log_out_if_expired(request)
+    context = {"title": "Too large", "text": TOO_LARGE}
+    if site.has_permission(request):
+        response: HttpResponse = site.render_page(request, "error", status=413, **context)
+        return response
+    if request.path.startswith(reverse("admin:index")) and getattr(view, "login_required", True):
+        redirect: HttpResponse = site.redirect_to_sign_in(request)
+        return redirect
+    return render(request, "error.html", context, status=413)
+
+
 # --- Error pages for staff
 
 NOT_FOUND = "This page does not exist, or its subject was deleted. Press Ctrl+K to search for it."
@@ -108,9 +142,8 @@ def render_errors(site: Any, view: View) -> View:
             status, title, text = 403, "No access", describe_denial(site, request)
         except Http404:
             status, title, text = 404, "Not found", NOT_FOUND
-        context = {"text": text, **get_list_link(site, request)}
-        response: HttpResponse = site.render_page(request, "error", title, **context)
-        response.status_code = status
+        link = get_list_link(site, request)
+        response: HttpResponse = site.render_page(request, "error", title, status=status, text=text, **link)
         return response
 
     return framed_view

@@ -1,7 +1,5 @@
 """Form fields and widgets, and forms that preserve untouched text byte for byte."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Audit entries, prepared for templates/admin/history.html."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from typing import Any, NamedTuple

@@ -1,15 +1,11 @@
 """The base class of all ModelAdmins: search, additional pages, audit trail and edit conflicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote, unquote
@@ -19,6 +15,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.text import capfirst
@@ -32,6 +29,8 @@ from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import choose_order
 from petstore.db.names import visible_name
+
+PermissionCheck = Callable[[HttpRequest, Any], bool]
 
 MAX_REMEMBERED = 500  # Rows per action. The changes of further rows are recorded without old values.
 MAX_EXAMPLES = 3  # Referring rows that a message lists.
@@ -47,9 +46,9 @@ class PetstoreModelAdmin(ModelAdmin):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     # Pages of a row, as URL suffix and name. `revoke_view(request, object_id)` serves the page `revoke`.
-    row_pages: Mapping[str, str] = MappingProxyType({})
+    row_pages: Mapping[str, str] = {}
     # Pages of the list, as URL suffix, name and permission. `export_view(request)` serves `export`.
-    list_pages: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    list_pages: Mapping[str, tuple[str, str]] = {}
     deletion_hint = ""  # Suggests an alternative to deleting a protected row.
     add_title = ""  # Overrides Django's title of the add page.
     palette_commands: Sequence[palette.PaletteCommand] = ()
@@ -94,9 +93,7 @@ class PetstoreModelAdmin(ModelAdmin):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {}  # Django would pass unvalidated query parameters to the widgets.
 
-    def formfield_for_foreignkey(
-        self, db_field: models.ForeignKey[Any], request: HttpRequest, **kwargs: Any
-    ) -> forms.ModelChoiceField[Any] | None:
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name in self.get_autocomplete_fields(request):
             kwargs["widget"] = SafeAutocompleteSelect(db_field, self.admin_site)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
@@ -131,19 +128,17 @@ class PetstoreModelAdmin(ModelAdmin):
             return form
         return edit_conflicts.reject_outdated(preserve_untouched(form), obj, request)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         obj = context.get("original")
+        context["show_history"] = self.can_add or self.can_change or self.can_delete
         if obj is not None:
             context["title"] = get_list_title(self.opts)
             stored = self.model._base_manager.get(pk=obj.pk)
             context["version"] = edit_conflicts.compute_version(stored, context["adminform"].form.fields)
+            if self.can_delete:
+                context["show_delete"] = not is_protected(obj)
         elif self.add_title:
             context["title"] = self.add_title
-        context["show_history"] = self.can_add or self.can_change or self.can_delete
-        if obj is not None and self.can_delete:
-            context["show_delete"] = not is_protected(obj)
         context |= self.get_form_context(request, obj)
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -165,8 +160,8 @@ class PetstoreModelAdmin(ModelAdmin):
         return super().response_action(request, queryset, *args, **kwargs)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        actor, values = Actor.from_request(request), audit.read_stored_values(obj)
-        audit.record(actor, obj, Action.ADDED, after=values, reason=get_reason(request, message))
+        after, reason = audit.read_stored_values(obj), get_reason(request, message)
+        audit.record(Actor.from_request(request), obj, Action.ADDED, after=after, reason=reason)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Record a change. If the message is a string, it is the reason."""
@@ -186,8 +181,7 @@ class PetstoreModelAdmin(ModelAdmin):
         examples = ", ".join(islice(describe_referring_rows(obj), MAX_EXAMPLES + 1))
         reason = f"{obj} can't be deleted because other records refer to it ({examples})."
         self.message_user(request, f"{reason} {self.deletion_hint}", messages.WARNING)
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
-        return HttpResponseRedirect(reverse(name, args=[quote(obj.pk)]))
+        return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", quote(obj.pk))
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         obj = self.get_permitted_object(request, object_id)
@@ -218,20 +212,17 @@ class PetstoreModelAdmin(ModelAdmin):
         """Serve a page of the list. As in Django, invalid filters redirect to the list itself."""
         if not getattr(self, f"has_{permission}_permission")(request):
             raise PermissionDenied
+        view: Callable[[HttpRequest], HttpResponseBase] = getattr(self, f"{name}_view")
         try:
-            response: HttpResponseBase = getattr(self, f"{name}_view")(request)
+            return view(request)
         except IncorrectLookupParameters:
             return HttpResponseRedirect(f"{self.list_url()}?e=1")
-        return response
 
     def list_url(self) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def get_permitted_object(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        has_permission: Callable[[HttpRequest, Any], bool] | None = None,
+        self, request: HttpRequest, object_id: str, has_permission: PermissionCheck | None = None
     ) -> Any:
         """Return the object, or raise Http404 or PermissionDenied."""
         obj = self.get_object(request, unquote(object_id))
@@ -241,11 +232,9 @@ class PetstoreModelAdmin(ModelAdmin):
             raise PermissionDenied
         return obj
 
-    def render_page(
-        self, request: HttpRequest, template: str, title: str, **context: Any
-    ) -> TemplateResponse:
-        shared = {"opts": self.opts, "media": self.media}
-        return self.admin_site.render_page(request, template, title, **shared | context)
+    def render_page(self, request: HttpRequest, *args: str, **context: Any) -> TemplateResponse:
+        """Render a template with a title, like the method of the site, with the context of the model."""
+        return self.admin_site.render_page(request, *args, opts=self.opts, media=self.media, **context)
 
 
 def redirect_search(request: HttpRequest) -> HttpResponseRedirect | None:

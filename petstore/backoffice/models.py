@@ -1,8 +1,7 @@
 """The append-only audit trail, and failed sign-ins."""
 
-from __future__ import annotations
-
 from datetime import timedelta
+from typing import Self
 
 from django.db import models
 from django.db.models import Max, QuerySet
@@ -10,7 +9,7 @@ from django.utils import timezone
 
 
 class AuditQuerySet(QuerySet["AuditEntry"]):
-    def for_object(self, obj: models.Model) -> AuditQuerySet:
+    def for_object(self, obj: models.Model) -> Self:
         return self.filter(model=obj._meta.label_lower, object_id=str(obj.pk))
 
 

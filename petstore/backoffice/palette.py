@@ -4,8 +4,6 @@ Each ModelAdmin declares its actions in `palette_commands`, and finds rows by an
 `get_palette_results`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import dropwhile

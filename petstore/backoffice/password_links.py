@@ -34,17 +34,16 @@ class PasswordLinkTokenGenerator(PasswordResetTokenGenerator):
     def _make_hash_value(self, user: AbstractBaseUser, timestamp: int) -> str:
         assert isinstance(user, User)
         assert self.issuer is not None
-        user_state = (super()._make_hash_value(user, timestamp), get_permission_state(user))
-        issuer_state = (self.issuer.pk, self.issuer.password, get_permission_state(self.issuer))
+        user_state = super()._make_hash_value(user, timestamp), get_permission_state(user)
+        issuer_state = self.issuer.pk, self.issuer.password, get_permission_state(self.issuer)
         return repr((*user_state, *issuer_state))
 
 
 def get_permission_state(user: User) -> tuple[Any, ...]:
     """Read everything that determines the user's permissions from the database."""
     permissions = Permission.objects.filter(Q(user=user) | Q(group__user=user)).values_list("pk", flat=True)
-    groups = user.groups.order_by("pk").values_list("pk", flat=True)
-    flags = (user.is_active, user.is_staff, user.is_superuser)
-    return (*flags, list(groups), sorted(set(permissions)))
+    groups = list(user.groups.order_by("pk").values_list("pk", flat=True))
+    return user.is_active, user.is_staff, user.is_superuser, groups, sorted(set(permissions))
 
 
 def create_link(user: User, *, by: User) -> str:
@@ -98,9 +97,9 @@ class NewPasswordView(PasswordResetConfirmView):
         return response
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
-        title = "Choose your password" if self.validlink else "This link is no longer valid"
-        response: HttpResponse = self.site.render_page(
-            self.request, "new_password", title, form=context["form"], name=self.user
-        )
-        response.status_code = 200 if self.validlink else 410
+        status, title = 200, "Choose your password"
+        if not self.validlink:
+            status, title = 410, "This link is no longer valid"
+        options = {"status": status, "form": context["form"], "name": self.user}
+        response: HttpResponse = self.site.render_page(self.request, "new_password", title, **options)
         return response

@@ -23,9 +23,8 @@ TOUCH_INTERVAL = 60  # Seconds between writes of LAST_SEEN_AT.
 
 def has_expired(session: SessionBase, now: float) -> bool:
     """Whether the session has ended. A session without a start time has."""
-    is_too_old: bool = now - session.get(STARTED_AT, 0) >= settings.SESSION_COOKIE_AGE
-    is_idle: bool = now - session.get(LAST_SEEN_AT, 0) >= settings.SESSION_IDLE_SECONDS
-    return is_too_old or is_idle
+    age, idle_time = now - session.get(STARTED_AT, 0), now - session.get(LAST_SEEN_AT, 0)
+    return bool(age >= settings.SESSION_COOKIE_AGE or idle_time >= settings.SESSION_IDLE_SECONDS)
 
 
 def is_signed_in(cookies: str) -> bool:

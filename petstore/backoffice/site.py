@@ -113,12 +113,12 @@ class PetstoreAdminSite(UnfoldAdminSite):
         ]
 
     def render_page(
-        self, request: HttpRequest, template: str, title: str, **context: Any
+        self, request: HttpRequest, template: str, title: str, *, status: int = 200, **context: Any
     ) -> TemplateResponse:
         """Render `admin/{template}.html` with the context that all admin pages share."""
         request.current_app = self.name
         shared = {**self.each_context(request), "title": title, "next": self.get_next_url(request)}
-        response = TemplateResponse(request, f"admin/{template}.html", shared | context)
+        response = TemplateResponse(request, f"admin/{template}.html", shared | context, status=status)
         return apply_rate_limit(response, context.get("form"))
 
     def get_next_url(self, request: HttpRequest) -> str:
@@ -203,9 +203,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
             secret = b32encode(device.bin_key).decode()
             qr = segno.make(device.config_url, error="m").svg_data_uri(scale=5, border=3, light="white")
             return self.render_page(
-                request, "two_factor/set_up", "Set up two-factor sign-in",
-                form=form,
-                qr=qr,
+                request, "two_factor/set_up", "Set up two-factor sign-in", form=form, qr=qr,
                 secret=" ".join(secret[start : start + 4] for start in range(0, len(secret), 4)),
                 may_leave=self.has_permission(request),
             )  # fmt: skip
@@ -239,8 +237,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
             messages.success(request, "Two-factor sign-in is off. Codes from your app are no longer valid.")
             return redirect("admin:index")
         return self.render_page(
-            request, "two_factor/manage", "Two-factor sign-in",
-            form=form,
+            request, "two_factor/manage", "Two-factor sign-in", form=form,
             device=TOTPDevice.objects.filter(user=user, confirmed=True).first(),
             codes_left=StaticToken.objects.filter(device__user=user).count(),
         )  # fmt: skip

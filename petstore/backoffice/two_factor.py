@@ -4,8 +4,6 @@ django-otp generates, verifies and throttles the codes, and accepts each only on
 app, with its recovery codes.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any, cast
 
@@ -111,7 +109,9 @@ class CodeForm(forms.Form):
         if device is not None and not self.seconds_to_wait:
             if get_known_browser_id(self.request, username):
                 reset_throttling(device)  # Wrong codes from elsewhere must not delay a known browser.
-            self.seconds_to_wait = get_lockout_seconds(device)
+            _, lockout = device.verify_is_allowed()  # type: ignore[no-untyped-call]
+            if lockout:  # A delay after wrong codes.
+                self.seconds_to_wait = int((lockout["locked_until"] - timezone.now()).total_seconds()) + 1
         if self.seconds_to_wait:
             raise ValidationError(f"Too many attempts. Try again in {describe_wait(self.seconds_to_wait)}.")
         self.check_password()
@@ -169,11 +169,3 @@ class ManageForm(CodeForm):
         if not self.user.check_password(self.cleaned_data["password"]):
             self.record_failure("Wrong password for two-factor.")
             raise ValidationError({"password": "Wrong password."})
-
-
-def get_lockout_seconds(device: TOTPDevice | StaticDevice) -> int:
-    """Return the remaining seconds of the delay after wrong codes, or 0."""
-    _, lockout = device.verify_is_allowed()  # type: ignore[no-untyped-call]
-    if not lockout:
-        return 0
-    return int((lockout["locked_until"] - timezone.now()).total_seconds()) + 1

@@ -350,5 +350,5 @@ def test_chart_links_each_bar_to_its_own_list() -> None:
     data = json.loads(chart.data)
     assert data["labels"] == ["A category with a ver…", "Cats"]
     assert data["datasets"][0]["links"] == ["/first", "/second"]
-    assert [row.label for row in chart.rows] == ["A category with a very long name", "Cats"]
-    assert [row.cells[0].link for row in chart.rows] == ["/first", ""]
+    assert [row["label"] for row in chart.rows] == ["A category with a very long name", "Cats"]
+    assert [row["cells"][0][1] for row in chart.rows] == ["/first", ""]

@@ -368,7 +368,7 @@ def test_confirmation_page_explains_the_consequences(
         "Last use": ANY,
         "Requests today": "1,234",
         "Requests in the last 7 days": "2,234",
-        "Other active keys of the account": "None. This is its only one.",
+        "Other active keys of the account": "None. This is the only one.",
     }
     assert "2\xa0hours ago" in page.context["details"]["Last use"]
     for word in (account.name, key.public_id, "its next request gets 401", "can't be undone"):
