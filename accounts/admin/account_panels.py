@@ -124,24 +124,19 @@ def build_key_row(key: ApiKey, account: Account, now: datetime) -> dict[str, Any
 
 def list_key_entries(account: Account) -> list[HistoryEntry]:
     ids = account.keys.values_list(Cast("pk", CharField()))
-    entries = AuditEntry.objects.filter(
-        model=ApiKey._meta.label_lower, object_id__in=ids, action__in=KEY_ICONS
-    )
-    newest = list(entries[:MAX_TIMELINE])
-    keys = ApiKey.objects.filter(pk__in={entry.object_id for entry in newest})
-    names = dict(keys.values_list("pk", "name"))
-    return [
-        HistoryEntry(
-            entry.at,
-            f"Key {visible_name(names.get(int(entry.object_id)) or entry.object_text)}: "
-            f"{entry.get_action_display().lower()}",
-            entry.actor_name,
-            entry.reason,
-            link=reverse("admin:accounts_apikey_change", args=[entry.object_id]),
-            icon=KEY_ICONS[Action(entry.action)],
-        )
-        for entry in newest
-    ]
+    entries = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids)
+    newest = list(entries.filter(action__in=KEY_ICONS)[:MAX_TIMELINE])
+    keys = ApiKey.objects.in_bulk({int(entry.object_id) for entry in newest})
+
+    def build_entry(entry: AuditEntry) -> HistoryEntry:
+        key = keys.get(int(entry.object_id))
+        name = visible_name((key and key.name) or entry.object_text)
+        title = f"Key {name}: {entry.get_action_display().lower()}"
+        link = reverse("admin:accounts_apikey_change", args=[entry.object_id])
+        icon = KEY_ICONS[Action(entry.action)]
+        return HistoryEntry(entry.at, title, entry.actor_name, entry.reason, link=link, icon=icon)
+
+    return [build_entry(entry) for entry in newest]
 
 
 def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
@@ -183,10 +178,5 @@ def list_warning_entries(account: Account) -> Iterator[HistoryEntry]:
     events = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
     for event_type, text in WARNINGS.items():
         for event in events.filter(type=event_type)[:MAX_TIMELINE]:
-            yield HistoryEntry(
-                to_datetime(event.created_at),
-                text.format(describe_event(orjson.loads(event.data))),
-                SERVICE.name,
-                link=change_url(event),
-                icon="notifications",
-            )
+            title, at = text.format(describe_event(orjson.loads(event.data))), to_datetime(event.created_at)
+            yield HistoryEntry(at, title, SERVICE.name, link=change_url(event), icon="notifications")

@@ -34,7 +34,7 @@ from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, get_phrase_argument
-from petstore.backoffice.text import pluralize
+from petstore.backoffice.text import format_count
 from petstore.db.names import fold_text
 
 SUSPEND = Confirmation(
@@ -49,6 +49,7 @@ LIFT_SUSPENSION = Confirmation(
     "Lift the suspension",
     "Its keys work again with their next request, except those that are revoked, expired or banned.",
 )
+SUSPENSION_LIFTED = "The suspension of {} is lifted."
 CHANGE_PLAN = Confirmation(
     "Change the plan", "", "Takes effect with the next request. Usage so far still counts."
 )
@@ -57,25 +58,26 @@ PLAN_CHANGED = (
 )
 
 
+CHANGE = "accounts.change_account"  # The permission.
+IS_SUSPENDED = Q(suspended_at__isnull=False)
+
+
 class PaletteAction(NamedTuple):
     """An action on accounts that the command palette offers."""
 
     phrase: str
     icon: str
     permission: str
-    page: str = ""  # Suffix of the URL name. Empty for ISSUE_KEY, whose page belongs to API keys.
-    condition: Q = Q()
+    page: str  # The last part of the URL name.
+    condition: Q
 
 
-ISSUE_KEY = PaletteAction("Issue a key for", "key", "accounts.add_apikey")
-PALETTE_ACTIONS = (
+ISSUE_KEY = PaletteAction("Issue a key for", "key", "accounts.add_apikey", "", Q())
+PALETTE_ACTIONS = [
     ISSUE_KEY,
-    PaletteAction("Suspend", "pause_circle", "accounts.change_account", "suspend", Q(suspended_at=None)),
-    PaletteAction(
-        "Lift the suspension of", "play_circle", "accounts.change_account",
-        "lift_suspension", Q(suspended_at__isnull=False),
-    ),
-)  # fmt: skip
+    PaletteAction("Suspend", "pause_circle", CHANGE, "suspend", ~IS_SUSPENDED),
+    PaletteAction("Lift the suspension of", "play_circle", CHANGE, "lift_suspension", IS_SUSPENDED),
+]
 
 
 class UsageFilter(ChoiceFilter):
@@ -159,10 +161,9 @@ class AccountAdmin(PetstoreModelAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         # A key's public ID begins with its account's.
+        has_id = Q(public_id__startswith=term)
         if len(term) > key_format.ACCOUNT_ID_LENGTH:
             has_id = Q(Exists(ApiKey.objects.filter(account=OuterRef("pk"), public_id__startswith=term)))
-        else:
-            has_id = Q(public_id__startswith=term)
         return rows.filter(Q(name__search_key__contains=term) | has_id)
 
     @display(description="state", label={"suspended": "danger", "banned": "danger", "active": "success"})
@@ -170,7 +171,7 @@ class AccountAdmin(PetstoreModelAdmin):
         if account.suspended_at:
             return "suspended", "Suspended"
         if banned_keys := getattr(account, "banned_key_count", 0):
-            return "banned", f"{pluralize(banned_keys, 'key')} banned"
+            return "banned", f"{format_count(banned_keys, 'key')} banned"
         return "active", "Active"
 
     @display(description="plan", ordering="plan__per_day", label=PLAN_COLOURS)
@@ -208,8 +209,7 @@ class AccountAdmin(PetstoreModelAdmin):
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         for account in find_accounts(term)[:MAX_RESULTS]:
             is_exact = fold_text(term) in (fold_text(account.name), fold_text(account.public_id))
-            rank = 1 if is_exact else 2
-            description = f"Account, {account.plan}"
+            rank, description = 1 if is_exact else 2, f"Account, {account.plan}"
             yield SearchResult(rank, "storefront", str(account), description, change_url(account))
             if not account.suspended_at and request.user.has_perm(ISSUE_KEY.permission):
                 yield build_action_result(ISSUE_KEY, account)
@@ -238,9 +238,7 @@ class AccountAdmin(PetstoreModelAdmin):
     # --- The pages that suspend an account or change its plan
 
     suspend_view = make_reason_view(SUSPEND, Account.suspend, "{} is suspended.")
-    lift_suspension_view = make_reason_view(
-        LIFT_SUSPENSION, Account.lift_suspension, "The suspension of {} is lifted."
-    )
+    lift_suspension_view = make_reason_view(LIFT_SUSPENSION, Account.lift_suspension, SUSPENSION_LIFTED)
 
     change_plan_view = make_reason_view(CHANGE_PLAN, change_plan, PLAN_CHANGED, ChangePlanForm)
 
@@ -271,11 +269,10 @@ def find_accounts(term: str) -> QuerySet[Account]:
 
 
 def build_action_result(action: PaletteAction, account: Account) -> SearchResult:
-    if action.page:
-        description, url = "", page_url(account, action.page)
-    else:
-        description = "Suspended: lift the suspension first" if account.suspended_at else ""
-        url = issue_key_url(account)
+    description = ""
+    if action is ISSUE_KEY and account.suspended_at:
+        description = "Suspended: lift the suspension first"
+    url = issue_key_url(account) if action is ISSUE_KEY else page_url(account, action.page)
     return SearchResult(3, action.icon, f"{action.phrase} {account}", description, url)
 
 

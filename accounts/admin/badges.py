@@ -63,19 +63,11 @@ def render_age(at: datetime | None, now: datetime) -> SafeString:
 
 
 def build_usage_bar(used: int, limit: int) -> dict[str, str]:
-    if used >= limit:
-        level = "full"
-    elif used * 100 >= THRESHOLDS[0] * limit:  # Customers get their first warning here.
-        level = "high"
-    else:
-        level = "low"
-    share = used / limit
-    return {
-        "width": f"{min(share, 1):.1%}",
-        "percent": format_percent(share),
-        "text": f"{used:,} of {limit:,}",
-        "level": level,
-    }
+    level = "low"
+    if used * 100 >= THRESHOLDS[0] * limit:  # Customers get their first warning here.
+        level = "full" if used >= limit else "high"
+    width, percent = f"{min(used / limit, 1):.1%}", format_percent(used / limit)
+    return {"width": width, "percent": percent, "text": f"{used:,} of {limit:,}", "level": level}
 
 
 def render_usage_bar(used: int, limit: int) -> SafeString:

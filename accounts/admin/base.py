@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from django import forms
@@ -101,9 +100,9 @@ def make_reason_view(
 def warn_if_unpublished(model_admin: PetstoreModelAdmin, request: HttpRequest, obj: Model) -> None:
     """Show a warning after the commit if the change could not be published to Redis."""
 
-    def warn(lookup: str) -> None:
-        if text := publication.get_warning(**{lookup: obj.pk}):
+    def warn() -> None:
+        if text := publication.get_warning(**{KEY_LOOKUPS[type(obj)]: obj.pk}):
             model_admin.message_user(request, text, messages.WARNING)
 
-    if lookup := KEY_LOOKUPS.get(type(obj)):
-        transaction.on_commit(partial(warn, lookup), robust=True)
+    if type(obj) in KEY_LOOKUPS:
+        transaction.on_commit(warn, robust=True)

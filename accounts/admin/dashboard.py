@@ -14,13 +14,12 @@ from accounts.usage import reports
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.text import pluralize
+from petstore.backoffice.text import format_count
 
 DEFAULT_DAYS = 30
 PERIODS = (7, 30, 90)  # Days that the charts can show.
 MAX_ACCOUNTS = 10
 MAX_KEYS = 5
-FIRST_THRESHOLD = THRESHOLDS[0]  # Percent of the daily quota at which customers get their first warning.
 
 
 @register_cards
@@ -46,10 +45,10 @@ def build_keys_card(request: HttpRequest) -> Card:
     may_change = request.user.has_perm("accounts.change_apikey")
     steps = []
     if may_change and ban_count:
-        text = pluralize(ban_count, "key is banned.", "keys are banned.")
+        text = format_count(ban_count, "key is banned.", "keys are banned.")
         steps.append(Step(2, "gavel", text, "See why", links["banned"]))
     if may_change and expiring.to_replace_in_7_days:
-        text = pluralize(
+        text = format_count(
             expiring.to_replace_in_7_days,
             "key expires within 7 days and has no replacement.",
             "keys expire within 7 days and have no replacement.",
@@ -85,23 +84,17 @@ def build_traffic_card(request: HttpRequest, *, has_usage_today: bool) -> Card:
     }
     steps = []
     if not has_accounts and request.user.has_perm("accounts.add_account"):
-        add_url = reverse("admin:accounts_account_add")
-        text = "There are no accounts yet."
-        steps.append(Step(3, "storefront", text, "Add the first account", add_url))
+        url = reverse("admin:accounts_account_add")
+        steps.append(Step(3, "storefront", "There are no accounts yet.", "Add the first account", url))
     return Card("traffic", "top", 1, context, steps)
 
 
 def build_traffic_chart(by_plan: dict[PlanCode, list[reports.DailyTotals]], column: str) -> BarChart:
     """Chart a column of the usage, with a series for each plan."""
-    series = [
-        Series(
-            plan.label,
-            f"--chart-{number}",
-            [getattr(day, column) for day in days],
-            list_url("accounts_account", plan__code__exact=plan.value),
-        )
-        for number, (plan, days) in enumerate(by_plan.items(), start=1)
-    ]
+    series = []
+    for number, (plan, days) in enumerate(by_plan.items(), start=1):
+        link = list_url("accounts_account", plan__code__exact=plan.value)
+        series.append(Series(plan.label, f"--chart-{number}", [getattr(day, column) for day in days], link))
     labels = [f"{day.day:%Y-%m-%d}" for day in by_plan[PlanCode.FREE]]
     title = f"{column.capitalize()} per day, last {len(labels)} days"
     return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
@@ -116,9 +109,9 @@ def build_quota_card(request: HttpRequest, counters: list[QuotaCounter]) -> Card
     count = sum(row["level"] != "low" for row in rows)
     if count and request.user.has_perm("accounts.change_account"):
         or_more = "or more " if count == MAX_ACCOUNTS else ""
-        accounts = pluralize(count, "account has", f"accounts {or_more}have")
-        text = f"{accounts} used at least {FIRST_THRESHOLD}% of today's quota."
-        url = list_url("accounts_account", used=str(FIRST_THRESHOLD))
+        accounts = format_count(count, "account has", f"accounts {or_more}have")
+        text = f"{accounts} used at least {THRESHOLDS[0]}% of today's quota."
+        url = list_url("accounts_account", used=THRESHOLDS[0])
         steps.append(Step(3, "speed", text, "See which", url))
     context = {"top": rows, "accounts_url": list_url("accounts_account")}
     return Card("quota", "left", 2, context, steps)

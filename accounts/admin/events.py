@@ -45,7 +45,7 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
     """Translates the time to a position in the feed, since no index is ordered by time."""
 
     parameter_name = "days"
-    options = (*TimeFilter.options[:2], ("older", "Before that"))
+    options = [*TimeFilter.options[:2], ("older", "Before that")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Event]) -> QuerySet[Event]:
         chosen = self.value()
@@ -97,10 +97,9 @@ class EventAdmin(BigTableAdmin):
         if key := ApiKey.objects.filter(public_id=term).first():
             # Two queries: in a single one, the planner prefers to walk all events of the account in order.
             prefix = f'{{"key":{{"id":"{term}"'
-            events = Event.objects.filter(
-                account_id=key.account_id, type__in=KEY_EVENT_TYPES, data__startswith=prefix
-            )
-            return rows.filter(pk__in=list(events.values_list("pk", flat=True)[:MAX_EVENTS_PER_KEY]))
+            events = Event.objects.filter(account_id=key.account_id, type__in=KEY_EVENT_TYPES)
+            ids = events.filter(data__startswith=prefix).values_list("pk", flat=True)
+            return rows.filter(pk__in=list(ids[:MAX_EVENTS_PER_KEY]))
         accounts = Account.objects.filter(Q(public_id=term) | Q(name__search_key=term))
         if account := find_by_name(accounts, term) or accounts.first():
             return rows.filter(account_id=account.pk)

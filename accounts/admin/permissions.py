@@ -76,12 +76,10 @@ class NoEscalationAdmin(PetstoreModelAdmin):
         raise NotImplementedError
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        allowed = super().has_change_permission(request, obj)
-        return allowed and (obj is None or not self.outranks(request, obj))
+        return super().has_change_permission(request, obj) and not (obj and self.outranks(request, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        allowed = super().has_delete_permission(request, obj)
-        return allowed and (obj is None or not self.outranks(request, obj))
+        return super().has_delete_permission(request, obj) and not (obj and self.outranks(request, obj))
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Offer checkboxes of grantable permissions, since Django's filter widget needs a mouse."""

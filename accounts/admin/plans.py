@@ -18,7 +18,7 @@ from accounts.models.plans import MAX_REQUESTS
 from accounts.quota.limits import Limits
 from accounts.usage import reports
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.text import pluralize
+from petstore.backoffice.text import format_count
 
 LIMIT_FIELDS = ("per_minute", "per_day")
 WHAT_IF_DAYS = 30
@@ -27,9 +27,6 @@ WHAT_IF_DAYS = 30
 def build_limit_field(label: str, *, required: bool = True) -> forms.IntegerField:
     options: Any = {"min_value": 1, "max_value": MAX_REQUESTS, "widget": UnfoldAdminIntegerFieldWidget}
     return forms.IntegerField(label=label, required=required, **options)
-
-
-# --- The what-if page
 
 
 class LimitsForm(forms.Form):
@@ -66,9 +63,6 @@ def summarize(simulation: reports.Simulation) -> str:
     return f"These limits would have refused {count} requests than the current ones."
 
 
-# --- Plans
-
-
 class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
     """Requires confirmation to change the limits of a plan that has accounts."""
 
@@ -78,7 +72,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
         super().__init__(*args, **kwargs)
         keys = ApiKey.objects.filter(is_active(timezone.now()), account__plan=self.instance).count()
         self.accounts = Account.objects.filter(plan=self.instance).count()
-        self.affected = f"{pluralize(self.accounts, 'account')} with {pluralize(keys, 'active key')}"
+        self.affected = f"{format_count(self.accounts, 'account')} with {format_count(keys, 'active key')}"
         if "confirmed" in self.fields:
             confirmed = self.fields["confirmed"]
             confirmed.label = f"Change the limits of {self.affected}"
@@ -130,10 +124,8 @@ class PlanAdmin(PetstoreModelAdmin):
         return f"{getattr(plan, 'account_count', 0):,}"
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        fields = ["code", *LIMIT_FIELDS]
-        if obj is not None and self.has_change_permission(request, obj):
-            fields.append("confirmed")
-        return fields
+        may_change = obj is not None and self.has_change_permission(request, obj)
+        return ["code", *LIMIT_FIELDS, *(["confirmed"] if may_change else [])]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

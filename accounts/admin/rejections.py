@@ -24,7 +24,6 @@ from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 
 MAX_ACCOUNTS = 50  # That a search by name includes.
-
 SHARED_LIMIT = "All keys of the account share the limit. If the account needs more, consider a larger plan."
 Rule = Refusal.Rule
 # The error codes of rules that have another name.
@@ -49,10 +48,7 @@ EXPLANATIONS = {
         "Use another key of the account, or issue a new one. If the customer does not recognise the "
         "address, the old key was leaked, but it no longer works.",
     ),
-    Rule.EXPIRED: (
-        "The key had expired.",
-        "Use its replacement, if it was rotated, or issue a new key.",
-    ),
+    Rule.EXPIRED: ("The key had expired.", "Use its replacement, if it was rotated, or issue a new key."),
     Rule.ELSEWHERE: (
         "The key is valid, but does not allow the address that the request came from.",
         "Send from a network that the key allows, or issue a key that allows this one. If the customer "
@@ -70,20 +66,13 @@ EXPLANATIONS = {
 
 
 class SearchForm(forms.Form):
+    attrs = {"autocomplete": "off", "spellcheck": "false", "autofocus": True}
+    periods = (("", "At any time"), ("1", "In the last hour"), ("24", "In the last 24 hours"))
     q = forms.CharField(
-        label="Request ID, key or account",
-        required=False,
-        widget=UnfoldAdminTextInputWidget(
-            attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}
-        ),
+        label="Request ID, key or account", required=False, widget=UnfoldAdminTextInputWidget(attrs=attrs),
         help_text="An X-Request-Id, a key, its public ID, or an account name. Leave empty for the latest.",
-    )
-    hours = forms.ChoiceField(
-        label="When",
-        required=False,
-        choices=(("", "At any time"), ("1", "In the last hour"), ("24", "In the last 24 hours")),
-        widget=UnfoldAdminSelectWidget,
-    )
+    )  # fmt: skip
+    hours = forms.ChoiceField(label="When", required=False, choices=periods, widget=UnfoldAdminSelectWidget)
 
 
 @admin.register(Refusal)
@@ -107,29 +96,20 @@ class RejectionAdmin(PetstoreModelAdmin):
             return redirect
         form = SearchForm(request.GET)
         term = form.cleaned_data["q"] if form.is_valid() else ""
-        rejections = Refusal.objects.for_request(term).select_related(
-            "account__plan", "key__standing", "key__account"
-        )
+        rejections = Refusal.objects.for_request(term).select_related("key__standing", "key__account")
         explanations = build_explanations(list(rejections), timezone.now())
         matches = None
         if form.is_valid() and not explanations:
             matches = Refusal.objects.newest(build_condition(term, form.cleaned_data["hours"]))
         return self.render_page(
-            request,
-            "accounts/rejection/explain",
-            "Why was a request refused?",
-            form=form,
-            term=term,
-            explanations=explanations,
-            matches=matches,
+            request, "accounts/rejection/explain", "Why was a request refused?",
+            form=form, term=term, explanations=explanations, matches=matches,
             retention_days=settings.REFUSALS_KEPT_DAYS,
             may_view_accounts=may_view(request, "accounts.account"),
             may_view_keys=may_view(request, "accounts.apikey"),
-        )
+        )  # fmt: skip
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
+    def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
         rejection = self.get_permitted_object(request, object_id)
         return HttpResponseRedirect(list_url("accounts_refusal", q=rejection.request_id))
 
@@ -148,35 +128,30 @@ def build_condition(term: str, hours: str) -> Q:
 
 def build_explanations(rejections: list[Refusal], now: datetime) -> list[dict[str, Any]]:
     unban_entries = find_unban_entries(rejections)
-    explanations = []
-    for rejection in rejections:
+
+    def explain(rejection: Refusal) -> dict[str, Any]:
         reason, advice = EXPLANATIONS[Rule(rejection.rule)]
         is_by_network = rejection.rule == Rule.ELSEWHERE
-        explanations.append(
-            {
-                "rejection": rejection,
-                "reason": reason,
-                "advice": advice,
-                "error_code": KEY_ERROR_CODES.get(rejection.rule) or ErrorCode[rejection.rule.upper()],
-                "age": render_age(rejection.at, now),
-                "key_badge": build_state_badge(rejection.key, now),
-                "windows": build_windows(rejection),
-                "networks": ", ".join(rejection.key.allowed_networks) if is_by_network else "",
-                "ban": describe_ban(rejection, unban_entries, now),
-            }
-        )
-    return explanations
+        return {
+            "rejection": rejection,
+            "reason": reason,
+            "advice": advice,
+            "error_code": KEY_ERROR_CODES.get(rejection.rule) or ErrorCode[rejection.rule.upper()],
+            "age": render_age(rejection.at, now),
+            "key_badge": build_state_badge(rejection.key, now),
+            "windows": build_windows(rejection),
+            "networks": ", ".join(rejection.key.allowed_networks) if is_by_network else "",
+            "ban": describe_ban(rejection, unban_entries, now),
+        }
+
+    return [explain(rejection) for rejection in rejections]
 
 
 def find_unban_entries(rejections: list[Refusal]) -> list[AuditEntry]:
     """Find when bans of these keys were lifted, the oldest entry first."""
     key_ids = [str(rejection.key_id) for rejection in rejections if rejection.ban_ends_at]
-    if not key_ids:
-        return []
-    entries = AuditEntry.objects.filter(
-        model=ApiKey._meta.label_lower, object_id__in=key_ids, action=AuditEntry.Action.UNBANNED
-    )
-    return list(entries.order_by("id"))
+    entries = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=key_ids)
+    return list(entries.filter(action=AuditEntry.Action.UNBANNED).order_by("id"))
 
 
 def describe_ban(rejection: Refusal, unban_entries: list[AuditEntry], now: datetime) -> str:

@@ -161,7 +161,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
-            return ((None, {"fields": (*self.identity_fields, "groups")}),)
+            return [(None, {"fields": (*self.identity_fields, "groups")})]
         permission_fields = ["role" if obj.pk == request.user.pk else "groups", "is_active"]
         if get_user(request).is_superuser:
             permission_fields.append("is_superuser")
@@ -260,8 +260,8 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Require that the user is inactive, and not the editor."""
-        allowed = super().has_delete_permission(request, obj)
-        return allowed and (obj is None or (obj.pk != request.user.pk and not obj.is_active))
+        may_be_deleted = obj is None or (obj.pk != request.user.pk and not obj.is_active)
+        return may_be_deleted and super().has_delete_permission(request, obj)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Protect the editor's own permissions, and let only superusers make superusers."""

@@ -23,7 +23,7 @@ from petstore.backoffice.changelist import BigTableAdmin, parse_id, selects_all_
 from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import SafeAutocompleteSelect
 from petstore.backoffice.history import MAX_ENTRIES, HistoryEntry
-from petstore.backoffice.text import pluralize, truncate
+from petstore.backoffice.text import format_count, truncate
 from petstore.db.names import visible_name
 
 logger = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class RowActionsAdmin(BigTableAdmin):
         return self.format_count(objs)
 
     def format_count(self, objs: list[Any], adjective: str = "") -> str:
-        return pluralize(len(objs), f"{adjective}{self.opts.verbose_name}")
+        return format_count(len(objs), f"{adjective}{self.opts.verbose_name}")
 
     def get_failure_message(self, failed: Any, unchanged: list[Any], action: RowAction) -> str:
         """Explain which row is in doubt, and which are unchanged."""

@@ -38,7 +38,7 @@ from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import EXPORT_CONTENT_TYPES, send_export
 from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import MultilineField
-from petstore.backoffice.text import pluralize
+from petstore.backoffice.text import format_count
 
 logger = logging.getLogger(__name__)
 
@@ -168,8 +168,8 @@ class PetImportExportAdmin(RowActionsAdmin):
             "unlisted_problems": report.bad_lines - len(report.problems),
             "pets": [[get_cell(pet, member) for member in PET.writable] for pet in shown_pets],
             "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,
-            "good": pluralize(report.good_lines, "pet"),
-            "bad": pluralize(report.bad_lines, "bad line"),
+            "good": format_count(report.good_lines, "pet"),
+            "bad": format_count(report.bad_lines, "bad line"),
         }
 
     def import_template_view(self, request: HttpRequest) -> FileResponse:
@@ -212,7 +212,7 @@ class PetImportExportAdmin(RowActionsAdmin):
             if report.bad_lines:
                 raise ValidationError(IMPORT_FAILED.format("a category no longer exists"))
             add_pets([pets])
-            count = pluralize(len(pets), "pet")
+            count = format_count(len(pets), "pet")
             self.log_addition(request, upload, f"Imported {count} from {upload.file_name}.")
             upload.delete()
         return f"{count} imported from {upload.file_name}."

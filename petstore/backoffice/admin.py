@@ -81,7 +81,7 @@ class KindFilter(ChoiceFilter):
 class DateFilter(TimeFilter):
     parameter_name = "days"
     field = "at"
-    options = (*TimeFilter.options, ("older", "Older"))
+    options = [*TimeFilter.options, ("older", "Older")]
 
     def get_condition(self, value: str) -> Q:
         if value == "older":
@@ -171,12 +171,11 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         """Render the first changes, truncated. The page of the entry shows all of them."""
         changes = get_changes(entry)
         lines = [
-            Change(name, truncate(before, MAX_VALUE_LENGTH), truncate(after, MAX_VALUE_LENGTH))
+            [Change(name, truncate(before, MAX_VALUE_LENGTH), truncate(after, MAX_VALUE_LENGTH))]
             for name, before, after in changes[:MAX_CHANGES]
         ]
         suffix = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
-        html = format_html_join(SafeString("<br>"), "{}", ((line,) for line in lines))
-        return format_html("{}{}", html, suffix)
+        return format_html("{}{}", format_html_join(SafeString("<br>"), "{}", lines), suffix)
 
     @admin.display
     def from_address(self, entry: AuditEntry) -> str:

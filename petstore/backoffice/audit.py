@@ -96,9 +96,7 @@ def keep_differences(before: Values, after: Values) -> tuple[Values, Values]:
 
 
 def mask(values: Values, placeholder: str) -> Values:
-    return {
-        name: placeholder if name in SECRET_FIELDS else to_json(value) for name, value in values.items()
-    }
+    return {name: placeholder if name in SECRET_FIELDS else to_json(values[name]) for name in values}
 
 
 def to_json(value: Any) -> Any:
@@ -111,7 +109,7 @@ def to_json(value: Any) -> Any:
     return str(value)[:MAX_VALUE_LENGTH]
 
 
-# --- Field values --------------------------------------------------------------------------------
+# --- Field values
 
 
 def get_field_values(row: models.Model) -> Values:
@@ -153,10 +151,8 @@ def send_export(
     after = {"filters": filters.urlencode(safe="() ") or "none"}
     record(Actor.from_request(request), model, Action.EXPORTED, after=after)
     stem, extension = name.split(".")
-    name = f"{stem}-{timezone.now():%Y-%m-%d}.{extension}"
-    return FileResponse(
-        file, as_attachment=True, filename=name, content_type=EXPORT_CONTENT_TYPES[extension]
-    )
+    name, content_type = f"{stem}-{timezone.now():%Y-%m-%d}.{extension}", EXPORT_CONTENT_TYPES[extension]
+    return FileResponse(file, as_attachment=True, filename=name, content_type=content_type)
 
 
 def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
@@ -174,7 +170,7 @@ def record_password_change(request: HttpRequest, user: User, reason: str) -> Non
     record(actor, user, Action.CHANGED, before=before, after=after, reason=reason)
 
 
-# --- Signing in and out --------------------------------------------------------------------------
+# --- Signing in and out
 
 
 @receiver(user_logged_in, dispatch_uid="audit of sign-ins")
@@ -191,9 +187,7 @@ def record_sign_out(request: HttpRequest | None, user: User | None, **kwargs: An
 
 
 @receiver(user_login_failed, dispatch_uid="audit of failed sign-ins")
-def handle_failed_login(
-    credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any
-) -> None:
+def handle_failed_login(credentials: Values, request: HttpRequest | None = None, **kwargs: Any) -> None:
     # Users sometimes type their password into the name field, so unknown names are not stored.
     user = User.objects.filter(username=str(credentials.get("username", ""))).first()
     reason = "Wrong password or no access." if user else "Unknown name."

@@ -173,7 +173,7 @@ class ChoiceFilter(admin.SimpleListFilter):
 
 class TimeFilter(ChoiceFilter):
     title = "time"
-    options = (("1", "Last 24 hours"), ("7", "Last 7 days"), ("30", "Last 30 days"))
+    options = [("1", "Last 24 hours"), ("7", "Last 7 days"), ("30", "Last 30 days")]
 
     def get_condition(self, value: str) -> Q:
         return Q(**{f"{self.field}__gte": timezone.now() - timedelta(days=int(value))})

@@ -29,7 +29,7 @@ MAX_VALUE_LENGTH = 250  # Characters of a query parameter: a search term, a filt
 MAX_URL_LENGTH = 4000  # Of the path, and of parameters that hold a URL.
 URL_PARAMETERS = {"next", "_changelist_filters"}
 
-UNSTORABLE_TEXT = "Your input contains characters that can't be stored. Go back, remove them and try again."
+BAD_CHARACTERS = "Your input contains characters that can't be stored. Go back, remove them and try again."
 TOO_LONG = "Part of the URL is too long. Go back, shorten it and try again."
 OUT_OF_RANGE = "A value is out of range. Go back, correct it and try again."
 TOO_LARGE = "The form is too large and was not saved. Go back, shorten it and try again."
@@ -49,7 +49,7 @@ def get_input_texts(request: HttpRequest) -> Iterator[str]:
 def check_input(request: HttpRequest) -> str:
     """Return the error message for bad input, or an empty string."""
     if any(UNSTORABLE.search(text) for text in get_input_texts(request)):
-        return UNSTORABLE_TEXT
+        return BAD_CHARACTERS
     if len(request.path) > MAX_URL_LENGTH:
         return TOO_LONG
     for name, values in request.GET.lists():

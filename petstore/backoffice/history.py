@@ -23,9 +23,7 @@ class Change(NamedTuple):
     after: str
 
     def __str__(self) -> str:
-        if self.before:
-            return f"{self.field}: {self.before} → {self.after}"
-        return f"{self.field}: {self.after}"
+        return f"{self.field}: {f'{self.before} → ' if self.before else ''}{self.after}"
 
 
 class HistoryEntry(NamedTuple):
@@ -40,10 +38,8 @@ class HistoryEntry(NamedTuple):
 
 def build_history(entries: QuerySet[AuditEntry]) -> list[HistoryEntry]:
     return [
-        HistoryEntry(
-            entry.at, entry.get_action_display(), entry.actor_name, entry.reason, get_changes(entry)
-        )
-        for entry in entries[:MAX_ENTRIES]
+        HistoryEntry(row.at, row.get_action_display(), row.actor_name, row.reason, get_changes(row))
+        for row in entries[:MAX_ENTRIES]
     ]
 
 

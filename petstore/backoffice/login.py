@@ -21,7 +21,7 @@ from django_ratelimit.core import get_usage
 from unfold.forms import AuthenticationForm
 
 from petstore.api.client_ip import get_client_network
-from petstore.backoffice.text import pluralize
+from petstore.backoffice.text import format_count
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,9 @@ def reset_throttling(device: Any) -> None:
 
 def describe_wait(seconds: int) -> str:
     """Format a time to wait in seconds or in minutes, rounded up."""
-    return pluralize(math.ceil(seconds / 60), "minute") if seconds > 90 else pluralize(seconds, "second")
+    if seconds > 90:
+        return format_count(math.ceil(seconds / 60), "minute")
+    return format_count(seconds, "second")
 
 
 class LoginForm(AuthenticationForm):

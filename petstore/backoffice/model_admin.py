@@ -67,15 +67,12 @@ class PetstoreModelAdmin(ModelAdmin):
         filters = self.get_list_filter(request)
         if lookup in [getattr(item, "parameter_name", None) for item in filters]:
             return True
-        fields = [item for item in filters if isinstance(item, str)]
-        return lookup.split("__", maxsplit=1)[0] in fields and lookup.endswith(("__exact", "__isnull"))
+        return lookup.split("__", maxsplit=1)[0] in filters and lookup.endswith(("__exact", "__isnull"))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         return redirect_search(request) or super().changelist_view(request, extra_context)
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
-    ) -> tuple[models.QuerySet[Any], bool]:
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
         term = palette.strip_secret(search_term.strip())
         return (self.search(request, queryset, term) if term else queryset), False
 

@@ -51,7 +51,7 @@ def get_account_menu(request: HttpRequest) -> list[dict[str, str]]:
 
 def may_view(request: HttpRequest, model: str) -> bool:
     app, name = model.split(".")
-    return any(request.user.has_perm(f"{app}.{action}_{name}") for action in ("view", "change"))
+    return request.user.has_perm(f"{app}.view_{name}") or request.user.has_perm(f"{app}.change_{name}")
 
 
 def environment_callback(request: HttpRequest) -> list[str]:

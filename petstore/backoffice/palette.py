@@ -79,8 +79,7 @@ def rank_title(term: str, title: str) -> int:
     term_words, title_words = term.lower().split(), title.lower().split()
     if term_words == title_words:
         return 1
-    matches = all(any(word.startswith(prefix) for word in title_words) for prefix in term_words)
-    return 2 if matches else 0
+    return 2 if all(any(word.startswith(prefix) for word in title_words) for prefix in term_words) else 0
 
 
 def get_phrase_argument(term: str, phrase: str) -> str | None:

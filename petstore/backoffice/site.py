@@ -34,7 +34,6 @@ from petstore.backoffice.login import LoginForm, remember_browser
 from petstore.backoffice.password_links import NewPasswordView
 
 NOT_SAVED_COOKIE = "not_saved"
-NOT_SAVED_TEXT = "You were signed out, so your form was not saved. Fill it in again."
 
 
 class PetstoreAdminSite(UnfoldAdminSite):
@@ -63,12 +62,12 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
         @wraps(inner)
         def warning_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            is_form = request.method == "POST" and SEARCH_VAR not in request.POST
-            if is_form and not self.has_permission(request):
+            has_permission = self.has_permission(request)
+            if request.method == "POST" and SEARCH_VAR not in request.POST and not has_permission:
                 return self.redirect_to_sign_in(request)
-            if not request.COOKIES.get(NOT_SAVED_COOKIE) or not self.has_permission(request):
+            if not request.COOKIES.get(NOT_SAVED_COOKIE) or not has_permission:
                 return inner(request, *args, **kwargs)
-            messages.warning(request, NOT_SAVED_TEXT)
+            messages.warning(request, "You were signed out, so your form was not saved. Fill it in again.")
             response = inner(request, *args, **kwargs)
             response.delete_cookie(NOT_SAVED_COOKIE, reverse("admin:index"))
             return response
@@ -87,10 +86,8 @@ class PetstoreAdminSite(UnfoldAdminSite):
             next_url = request.get_full_path()
         response = redirect_to_login(next_url, reverse("admin:login"))
         if request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate":  # The palette uses fetch().
-            path, secure = reverse("admin:index"), settings.SESSION_COOKIE_SECURE
-            response.set_cookie(
-                NOT_SAVED_COOKIE, "1", path=path, secure=secure, httponly=True, samesite="Lax"
-            )
+            options: Any = {"path": reverse("admin:index"), "secure": settings.SESSION_COOKIE_SECURE}
+            response.set_cookie(NOT_SAVED_COOKIE, "1", httponly=True, samesite="Lax", **options)
         return response
 
     def get_urls(self) -> list[Any]:

@@ -1,7 +1,7 @@
 """Formatting of counts, percentages and long text."""
 
 
-def pluralize(count: int, singular: str, plural: str = "") -> str:
+def format_count(count: int, singular: str, plural: str = "") -> str:
     """Format a count with its noun, such as `2 orders`. `plural` defaults to `singular` with an s."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
