@@ -187,7 +187,7 @@ def test_metrics_of_the_alerts_must_be_exported(answer: Answer) -> None:
     answer(metrics=(200, "\n".join(lines).encode()))
     assert run("metrics")[0] == "ok"
     answer(metrics=(200, "\n".join(lines).replace("petstore_bans_total", "x").encode()))
-    assert run("metrics")[1] == "/metrics lacks petstore_bans_total, so alerts can't fire."
+    assert run("metrics")[1] == "/metrics lacks petstore_bans_total of the alerts."
     answer(metrics=(404, {}))
     assert run("metrics")[0] == "skipped"
 
