@@ -61,14 +61,16 @@ def create_metrics_folder(parent: str) -> Iterator[str]:
 
     The supervisor and its workers hold the lock of their folder, which they inherit.
     """
-    for path in Path(parent or gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError), lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            if time.time() - path.stat().st_mtime > MIN_ABANDONED_SECONDS:
-                rmtree(path)
-    with (
-        TemporaryDirectory(prefix=PREFIX, dir=parent or None, ignore_cleanup_errors=True) as folder,
-        lock(Path(folder), fcntl.LOCK_SH),
-    ):
+    try:
+        parent = parent or gettempdir()
+        for path in Path(parent).glob(f"{PREFIX}*"):
+            with suppress(OSError), lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                if time.time() - path.stat().st_mtime > MIN_ABANDONED_SECONDS:
+                    rmtree(path)
+        temporary = TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True)
+    except OSError as error:  # Even a folder needs space on most file systems.
+        sys.exit(f"petstore: The metrics need a folder with space; set METRICS_DIR. {error}")
+    with temporary as folder, lock(Path(folder), fcntl.LOCK_SH):
         (Path(folder) / "lock").touch()
         yield folder
 

@@ -257,3 +257,19 @@ def test_service_starts_while_the_disk_of_its_log_is_full(service: Service, tmp_
         serving.terminate()
         assert serving.wait(STOP_SECONDS) == 0
     assert errors.read_text() == ""
+
+
+def test_service_without_space_for_metrics_says_so(service: Service, tmp_path: Path) -> None:
+    """A file system without free inodes rejects a new folder, as most full ones do."""
+    full = f'mount -t tmpfs -o nr_inodes=1 tmpfs {tmp_path} && exec "$@"'
+    isolated = ["unshare", "--mount", "--map-root-user", "sh", "-c", full, "isolated"]
+    if subprocess.run([*isolated, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("This machine offers no mount namespaces.")
+    serving = subprocess.run(
+        [*isolated, python(), "manage.py", "serve", "--port", str(free_port())],
+        cwd=ROOT, env=service.environment | {"METRICS_DIR": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert serving.returncode == 1
+    assert serving.stderr.startswith("petstore: The metrics need a folder with space; set METRICS_DIR. ")
+    assert serving.stderr.count("\n") == 1
