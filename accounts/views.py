@@ -1,6 +1,5 @@
 """The view of an account under /v1."""
 
-from datetime import datetime
 from typing import Any
 
 from rest_framework.request import Request
@@ -27,6 +26,8 @@ class AccountViewSet(ViewSetMixin, ApiView):
         record = caller.record
         assert record is not None
         assert isinstance(decision, RateLimitDecision)
+        # Rounded up like X-RateLimit-Reset, so that a client that waits until then is admitted.
+        ban_end = -(-decision.banned_until // SECOND) * SECOND
         return Response(
             {
                 "account": {
@@ -45,7 +46,7 @@ class AccountViewSet(ViewSetMixin, ApiView):
                     "lastUsedAt": to_datetime(record.last_used_at) if record.last_used_at else None,
                 },
                 "quota": {window.name: serialize_window(window) for window in decision.windows},
-                "ban": {"until": round_up_to_second(decision.banned_until)} if decision.banned else None,
+                "ban": {"until": to_datetime(ban_end)} if decision.banned else None,
             }
         )
 
@@ -57,8 +58,3 @@ def serialize_window(window: Window) -> dict[str, Any]:
         "remaining": window.remaining,
         "resetsAt": to_datetime(window.reset * SECOND),
     }
-
-
-def round_up_to_second(microseconds: int) -> datetime:
-    """Round up like X-RateLimit-Reset, so that a client that waits until then is admitted."""
-    return to_datetime(-(-microseconds // SECOND) * SECOND)

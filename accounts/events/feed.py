@@ -99,10 +99,7 @@ def fetch_page(
 
 
 def find_id_before(since: int) -> int:
-    """Find the id before the first event since a time, in microseconds since the epoch.
-
-    Raises ApiError 410 if some of the events since then have been pruned.
-    """
+    """Find the id before the first event since a time in microseconds. Raises ApiError 410 if pruned."""
     ((cleared_at, event_id),) = SINCE_QUERY.fetch_all(since=since)
     if since <= cleared_at:
         raise ApiError(ErrorCode.CURSOR_EXPIRED)

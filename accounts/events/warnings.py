@@ -66,10 +66,7 @@ def claim_check(now: datetime) -> bool:
 
 
 def send_expiry_warnings(now: datetime) -> None:
-    """Send the warnings of keys that expire soon. A new expiry date is a new window.
-
-    A key that expires within a day gets only the last warning.
-    """
+    """Send the warnings of keys that expire soon: only the last one to keys that expire within a day."""
     for days, next_days in pairwise((*DAYS_BEFORE_EXPIRY, 0)):
         warnings = get_sent_warnings(EventType.KEY_EXPIRING, days).filter(
             of_window__gt=to_microseconds(now)

@@ -30,7 +30,7 @@ class KeyRecord:
     suspended: bool = False  # Whether the account is suspended.
     banned_until: int = 0
     ban_level: int = 0
-    lifts: int = 0  # Bans that staff lifted. Each clears the strikes and bans that Redis has cached.
+    lifts: int = 0  # Bans lifted by staff. Each clears the strikes and bans that Redis has cached.
     # The account's counters: see QuotaCounter.
     day: int = 0
     day_used: int = 0

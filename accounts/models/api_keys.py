@@ -57,10 +57,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         by: Actor,
         rotated_from: ApiKey | None = None,
     ) -> tuple[ApiKey, str]:
-        """Create a key; return it with its text, which is not stored and cannot be recovered.
-
-        Raises ValidationError for an invalid scope, network or expiry.
-        """
+        """Create a key; return it with its text, which is not stored. Raises ValidationError."""
         key_text = key_format.generate(get_key_mode(), account.public_id)
         pepper_number = get_signing_pepper_number()
         key = self.model(
@@ -227,10 +224,7 @@ class ApiKey(Published):
             self.build_event(EventType.KEY_UNBANNED).save()
 
     def add_ban_event(self, started_at: int) -> bool:
-        """Add the event of a ban that started at this time, unless it exists; return whether it is new.
-
-        `started_at` is in microseconds since the epoch.
-        """
+        """Add the event of a ban, unless it exists; return whether it is new. Takes microseconds."""
         return self.build_event(EventType.KEY_BANNED).save_once(self.pk, 0, started_at)
 
     def build_event(self, kind: EventType) -> EventDraft:

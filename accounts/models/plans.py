@@ -10,7 +10,7 @@ from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q
 from django.utils import timezone
 
-from accounts.keys import key_format
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH, new_account_id
 from accounts.models.events import EventDraft, EventType
 from accounts.models.records import Published, QuotaCounter
 from accounts.quota.limits import Limits
@@ -71,10 +71,7 @@ class Account(UniquelyNamed, Published):
     """A customer. Its keys share one quota."""
 
     public_id = models.CharField(
-        max_length=key_format.ACCOUNT_ID_LENGTH,
-        unique=True,
-        editable=False,
-        default=key_format.new_account_id,
+        max_length=ACCOUNT_ID_LENGTH, unique=True, editable=False, default=new_account_id
     )
     plan = models.ForeignKey(Plan, models.PROTECT)
     per_minute = models.BigIntegerField(
@@ -148,10 +145,7 @@ class Account(UniquelyNamed, Published):
     def change_plan(
         self, plan: PlanCode, per_minute: int | None, per_day: int | None, *, reason: str, by: Actor
     ) -> None:
-        """Change the plan like `assign`, with an audit entry.
-
-        Also raises ValidationError if nothing changes.
-        """
+        """Change the plan like `assign`, with an audit entry. Also raises if nothing changes."""
         with transaction.atomic():
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
             before = get_field_values(account)
@@ -187,10 +181,7 @@ class Account(UniquelyNamed, Published):
         self.refresh_from_db()
 
     def get_requests_on(self, day: date) -> int:
-        """Return the number of requests on the latest day with any, or 0 for other days.
-
-        With Redis, the number is a few seconds old.
-        """
+        """Return the requests on the latest day with any, or 0 for other days. May lag by seconds."""
         quota: QuotaCounter | None = getattr(self, "quota", None)
         return quota.day_used if quota and EPOCH + timedelta(days=quota.day) == day else 0
 

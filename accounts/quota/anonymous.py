@@ -48,12 +48,6 @@ class LookupLimiter:
 lookup_limiter = LookupLimiter()
 
 
-def build_unused_decision() -> RateLimitDecision:
-    """Build a decision with an unused window, for responses that precede counting."""
-    now = time.time_ns() // 1000
-    return RateLimitDecision(True, (build_window(0, now + MINUTE),), now)
-
-
 def peek(request: HttpRequest) -> RateLimitDecision:
     """Read the window of the client address without counting the request."""
     return admit(request, increment=False)._replace(admitted=True)

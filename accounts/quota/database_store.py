@@ -39,10 +39,7 @@ class DatabaseQuotaStore:
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:
-        """See QuotaStore. Takes two queries, or three for a rejected request.
-
-        Ignores `writes`: time_since_write stays 0, so the account reads from the primary.
-        """
+        """See QuotaStore. Takes two queries, or three for a rejected request. Ignores `writes`."""
         now = time.time_ns() // 1000 if now is None else now
         record = key_record.read(key.public_id) or key_record.build_unknown(key.public_id)
         if rejection := check_key(key, record, address, now):
@@ -84,11 +81,7 @@ def check_key(key: KeyText, record: KeyRecord, address: Address, now: int) -> Ke
 
 
 def count_request(record: KeyRecord, now: int) -> RateLimitDecision:
-    """Take steps 1 to 5.
-
-    Before it counts a request that reaches a threshold, it stores the warning, since the process may die in
-    between (D41).
-    """
+    """Take steps 1 to 5. Stores warnings before counting, since the process may die in between (D41)."""
     decision = try_to_count(record, now)
     while is_warning_due(decision):
         day = decision.windows[-1]

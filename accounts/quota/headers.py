@@ -1,11 +1,12 @@
 """The quota headers of responses (D23, D28)."""
 
+import time
 from time import monotonic
 
 from django.http import HttpRequest
 
 from accounts.quota import anonymous, store
-from accounts.quota.limits import SECOND, RateLimitDecision
+from accounts.quota.limits import MINUTE, SECOND, RateLimitDecision
 from petstore.api.context import RequestContext
 from petstore.db import replicas
 
@@ -25,7 +26,9 @@ def build_quota_headers(request: HttpRequest, context: RequestContext) -> dict[s
 
 
 def build_unused_quota_headers() -> dict[str, str]:
-    return format_headers(anonymous.build_unused_decision())
+    """Build the headers of an unused anonymous limit, for responses that precede counting."""
+    now = time.time_ns() // 1000
+    return format_headers(RateLimitDecision(True, (anonymous.build_window(0, now + MINUTE),), now))
 
 
 def format_headers(decision: RateLimitDecision) -> dict[str, str]:

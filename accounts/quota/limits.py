@@ -141,10 +141,7 @@ def build_windows(limits: Limits, counters: Counters, now: int) -> tuple[Window,
 def decide_peek(
     windows: tuple[Window, Window], now: int, banned_until: int, *, peeks: int, peeks_end: int
 ) -> RateLimitDecision:
-    """Decide on a peek, which counts in neither window (D39).
-
-    `peeks` includes this one. A rejection has the peek limit as its only window.
-    """
+    """Decide on a peek (D39). `peeks` includes this one. A rejection has only the window of peeks."""
     if peeks <= PEEKS_PER_MINUTE:
         return RateLimitDecision(True, windows, now, banned_until)
     peek_window = Window("minute", PEEKS_PER_MINUTE, peeks, MINUTE, peeks_end)

@@ -65,10 +65,7 @@ ON CONFLICT (key_id) DO UPDATE SET version = excluded.version WHERE p.version < 
 
 
 def publish(lookup: str, value: Any, *, on_commit: bool = True) -> None:
-    """Increment the versions of these keys, and publish them after the commit.
-
-    If `on_commit` is false, the workers publish them with their next retry.
-    """
+    """Increment the versions of these keys, and publish them after the commit, or with the next retry."""
     with connection.cursor() as cursor:
         cursor.execute(INCREMENT_VERSION.format(CONDITIONS[lookup]), [value])
     if store.redis is not None and on_commit:
@@ -116,10 +113,7 @@ def retry_publishing() -> None:
 
 
 def publish_pending(redis: RedisQuotaStore, **keys: Any) -> None:
-    """Publish pending changes of these keys, or of all keys.
-
-    Raises RedisUnavailableError at the end if Redis, or one of its nodes, failed.
-    """
+    """Publish pending changes of these keys, or of all. Raises RedisUnavailableError if a node failed."""
     deadline = monotonic() + PUBLISH_TIMEOUT
     last_id = 0
     failed: dict[str, RedisUnavailableError] = {}  # By node.

@@ -130,10 +130,8 @@ class Batch:
     requests: Counter[tuple[int, int]] = field(default_factory=Counter)  # Admitted, by key ID and day.
     rejections: Counter[tuple[int, int]] = field(default_factory=Counter)  # By key ID and day.
     last_used: dict[int, int] = field(default_factory=dict)  # By key ID.
-    # Requests that Redis counted, by account ID and day.
-    in_redis: Counter[tuple[int, int]] = field(default_factory=Counter)
-    # Requests by account ID and minute, for what-if.
-    minutes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    in_redis: Counter[tuple[int, int]] = field(default_factory=Counter)  # By account ID and day.
+    minutes: Counter[tuple[int, int]] = field(default_factory=Counter)  # By account ID and minute.
     # By account ID, operation and day.
     deprecated_calls: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     last_deprecated_calls: dict[tuple[int, str, int], int] = field(default_factory=dict)
@@ -187,14 +185,8 @@ class Batch:
             for (account_id, minute), requests in sorted(self.minutes.items())
         )
         ADD_DEPRECATED_CALLS.execute(
-            (
-                account_id,
-                operation,
-                format_day(day),
-                requests,
-                format_time(self.last_deprecated_calls[account_id, operation, day]),
-            )
-            for (account_id, operation, day), requests in sorted(self.deprecated_calls.items())
+            (*call[:2], format_day(call[2]), requests, format_time(self.last_deprecated_calls[call]))
+            for call, requests in sorted(self.deprecated_calls.items())
         )
 
 

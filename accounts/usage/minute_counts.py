@@ -48,21 +48,13 @@ def add_to_days(rows: list[MinuteLoad]) -> None:
     for row in rows:
         day = EPOCH + timedelta(days=row.minute * MINUTE // DAY)
         histograms[row.account_id, day][str(row.requests)] += 1
-    account_days = sorted(histograms)
-    AccountDayLoad.objects.bulk_create(
-        (AccountDayLoad(account_id=account_id, day=day) for account_id, day in account_days),
-        ignore_conflicts=True,
-    )
+    empty = [AccountDayLoad(account_id=account_id, day=day) for account_id, day in sorted(histograms)]
+    AccountDayLoad.objects.bulk_create(empty, ignore_conflicts=True)
     # The filters also select accounts on days of other accounts.
-    candidates = (
-        AccountDayLoad.objects.filter(
-            account_id__in={account_id for account_id, _ in account_days},
-            day__in={day for _, day in account_days},
-        )
-        .order_by("account_id", "day")
-        .select_for_update()
-    )
-    loads = [load for load in candidates if (load.account_id, load.day) in histograms]
+    accounts, days = {load.account_id for load in empty}, {load.day for load in empty}
+    candidates = AccountDayLoad.objects.filter(account_id__in=accounts, day__in=days)
+    locked = candidates.order_by("account_id", "day").select_for_update()
+    loads = [load for load in locked if (load.account_id, load.day) in histograms]
     for load in loads:
         load.minutes = dict(Counter(load.minutes) + histograms[load.account_id, load.day])
     AccountDayLoad.objects.bulk_update(loads, ["minutes"], batch_size=200)

@@ -86,10 +86,7 @@ def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
 
 
 def prune(now: int) -> None:
-    """Delete rows older than REFUSALS_KEPT_DAYS, and the oldest beyond REFUSALS_KEPT_MOST.
-
-    Deletes at most PRUNE_BATCH_SIZE of each. `now` is in microseconds since the epoch.
-    """
+    """Delete rows older than REFUSALS_KEPT_DAYS, and the oldest beyond REFUSALS_KEPT_MOST, in batches."""
     cutoff = to_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
     expired = Refusal.objects.filter(at__lt=cutoff).order_by("at")
     # The range of ids bounds the number of rows, so counting them is not necessary.

@@ -91,10 +91,7 @@ class UsageRecorder:
             self.wake()
 
     def store_warnings(self, account_id: int, day: int, limit: int, used: int) -> bool:
-        """Store the quota warnings that a request is about to cause; return whether that succeeded.
-
-        After a failure, `count` adds them to the next write.
-        """
+        """Store the warnings that a request is about to cause. Returns False if the next write has to."""
         reached = find_reached_thresholds(account_id, day, limit, used)
         with self._lock:
             if max(reached) in self._batch.reached_thresholds:  # A recent attempt failed.
@@ -112,10 +109,7 @@ class UsageRecorder:
             return self._write_lock.locked() or account_id in accounts
 
     def rehash(self, key: KeyText, key_id: int, pepper_number: int) -> None:
-        """Schedule a new digest of an authenticated key if its pepper is older than the current one.
-
-        The text of a key is known only while it is used. `list_peppers` shows which peppers are in use.
-        """
+        """Schedule a new digest if the pepper is outdated. A key's text is known only while it is used."""
         signing_number = get_signing_pepper_number()
         if pepper_number >= signing_number:
             return

@@ -32,10 +32,6 @@ def reject_constant(name: str) -> None:
     raise malformed_json(f"{name} is not JSON")
 
 
-def parse_integer(text: str) -> int | Decimal:
-    return int(text) if len(text) <= MAX_INT_DIGITS else Decimal(text)
-
-
 def parse_number(text: str) -> Decimal:
     """Parse a number with a point or exponent exactly, or as infinity if it exceeds any Decimal."""
     try:
@@ -64,7 +60,7 @@ DECODER = json.JSONDecoder(
     object_pairs_hook=build_object,
     parse_constant=reject_constant,
     parse_float=parse_number,
-    parse_int=parse_integer,
+    parse_int=lambda text: int(text) if len(text) <= MAX_INT_DIGITS else Decimal(text),
 )
 
 

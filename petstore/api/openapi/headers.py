@@ -82,18 +82,14 @@ HEADERS: dict[str, Schema] = {
 }
 
 COMMON_HEADERS = (
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
-    "RateLimit-Policy",
-    "RateLimit",
+    "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit",
     "X-Request-Id",
-)
-HEADERS_BY_STATUS = {
-    "201": ("Location",),
-    "401": ("WWW-Authenticate",),
-    "429": ("Retry-After",),
-    "503": ("Retry-After",),
+)  # fmt: skip
+STATUS_HEADERS = {
+    "201": "Location",
+    "401": "WWW-Authenticate",
+    "429": "Retry-After",
+    "503": "Retry-After",
 }
 
 
@@ -102,7 +98,9 @@ def build_header_references(method: str, status: str, *, page_link: str, depreca
 
     `page_link` names the Link component of a list's pages; it is empty for other operations.
     """
-    components = {name: name for name in (*COMMON_HEADERS, *HEADERS_BY_STATUS.get(status, ()))}
+    components = {name: name for name in COMMON_HEADERS}
+    if status in STATUS_HEADERS:
+        components[STATUS_HEADERS[status]] = STATUS_HEADERS[status]
     if method == "post" and status == "201":
         components["Idempotent-Replayed"] = "Idempotent-Replayed"
     if method == "get" and status in {"200", "304"}:

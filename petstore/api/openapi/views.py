@@ -42,18 +42,13 @@ def render_yaml() -> bytes:
     return bytes(OpenApiYamlRenderer().render(get_document()))  # type: ignore[no-untyped-call]
 
 
-@cache
-def get_etag(render: Callable[[], bytes]) -> str:
-    return f'"{sha256(render()).hexdigest()[:32]}"'
-
-
 def document_view(render: Callable[[], bytes], media_type: str) -> Callable[[HttpRequest], HttpResponse]:
     """Create the view of a rendering. It may be compressed: it contains no secret (BREACH)."""
 
     @require_safe
     @gzip_page
     @vary_on_headers("Accept-Encoding")
-    @etag(lambda request: get_etag(render))
+    @etag(lambda request: f'"{sha256(render()).hexdigest()[:32]}"')
     def view(request: HttpRequest) -> HttpResponse:
         return HttpResponse(render(), content_type=media_type)
 

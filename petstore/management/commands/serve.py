@@ -49,10 +49,8 @@ class Command(DocumentedCommand):
         parser.add_argument("--host", default="127.0.0.1", help="Address to listen on.")
         parser.add_argument("--port", type=int, default=settings.PORT, help="Port to listen on.")
         parser.add_argument("--workers", type=int, default=2, help="Worker processes.")
-        parser.add_argument(
-            "--threads", type=int, default=settings.THREADS,
-            help="Threads per worker: for all requests in threads mode, else for pages and blocking calls.",
-        )  # fmt: skip
+        text = "Threads per worker: for all requests in threads mode, else for pages and blocking calls."
+        parser.add_argument("--threads", type=int, default=settings.THREADS, help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["workers"] < 1 or options["threads"] < 1:
