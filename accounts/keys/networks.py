@@ -33,7 +33,6 @@ def is_allowed(address: Address, networks: Collection[str]) -> bool:
 
 
 def validate_networks(value: object) -> None:
-    """Validate the value of the model field."""
     if not isinstance(value, list) or any(str(network) != str(network).strip() for network in value):
         raise ValidationError("Enter a list of networks in CIDR form, without surrounding spaces.")
     normalize(value)

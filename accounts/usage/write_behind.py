@@ -17,12 +17,8 @@ from multiprocessing.util import Finalize
 from django.conf import settings
 from django.db import Error, connection, transaction
 
-from accounts.events.warnings import (
-    THRESHOLDS,
-    find_reached_thresholds,
-    send_missed_warnings,
-    send_quota_warnings,
-)
+from accounts.events import warnings
+from accounts.events.warnings import find_reached_thresholds, send_quota_warnings
 from accounts.keys import key_format
 from accounts.keys.identity import Caller
 from accounts.keys.key_format import KeyText
@@ -64,7 +60,7 @@ class UsageRecorder:
             batch = self._batch
             batch.last_used[caller.key_id] = decision.now
             day_window = decision.windows[-1]
-            if day_window.used * 100 >= day_window.limit * THRESHOLDS[0]:
+            if day_window.used * 100 >= day_window.limit * warnings.THRESHOLDS[0]:
                 self._add_thresholds(caller.account_id, decision.day, day_window)
             if not decision.banned:  # The what-if simulation ignores bans.
                 batch.minutes[caller.account_id, decision.now // MINUTE] += 1
@@ -169,7 +165,7 @@ class UsageRecorder:
             if time.monotonic() - last_cleanup >= CLEANUP_INTERVAL_SECONDS:
                 last_cleanup = time.monotonic()
                 run_safely("cleanup", clean_up)
-                run_safely("warnings", send_missed_warnings)
+                run_safely("warnings", warnings.send_missed_warnings)
 
     def wake(self) -> None:
         """Make the write-behind thread write and run its task now."""

@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig, Suspicio
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
-from rest_framework import exceptions, status
+from rest_framework import exceptions
 
 from petstore.api.link_header import format_link, get_page_url
 from petstore.api.responses import Response
@@ -107,10 +107,9 @@ class ApiError(exceptions.APIException):
         self.code = code
         self.status_code = code.status
         self.message = message or code.message
-        self.headers = dict(headers or {})
+        self.headers = {"WWW-Authenticate": "Bearer"} if code.status == 401 else {}
+        self.headers |= headers or {}
         self.details = list(details)
-        if code.status == status.HTTP_401_UNAUTHORIZED:
-            self.headers.setdefault("WWW-Authenticate", "Bearer")
         super().__init__(self.message, code.value)
 
 

@@ -62,10 +62,8 @@ class Command(JsonCommand):
         results: list[dict[str, Any]] = []
         try:
             if session.send("GET", "/categories?limit=1").status == 401:
-                raise incomplete_error(
-                    f"{session.url} rejects the key (401). Check that the key is complete and belongs to "
-                    "this deployment."
-                )
+                advice = "Check that the key is complete and belongs to this deployment."
+                raise incomplete_error(f"{session.url} rejects the key (401). {advice}")
             checks = [check for check in CHECKS if options["write"] or not check.writes]
             with self.progress_bar("Checking", len(checks), options) as bar:
                 for check in checks:

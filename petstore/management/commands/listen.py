@@ -13,15 +13,13 @@ import orjson
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from petstore.conformance import client
 from petstore.conformance.client import (
     INVALID_OPTIONS,
-    NEXT,
     Response,
     UnreachableError,
     ViolationError,
-    add_key_option,
     exchange,
-    get_url_and_key,
 )
 from petstore.environment import is_page_url
 from petstore.management.base import JsonCommand, escape_nonprintable
@@ -54,7 +52,7 @@ class Command(JsonCommand):
         add_argument = parser.add_argument
         text = "The API's address, ending in /v1. Default: BASE_URL."
         add_argument("url", metavar="URL", nargs="?", default=settings.BASE_URL, help=text)
-        add_key_option(parser, "An API key with the scope events:read.")
+        client.add_key_option(parser, "An API key with the scope events:read.")
         text = "Continue an earlier run, or start at a time such as 2026-11-23T09:30:00Z. Default: now."
         add_argument("--since", metavar="CURSOR", default=FROM_NOW, help=text)
         text = "If events since then have already been pruned, continue from now instead of stopping."
@@ -71,7 +69,7 @@ class Command(JsonCommand):
             raise CommandError(problem, returncode=INVALID_OPTIONS)
         if not options["every"] >= 0.1:
             raise CommandError("--every must be 0.1 or more.", returncode=INVALID_OPTIONS)
-        self.url, key = get_url_and_key(options)
+        self.url, key = client.get_url_and_key(options)
         self.headers = HEADERS | {"Authorization": f"Bearer {key}"}
         self.since, self.connected = options["since"], False
         # Treat SIGTERM like Ctrl-C.
@@ -95,7 +93,7 @@ class Command(JsonCommand):
         while True:
             response = self.fetch(options)
             events = response.json()
-            next_link = NEXT.search(response.header("Link"))
+            next_link = client.NEXT.search(response.header("Link"))
             response.expect(isinstance(events, list) and next_link, "this is not a page of a feed.")
             yield from events
             assert next_link is not None
