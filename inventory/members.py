@@ -48,13 +48,6 @@ class Member:
         """The columns of imported files that may hold the value; the first one is exported."""
         return [name for name in (self.column, self.name) if name]
 
-    @property
-    def expression(self) -> Any:
-        """The annotation for querysets, or None for a column of the same name."""
-        if self.sql is not None:
-            return self.sql
-        return F(self.source) if self.source else None
-
     def get_value(self, instance: Model) -> Any:
         return self.python(instance) if self.python is not None else getattr(instance, self.attribute)
 
@@ -79,8 +72,9 @@ class Members:
         return [member.model_field for member in self.writable]
 
     def select_values(self, queryset: QuerySet[Any]) -> QuerySet[Any, Any]:
-        annotations = {member.name: member.expression for member in self if member.expression is not None}
-        values: QuerySet[Any, Any] = queryset.annotate(**annotations).values(*self.names)
+        renamed = {member.name: F(member.source) for member in self if member.source}
+        computed = {member.name: member.sql for member in self if member.sql is not None}
+        values: QuerySet[Any, Any] = queryset.annotate(**renamed, **computed).values(*self.names)
         return values
 
     def as_json(self, instance: Model) -> dict[str, Any]:

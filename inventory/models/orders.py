@@ -50,7 +50,7 @@ class OrderQuerySet(QuerySet["Order"]):
             refresh(Pet(pk=pet_id))  # Raises Pet.DoesNotExist.
             raise TransitionError(f"Pet {pet_id} is not available.")
         order = insert(Order(account_id=account_id, pet_id=pet_id, **values))
-        order.record_change("", by=by, kind=EventType.ORDER_PLACED)
+        order.record_change("", by=by, event_type=EventType.ORDER_PLACED)
         pet.record_change(PetStatus.AVAILABLE, by=by, order_id=order.pk)
         return order
 
@@ -121,7 +121,7 @@ class Order(models.Model):
         self.ship_date, self.updated_at = (ship_date or timezone.now()).astimezone(UTC), timezone.now()
         update(Order, {"pk": self.pk}, wait=False, ship_date=self.ship_date, updated_at=self.updated_at)
         reason = f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC."
-        self.record_change(self.status, by=by, reason=reason, kind=EventType.ORDER_SHIPPED)
+        self.record_change(self.status, by=by, reason=reason, event_type=EventType.ORDER_SHIPPED)
 
     def deliver(self, *, by: str, reason: str = "") -> None:
         """Deliver the order, and mark its pet as sold. Raises TransitionError."""
@@ -159,12 +159,12 @@ class Order(models.Model):
         from_status = self.status
         self.status, self.updated_at = to_status, timezone.now()
         update(Order, {"pk": self.pk}, wait=False, status=to_status, updated_at=self.updated_at)
-        self.record_change(from_status, by=by, reason=reason, kind=EventType(f"order.{to_status}"))
+        self.record_change(from_status, by=by, reason=reason, event_type=EventType(f"order.{to_status}"))
         if pet_status is not None:
             pet.transition(pet_status, by=by, reason=reason, order_id=self.pk)
 
-    def record_change(self, from_status: str, *, by: str, reason: str = "", kind: EventType) -> None:
+    def record_change(self, from_status: str, *, by: str, reason: str = "", event_type: EventType) -> None:
         """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
         insert(OrderEvent(order_id=self.pk, **change), wait=False)
-        insert(EventDraft.build(kind, {"order": self.as_json()}, self.account_id), wait=False)
+        insert(EventDraft.build(event_type, {"order": self.as_json()}, self.account_id), wait=False)

@@ -81,9 +81,7 @@ class PetQuerySet(QuerySet["Pet"]):
             last_id = pets[-1].pk
             count += len(pets)
             if count <= MAX_EVENTS_PER_IMPORT:
-                drafts.extend(
-                    EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in pets
-                )
+                drafts += [EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in pets]
         if count > MAX_EVENTS_PER_IMPORT:
             data = {"count": count, "firstId": first_id, "lastId": last_id}
             EventDraft.build(EventType.PETS_IMPORTED, data).save()
@@ -137,8 +135,8 @@ class Pet(models.Model):
             super().save(*args, **options)
             after = pets.get(pk=self.pk)
             if after != before:
-                kind = EventType.PET_UPDATED if before else EventType.PET_CREATED
-                EventDraft.build(kind, {"pet": after}).save()
+                event_type = EventType.PET_UPDATED if before else EventType.PET_CREATED
+                EventDraft.build(event_type, {"pet": after}).save()
 
     @transaction.atomic
     def change_status(self, to_status: PetStatus, *, by: str, reason: str = "") -> None:

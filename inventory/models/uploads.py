@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -20,17 +21,9 @@ class PetUploadManager(models.Manager["PetUpload"]):
         """Replace the user's upload, and delete expired ones."""
         now = now or timezone.now()
         self.expired(now).delete()
-        upload, _ = self.update_or_create(
-            user_id=user_id,
-            defaults={
-                "token": uuid.uuid4(),
-                "file_name": file_name[:255],
-                "file_format": file_format,
-                "content": content,
-                "made_at": now,
-            },
-        )
-        return upload
+        values: dict[str, Any] = {"file_name": file_name[:255], "file_format": file_format}
+        values |= {"content": content, "token": uuid.uuid4(), "made_at": now}
+        return self.update_or_create(user_id=user_id, defaults=values)[0]
 
     def expired(self, now: datetime) -> QuerySet[PetUpload]:
         return self.filter(made_at__lt=now - LIFETIME)
