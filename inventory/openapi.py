@@ -10,15 +10,8 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiRequest
 
 from accounts.models import EventType
 from accounts.openapi import set_event_examples
-from inventory import members
+from inventory import members, serializers
 from inventory.fields import CategoryIdField
-from inventory.serializers import (
-    CategorySerializer,
-    NewOrderSerializer,
-    NewPetSerializer,
-    OrderSerializer,
-    PetSerializer,
-)
 from petstore.api import int64
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.operations import (
@@ -96,15 +89,15 @@ PETS_OPERATIONS = {
         "listPets",
         "pets",
         "Returns pets by ascending id. The filters select one status, one category, or both.",
-        PetSerializer,
+        serializers.PetSerializer,
         ("Two pets.", PETS),
     ),
     "create": build_operation(
         "createPet",
         "Add a pet",
         f"Adds a pet to a category. The service assigns its id. {RETRYABLE}",
-        request=OpenApiRequest(NewPetSerializer, examples=build_examples(NEW_PETS)),
-        response=(201, PetSerializer, "The new pet."),
+        request=OpenApiRequest(serializers.NewPetSerializer, examples=build_examples(NEW_PETS)),
+        response=(201, serializers.PetSerializer, "The new pet."),
         examples={"Response": ("The new pet.", PET)},
         errors=[Code.UNKNOWN_CATEGORY],
         extensions={
@@ -130,7 +123,7 @@ PETS_OPERATIONS = {
         "Returns one pet. This operation is deprecated and will be removed on 5 December 2030. Use "
         "`listPets` with the `status` filter instead.",
         parameters=[PET_ID],
-        response=(200, PetSerializer, "The pet."),
+        response=(200, serializers.PetSerializer, "The pet."),
         examples={"Response": ("A pet.", PET)},
         errors=[Code.PET_NOT_FOUND, Code.ENDPOINT_REMOVED],
         deprecated=True,
@@ -142,7 +135,7 @@ CATEGORIES_OPERATIONS = {
         "listCategories",
         "categories",
         "Returns categories by ascending id.",
-        CategorySerializer,
+        serializers.CategorySerializer,
         ("Two categories.", CATEGORIES),
     )
 }
@@ -152,7 +145,7 @@ ORDERS_OPERATIONS = {
         "listOrders",
         "orders",
         "Returns the orders of your account by ascending id. The filter selects one status.",
-        OrderSerializer,
+        serializers.OrderSerializer,
         ("A delivered and a new order.", ORDERS),
     ),
     "create": build_operation(
@@ -160,8 +153,8 @@ ORDERS_OPERATIONS = {
         "Order a pet",
         "Orders an available pet, which becomes pending. If several clients order a pet at the same time, "
         f"exactly one of them gets it. {RETRYABLE}",
-        request=OpenApiRequest(NewOrderSerializer, examples=build_examples(NEW_ORDERS)),
-        response=(201, OrderSerializer, "The new order."),
+        request=OpenApiRequest(serializers.NewOrderSerializer, examples=build_examples(NEW_ORDERS)),
+        response=(201, serializers.OrderSerializer, "The new order."),
         examples={"Response": ("The new order.", ORDER)},
         errors=[Code.PET_NOT_FOUND, Code.PET_NOT_AVAILABLE],
         extensions={
@@ -183,7 +176,7 @@ ORDERS_OPERATIONS = {
         "Get an order",
         "Returns one order of your account.",
         parameters=[ORDER_ID],
-        response=(200, OrderSerializer, "The order."),
+        response=(200, serializers.OrderSerializer, "The order."),
         examples={"New": ("A new order.", ORDER), "Delivered": ("A delivered order.", DELIVERED)},
         errors=[Code.ORDER_NOT_FOUND],
     ),

@@ -20,7 +20,7 @@ from petstore.observability.metrics import BACKGROUND_FAILURES
 logger = logging.getLogger(__name__)
 
 MIN_INTERVAL = timedelta(seconds=60)
-PAUSE_FACTOR = 50  # A pause lasts this many times the count before it, which limits the load to 2 %.
+PAUSE_FACTOR = 50  # A pause lasts this many times as long as the previous count, for a load of 2 %.
 LEASE = timedelta(minutes=10)  # If a worker dies while it counts, another one counts after this time.
 POLL_SECONDS = 15
 MAX_PETS_COUNTED_ON_REQUEST = 50_000

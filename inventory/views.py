@@ -13,16 +13,10 @@ from rest_framework.viewsets import GenericViewSet
 from accounts.idempotency import Write, idempotent
 from accounts.keys.identity import get_caller
 from accounts.keys.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
+from inventory import serializers
 from inventory.fields import known_category_ids
 from inventory.models import Category, Order, Pet, TransitionError
 from inventory.queries import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
-from inventory.serializers import (
-    CategorySerializer,
-    NewOrderSerializer,
-    NewPetSerializer,
-    OrderSerializer,
-    PetSerializer,
-)
 from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import parse_int64
@@ -30,7 +24,7 @@ from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
 # Shared by all requests, since they hold no state and DRF copies every field for a new instance.
-NEW_PET_SERIALIZER, NEW_ORDER_SERIALIZER = NewPetSerializer(), NewOrderSerializer()
+NEW_PET_SERIALIZER, NEW_ORDER_SERIALIZER = serializers.NewPetSerializer(), serializers.NewOrderSerializer()
 
 
 def parse_path_id(text: str, code: ErrorCode) -> int:
@@ -49,7 +43,7 @@ def build_created_response(instance: Pet | Order, collection: str) -> Response:
 
 class PetViewSet(ApiView, GenericViewSet[Pet]):
     queryset = Pet.objects.all()
-    serializer_class = PetSerializer
+    serializer_class = serializers.PetSerializer
     filters = PET_FILTERS
     lookup_url_kwarg = "petId"
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
@@ -100,7 +94,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
 
 class CategoryViewSet(ApiView, GenericViewSet[Category]):
     queryset = Category.objects.all()
-    serializer_class = CategorySerializer
+    serializer_class = serializers.CategorySerializer
     required_scopes = {"list": PETS_READ}
 
     def list(self, request: Request) -> Response:
@@ -111,7 +105,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
     """The orders of the caller's account."""
 
     queryset = Order.objects.all()
-    serializer_class = OrderSerializer
+    serializer_class = serializers.OrderSerializer
     filters = ORDER_FILTERS
     lookup_url_kwarg = "orderId"
     required_scopes = {

@@ -51,15 +51,12 @@ def describe_pet(pet: Pet) -> str:
     return f"{truncate(visible_name(pet.name), MAX_NAME_LENGTH)} ({pet.pk})"
 
 
-def parse_reference(term: str, kind: str) -> tuple[str, int | None]:
-    """Split a term into an action, or "", and an ID. The ID is None unless the term refers to this kind."""
+def parse_reference(term: str, model_name: str) -> tuple[str, int | None]:
+    """Split a term into an action, or "", and an ID, which is None unless it refers to this model."""
     match = REFERENCE.fullmatch(term)
-    if match is None:
+    if match is None or (match[2] or model_name).lower() != model_name:
         return "", None
-    action, term_kind, pk = match.groups()
-    if term_kind and term_kind.lower() != kind:
-        return "", None
-    return (action or "").lower(), parse_id(pk)
+    return (match[1] or "").lower(), parse_id(match[3])
 
 
 def get_status_history(obj: Order | Pet) -> list[HistoryEntry]:

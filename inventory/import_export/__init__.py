@@ -10,13 +10,7 @@ from django.db import transaction
 from django.db.models import F
 
 from inventory.import_export.readers import READERS, read_lines
-from inventory.import_export.validation import (
-    BATCH_SIZE,
-    PetAttributes,
-    Report,
-    Validator,
-    validate_in_batches,
-)
+from inventory.import_export.validation import BATCH_SIZE, PetAttributes, Report, validate_in_batches
 from inventory.import_export.writers import ExportedPet
 from inventory.members import PET
 from inventory.models import Category, Pet, PetQuerySet
@@ -50,8 +44,7 @@ def read_valid_batches(
 ) -> Iterator[list[PetAttributes]]:
     """Yield the valid pets of a file in batches, and add the invalid lines to the report."""
     records = READERS[file_format](read_lines(stream), report)
-    validator = Validator(category_ids_by_name())
-    return validate_in_batches(islice(records, max_records), validator, report)
+    return validate_in_batches(islice(records, max_records), category_ids_by_name(), report)
 
 
 def add_pets(batches: Iterable[list[PetAttributes]]) -> None:

@@ -146,11 +146,8 @@ class Validator:
         if not isinstance(value, str):
             raise ValidationError(NAME_FIELD.error_messages["type"])
         name = to_nfc(value.strip())
-        pk = (
-            self.ids_by_name.get(value)
-            or self.ids_by_nfc.get(name)
-            or self.ids_by_folded_name.get(fold_text(name))
-        )
+        pk = self.ids_by_name.get(value) or self.ids_by_nfc.get(name)
+        pk = pk or self.ids_by_folded_name.get(fold_text(name))
         if pk is None:
             raise ValidationError(f"No category has the name {excerpt(value)}.{self.suggest(value)}")
         return pk
@@ -160,9 +157,8 @@ class Validator:
         key = comparison_key(unknown_name)
         if key not in self.suggestions and len(self.suggestions) < MAX_SUGGESTIONS:
             matches = difflib.get_close_matches(key, self.names_to_compare, n=1)
-            self.suggestions[key] = (
-                f" Did you mean {excerpt(self.names_to_compare[matches[0]])}?" if matches else ""
-            )
+            similar = [excerpt(self.names_to_compare[match]) for match in matches]
+            self.suggestions[key] = f" Did you mean {similar[0]}?" if similar else ""
         return self.suggestions.get(key, "")
 
     def check_category_id(self, value: Any) -> int:
@@ -173,9 +169,10 @@ class Validator:
 
 
 def validate_in_batches(
-    records: Records, validator: Validator, report: Report
+    records: Records, category_ids: dict[str, int], report: Report
 ) -> Iterator[list[PetAttributes]]:
     """Yield the valid pets in batches, the last of which may be empty."""
+    validator = Validator(category_ids)
     batch: list[PetAttributes] = []
     try:
         for line, record in records:
