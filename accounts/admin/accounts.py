@@ -114,7 +114,7 @@ def change_plan(account: Account, *, choice: str, **options: Any) -> None:
 
 @admin.register(Account)
 class AccountAdmin(PetstoreModelAdmin):
-    row_pages = {
+    object_pages = {
         "what-if/": "what_if",
         "suspend/": "suspend",
         "lift-suspension/": "lift_suspension",

@@ -109,7 +109,7 @@ class PlanFilter(ChoiceFilter):
 @admin.register(ApiKey)
 class ApiKeyAdmin(PetstoreModelAdmin):
     can_delete = False
-    row_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
+    object_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
     add_title = "Issue a key"
     autocomplete_fields = ["account"]
     issue_fields = ["account", "name", "scopes", "expires_in", "expires_at", "allowed_networks", "form_id"]

@@ -96,7 +96,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
 class PlanAdmin(PetstoreModelAdmin):
     """The four plans are fixed. Enterprise is read-only, since its limits are set per account."""
 
-    row_pages = {"what-if/": "what_if"}
+    object_pages = {"what-if/": "what_if"}
     what_if_view = what_if_view
     can_add = can_delete = False
     form = PlanForm

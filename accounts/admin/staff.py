@@ -146,7 +146,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     list_filter = (RoleFilter, "is_active")
     permissions_field = "user_permissions"
     identity_fields = ("username", "first_name", "last_name", "email")
-    row_pages = {"two-factor/": "reset_two_factor"}
+    object_pages = {"two-factor/": "reset_two_factor"}
     palette_commands = (PaletteCommand("person_add", "Add a member of staff"),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:

@@ -149,7 +149,7 @@ class OrderAdmin(RowActionsAdmin):
     search_help_text = "The ID of an order or a pet, or part of an account's name"
     fields = readonly_fields = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
-    row_pages = {"act/<slug:name>/": "act"}
+    object_pages = {"act/<slug:name>/": "act"}
     row_actions = ACTIONS
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:

@@ -18,11 +18,8 @@ Response = TypeVar("Response", bound=HttpResponse | None)
 
 
 class ReasonForm(forms.Form):
-    reason = forms.CharField(
-        max_length=255,
-        widget=UnfoldAdminTextInputWidget(attrs={"autofocus": True}),
-        help_text="Recorded in the history.",
-    )
+    widget = UnfoldAdminTextInputWidget(attrs={"autofocus": True})
+    reason = forms.CharField(max_length=255, widget=widget, help_text="Recorded in the history.")
 
     def clean_reason(self) -> str:
         """Redact pasted keys and passwords, because the history is append-only."""

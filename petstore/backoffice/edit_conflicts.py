@@ -66,7 +66,7 @@ def reject_outdated(form_class: type[Any], obj: models.Model, request: HttpReque
 
 def describe_conflict(form: forms.ModelForm[Any], obj: models.Model) -> str:
     entry = AuditEntry.objects.for_object(obj).filter(action=AuditEntry.Action.CHANGED).first()
-    actor = entry.actor_name if entry is not None and entry.actor_name else "Another user"
+    actor = (entry and entry.actor_name) or "Another user"
     stored = "; ".join(
         f"{form.fields[name].label or name}: {display_initial(form, name)}"
         for name in form.changed_data

@@ -173,9 +173,9 @@ def describe_denial(site: Any, request: HttpRequest) -> str:
     permission = (PERMISSIONS | dict(model_admin.list_pages.values())).get(page, "change")
     if not getattr(model_admin, f"can_{permission}", True) or request.user.is_superuser:
         return NOT_ALLOWED
+    opts, codename = model_admin.opts, get_permission_codename(permission, model_admin.opts)
     groups = Group.objects.filter(
-        permissions__content_type__app_label=model_admin.opts.app_label,
-        permissions__codename=get_permission_codename(permission, model_admin.opts),
+        permissions__content_type__app_label=opts.app_label, permissions__codename=codename
     )
-    roles = groups.order_by("name").values_list("name", flat=True)
-    return f"Your role can't open this page. Roles that can: {', '.join(roles)}." if roles else ASK_OWNER
+    roles = ", ".join(groups.order_by("name").values_list("name", flat=True))
+    return f"Your role can't open this page. Roles that can: {roles}." if roles else ASK_OWNER

@@ -45,8 +45,8 @@ class PetstoreModelAdmin(ModelAdmin):
     list_per_page = 50
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    # Pages of a row, as URL suffix and name. `revoke_view(request, object_id)` serves the page `revoke`.
-    row_pages: Mapping[str, str] = {}
+    # Pages of an object, as URL suffix and name. `revoke_view(request, object_id)` serves `revoke`.
+    object_pages: Mapping[str, str] = {}
     # Pages of the list, as URL suffix, name and permission. `export_view(request)` serves `export`.
     list_pages: Mapping[str, tuple[str, str]] = {}
     deletion_hint = ""  # Suggests an alternative to deleting a protected row.
@@ -197,7 +197,7 @@ class PetstoreModelAdmin(ModelAdmin):
 
         row_urls = [
             make_url(f"<path:object_id>/{suffix}", name, getattr(self, f"{name}_view"))
-            for suffix, name in self.row_pages.items()
+            for suffix, name in self.object_pages.items()
         ]
         list_urls = [
             make_url(suffix, name, partial(self.serve_list_page, name, permission))

@@ -62,10 +62,10 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
         @wraps(inner)
         def warning_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            has_permission = self.has_permission(request)
-            if request.method == "POST" and SEARCH_VAR not in request.POST and not has_permission:
+            is_form = request.method == "POST" and SEARCH_VAR not in request.POST
+            if is_form and not self.has_permission(request):
                 return self.redirect_to_sign_in(request)
-            if not request.COOKIES.get(NOT_SAVED_COOKIE) or not has_permission:
+            if not request.COOKIES.get(NOT_SAVED_COOKIE) or not self.has_permission(request):
                 return inner(request, *args, **kwargs)
             messages.warning(request, "You were signed out, so your form was not saved. Fill it in again.")
             response = inner(request, *args, **kwargs)

@@ -91,6 +91,7 @@ class CodeForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code"}),
     )
     seconds_to_wait = 0
+    records_failures = True
     error = "This code is wrong or has been used before. Wait for the next code and try again."
 
     def __init__(self, request: HttpRequest) -> None:
@@ -131,7 +132,8 @@ class CodeForm(forms.Form):
         """Check the password, in forms that ask for one."""
 
     def record_failure(self, reason: str) -> None:
-        record_failed_sign_in(self.request, self.user, reason)
+        if self.records_failures:
+            record_failed_sign_in(self.request, self.user, reason)
 
     def mark_verified(self) -> None:
         """Mark the session as verified, and change its session key."""
@@ -140,6 +142,7 @@ class CodeForm(forms.Form):
 
 
 class SetUpForm(CodeForm):
+    records_failures = False  # The user is already signed in, and only tries a new app.
     error = "This code is wrong. Check the clock of your phone and try the next code."
 
     def __init__(self, request: HttpRequest, pending_device: TOTPDevice) -> None:
@@ -149,9 +152,6 @@ class SetUpForm(CodeForm):
 
     def get_device(self, code: str) -> TOTPDevice:
         return self.pending_device
-
-    def record_failure(self, reason: str) -> None:
-        """Record nothing, because the user is already signed in and only tries a new app."""
 
 
 class ManageForm(CodeForm):
