@@ -225,7 +225,7 @@ def test_idempotency_key_is_valid_for_24_hours(api: Api, creation: Creation) -> 
 def test_command_deletes_expired_records_and_reports_their_number(
     api: Api, category: Category, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accounts.management.commands.clear_idempotency_keys.BATCH_SIZE", 2)
+    monkeypatch.setattr("petstore.management.base.BATCH_SIZE", 2)
     for number in range(5):
         api.post("/pets", {"name": "Rex", "categoryId": category.pk}, Idempotency_Key=f"key-{number}")
     now = timezone.now()
