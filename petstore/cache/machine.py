@@ -40,6 +40,22 @@ def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
     return wrapper
 
 
+class ThreadConnection:
+    """A thread's connection, closed when the thread ends.
+
+    A `sqlite3.Connection` is part of a reference cycle, so it would stay open until the garbage collector runs.
+    """
+
+    def __init__(self, file: Path) -> None:
+        # The last reference may be dropped by another thread.
+        self.connection = sqlite3.connect(file, timeout=2, isolation_level=None, check_same_thread=False)
+        # The counters need not survive a power failure.
+        self.connection.execute("PRAGMA synchronous=OFF")
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+
 class MachineCounters(BaseCache):
     """Counters that expire. `LOCATION` is the folder of their file."""
 
@@ -51,15 +67,12 @@ class MachineCounters(BaseCache):
 
     @property
     def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
+        own: ThreadConnection | None = getattr(self._local, "own", None)
+        if own is None:
             if not self._file.exists():
                 self._create_file()
-            connection = sqlite3.connect(self._file, timeout=2, isolation_level=None)
-            # The counters need not survive a power failure.
-            connection.execute("PRAGMA synchronous=OFF")
-            self._local.connection = connection
-        return connection
+            own = self._local.own = ThreadConnection(self._file)
+        return own.connection
 
     def _create_file(self) -> None:
         """Create the file unless it exists.

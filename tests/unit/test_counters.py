@@ -1,6 +1,5 @@
 """The counters shared by the processes of one machine."""
 
-import gc
 import sqlite3
 import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -55,8 +54,18 @@ def test_concurrent_first_use_creates_the_file_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(WORKERS) as workers:
         for round_ in range(30):
             assert sum(workers.map(start, [tmp_path / str(round_)] * WORKERS)) == 1
-            if round_ % 10 == 0:
-                gc.collect()  # Closes the SQLite connections, which are part of reference cycles.
+
+
+def test_connection_is_closed_when_its_thread_ends(counters: MachineCounters, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as worker:
+        assert worker.submit(counters.add, "requests", 1, 60).result()
+    # SQLite deletes the write-ahead log with the last connection.
+    assert [file.name for file in tmp_path.iterdir()] == ["counters.sqlite3"]
+
+
+def test_connection_is_closed_with_its_counters(tmp_path: Path) -> None:
+    assert MachineCounters(str(tmp_path), {}).add("requests", 1, 60)
+    assert [file.name for file in tmp_path.iterdir()] == ["counters.sqlite3"]
 
 
 def test_counters_are_thread_safe(counters: MachineCounters) -> None:
