@@ -1,8 +1,9 @@
-# `make help` lists the targets. All of them use .venv, with pinned and hashed packages.
+# `make help` lists the targets. All of them use $(VENV), with pinned and hashed packages.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 SBOM ?= build/sbom.json
 
 .PHONY: help setup run quick test lint types check pins profile audit sbom clean
@@ -10,37 +11,37 @@ SBOM ?= build/sbom.json
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: .venv/runtime.txt .env ## Create .venv with the service's packages, and .env with new secrets
+setup: $(VENV)/runtime.txt .env ## Create .venv with the service's packages, and .env with new secrets
 
 run: setup ## Set up, then serve with demo data (PORT, default 8000)
 	@$(BIN)/python manage.py quickstart --demo-key-to .env
 	@exec $(BIN)/python manage.py serve
 
-quick: .venv/development.txt ## Set up, then run the tests that need no other process, on SQLite
+quick: $(VENV)/development.txt ## Set up, then run the tests that need no other process, on SQLite
 	@$(BIN)/python -m tests.run --quick
 
-test: .venv/development.txt ## Set up, then run every test, on SQLite and on PostgreSQL
+test: $(VENV)/development.txt ## Set up, then run every test, on SQLite and on PostgreSQL
 	@$(BIN)/python -m tests.run
 
 check: lint types ## Run every static check
 	$(BIN)/python -m tests.checks
 
-lint: .venv/development.txt ## Check style, common mistakes, and import rules
+lint: $(VENV)/development.txt ## Check style, common mistakes, and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache --no-logo
 
-types: .venv/development.txt ## Check the types
+types: $(VENV)/development.txt ## Check the types
 	DEBUG=1 PYTHON_DOTENV_DISABLED=1 $(BIN)/mypy .
 
-profile: .venv/development.txt ## Profile mixed requests into profile.svg (needs DATABASE_URL and wrk)
+profile: $(VENV)/development.txt ## Profile mixed requests into profile.svg (needs DATABASE_URL and wrk)
 	$(BIN)/py-spy record --subprocesses --output profile.svg -- \
 		$(BIN)/python -m tests.load.requests --operations mixed --rounds 1 --seconds 10
 
-audit: .venv/development.txt ## Check the pinned packages for known vulnerabilities
+audit: $(VENV)/development.txt ## Check the pinned packages for known vulnerabilities
 	@$(BIN)/python -m tests.audit
 
-sbom: .venv/development.txt ## Write the software bill of materials to build/sbom.json (CycloneDX)
+sbom: $(VENV)/development.txt ## Write the software bill of materials to build/sbom.json (CycloneDX)
 	@mkdir -p $(dir $(SBOM))
 	@$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
 		--short-PURLs --of JSON --output-file $(SBOM) requirements.txt
@@ -55,16 +56,16 @@ clean: ## Remove the environment and the caches, but no data
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/bin/python:
+$(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
 		"Python 3.11 or newer is needed. Name one: make PYTHON=python3.12 $(MAKECMDGOALS)")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 
-.venv/runtime.txt: requirements.txt | .venv/bin/python
+$(VENV)/runtime.txt: requirements.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@touch $@
 
-.venv/development.txt: requirements-dev.txt | .venv/bin/python
+$(VENV)/development.txt: requirements-dev.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@
 

@@ -43,7 +43,8 @@ def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
 class ThreadConnection:
     """A thread's connection, closed when the thread ends.
 
-    A `sqlite3.Connection` is part of a reference cycle, so it would stay open until the garbage collector runs.
+    A `sqlite3.Connection` is part of a reference cycle, so by itself it would stay open until the garbage
+    collector runs.
     """
 
     def __init__(self, file: Path) -> None:

@@ -48,6 +48,8 @@ def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
 class RedisServer:
     """A redis-server process on a port of its own, without persistence."""
 
+    program = "redis-server"
+
     def __init__(self, folder: Path, port: int, options: tuple[str, ...]) -> None:
         self.folder = folder
         self.port = port
@@ -66,7 +68,7 @@ class RedisServer:
         """Start, and wait until the server responds."""
         listen = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         keep = ["--save", "", "--appendonly", "no", "--logfile", str(self.folder / "redis.log")]
-        self.process = subprocess.Popen(["redis-server", *listen, *keep, *self.options])
+        self.process = subprocess.Popen([self.program, *listen, *keep, *self.options])
         wait_until(self.client.ping)
 
     def stop(self) -> None:
