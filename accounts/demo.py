@@ -60,12 +60,16 @@ def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Accou
     keys = add_keys(rng, now, accounts)
     rows: dict[type[Model], list[Any]] = defaultdict(list)
     for index, account in enumerate(accounts):
-        for row in generate_usage(rng, now, days, keys[account.pk], uses_deprecated=index % 5 == 1):
+        for row in generate_usage_rows(
+            rng, now, days, keys[account.pk], uses_deprecated_operation=index % 5 == 1
+        ):
             rows[type(row)].append(row)
     for level, account in enumerate(accounts[2::4][:3], 1):
-        for row in generate_ban(rng, now, keys[account.pk][0], level):
+        for row in generate_ban_rows(rng, now, keys[account.pk][0], level):
             rows[type(row)].append(row)
-    rows[Refusal] = sorted(rows[Refusal], key=lambda refusal: refusal.at)[-settings.REFUSALS_KEPT_MOST :]
+    rows[Refusal] = sorted(rows[Refusal], key=lambda rejection: rejection.rejected_at)[
+        -settings.REFUSALS_KEPT_MOST :
+    ]
     for model, instances in rows.items():
         model._default_manager.bulk_create(instances, BATCH_SIZE)
     return accounts
@@ -160,7 +164,7 @@ def build_audit_entry(
     )
 
 
-def generate_ban(rng: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:
+def generate_ban_rows(rng: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:
     """Yield the rate-limit state, audit entry and rejections of a key that is banned for ignoring 429."""
     started_at = to_microseconds(now) - BAN_AGE
     ends_at = started_at + BAN_LENGTHS[level]
@@ -169,11 +173,11 @@ def generate_ban(rng: Random, now: datetime, key: ApiKey, level: int) -> Iterato
     yield build_audit_entry(key, Action.BANNED, to_datetime(started_at), reason, actor="the service")
     for _ in range(LOGGED_REJECTIONS):
         at = to_datetime(started_at + round(BAN_AGE * rng.random()))
-        yield build_rejection(rng, key, at, Refusal.Rule.BAN, ban_ends_at=to_datetime(ends_at))
+        yield build_rejection(rng, key, at, Refusal.Reason.BAN, ban_ends_at=to_datetime(ends_at))
 
 
-def generate_usage(
-    rng: Random, now: datetime, days: int, keys: list[ApiKey], *, uses_deprecated: bool
+def generate_usage_rows(
+    rng: Random, now: datetime, days: int, keys: list[ApiKey], *, uses_deprecated_operation: bool
 ) -> Iterator[Model]:
     """Yield an account's usage rows. Its traffic grows over time and drops on weekends."""
     account, today = keys[0].account, now.date()
@@ -192,25 +196,25 @@ def generate_usage(
         rejected = attempted - admitted + (admitted // rng.randint(30, 300) if has_bursts else 0)
         active_keys = [key for key in keys if (key.revoked_at or key.expires_at or now).date() >= day]
         per_key, remainder = divmod(admitted, len(active_keys))
-        yield DailyUsage(key=active_keys[0], day=day, requests=per_key + remainder, refusals=rejected)
+        yield DailyUsage(key=active_keys[0], day=day, admitted=per_key + remainder, rejected=rejected)
         for key in active_keys[1:]:
-            yield DailyUsage(key=key, day=day, requests=per_key)
+            yield DailyUsage(key=key, day=day, admitted=per_key)
         if days_ago < settings.REFUSALS_KEPT_DAYS:
-            rule = Refusal.Rule.DAY if admitted == limits.per_day else Refusal.Rule.MINUTE
+            reason = Refusal.Reason.DAY if admitted == limits.per_day else Refusal.Reason.MINUTE
             for _ in range(min(rejected, LOGGED_REJECTIONS)):
                 at = day_start + min(timedelta(days=1), now - day_start) * rng.uniform(0.8, 1)
                 day_used = max(admitted, limits.per_minute)
-                yield build_rejection(rng, keys[0], at, rule, day_used=day_used)
+                yield build_rejection(rng, keys[0], at, reason, day_used=day_used)
         if days_ago < RECENT_DAYS:
             minutes = build_minute_histogram(limits.per_minute, admitted, rejected)
             yield AccountDayLoad(account=account, day=day, minutes=minutes)
-            if uses_deprecated and (calls := round(admitted * rng.uniform(0, 0.02))):
+            if uses_deprecated_operation and (calls := round(admitted * rng.uniform(0, 0.02))):
                 last_call_at = day_start + timedelta(hours=17) if days_ago else now
                 yield DeprecatedUse(
-                    account=account, day=day, operation="getPet", requests=calls, last_call_at=last_call_at
+                    account=account, day=day, operation="getPet", admitted=calls, last_call_at=last_call_at
                 )
-    counters = {"minute_ends": 0, "minute_used": 0, "day": (today - EPOCH).days, "day_used": admitted}
-    yield QuotaCounter(account=account, seen_at=0, admitted=True, **counters)
+    counters = {"minute_ends_at": 0, "minute_used": 0, "day": (today - EPOCH).days, "day_used": admitted}
+    yield QuotaCounter(account=account, last_request_at=0, last_request_admitted=True, **counters)
 
 
 def build_minute_histogram(per_minute: int, admitted: int, rejected: int) -> dict[int, int]:
@@ -224,14 +228,14 @@ def build_minute_histogram(per_minute: int, admitted: int, rejected: int) -> dic
     return {requests: count for requests, count in minutes.items() if requests and count}
 
 
-def build_rejection(rng: Random, key: ApiKey, at: datetime, rule: str, **values: Any) -> Refusal:
-    minute_used = key.account.limits.per_minute if rule == Refusal.Rule.MINUTE else 0
+def build_rejection(rng: Random, key: ApiKey, at: datetime, reason: str, **values: Any) -> Refusal:
+    minute_used = key.account.limits.per_minute if reason == Refusal.Reason.MINUTE else 0
     return Refusal(
         request_id=f"{rng.getrandbits(128):032x}",
-        at=at,
+        rejected_at=at,
         account=key.account,
         key=key,
-        rule=rule,
+        reason=reason,
         method="GET",
         route=rng.choice(("/v1/pets", "/v1/pets/{petId}", "/v1/categories")),
         minute_limit=key.account.limits.per_minute,

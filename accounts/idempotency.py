@@ -73,8 +73,10 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
         account_id = get_caller(request).account_id
-        claim = IdempotencyRecord(account_id=account_id, key=key, fingerprint=compute_fingerprint(request))
-        records = RECORDS.where(account_id=account_id, key=key)
+        claim = IdempotencyRecord(
+            account_id=account_id, idempotency_key=key, fingerprint=compute_fingerprint(request)
+        )
+        records = RECORDS.where(account_id=account_id, idempotency_key=key)
         record = records.fetch_one()
         if record is not None and is_fresh(record):
             return replay(record, claim)

@@ -22,9 +22,9 @@ from django.test.utils import ContextList
 from httpx._transports import default
 
 from accounts.models import Account, Actor, ApiKey, PlanCode
-from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
+from accounts.quota.store_protocol import QuotaStore
 from inventory.models import Category
 from tests.support.live import Service, live_service, migrated_database, name_of
 from tests.support.servers import RedisServer, redis_server

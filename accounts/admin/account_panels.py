@@ -85,7 +85,7 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "may_issue": request.user.has_perm("accounts.add_apikey") and not account.suspended_at,
         "may_change": request.user.has_perm("accounts.change_account"),
         "issue_key_url": issue_key_url(account),
-        "rejections": account.refusals.select_related("key")[:MAX_PANEL_ROWS],
+        "rejections": account.rejections.select_related("key")[:MAX_PANEL_ROWS],
         "extra_panels": extra_panels,
         "timeline": sorted(timeline, key=lambda entry: entry.at, reverse=True)[:MAX_TIMELINE],
         "max_timeline": MAX_TIMELINE,
@@ -100,9 +100,9 @@ def describe_suspension(account: Account) -> str:
 
 
 def build_key_panels(account: Account, now: datetime) -> dict[str, Any]:
-    keys = annotate_requests_today(account.keys.select_related("standing"))
+    keys = annotate_requests_today(account.keys.select_related("rate_limit_state"))
     newest = list(keys[: MAX_KEYS + 1])
-    banned = keys.filter(reports.is_banned(now))[:MAX_KEYS]
+    banned = keys.filter(reports.banned_keys_q(now))[:MAX_KEYS]
     return {
         "keys": [build_key_row(key, account, now) for key in newest[:MAX_KEYS]],
         "has_more_keys": len(newest) > MAX_KEYS,

@@ -28,7 +28,7 @@ from accounts.admin.base import (
 from accounts.admin.plans import build_limit_field, what_if_view
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format
-from accounts.models import EPOCH, Account, ApiKey, PlanCode, is_active
+from accounts.models import EPOCH, Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
@@ -49,7 +49,7 @@ LIFT_SUSPENSION = Confirmation(
     "Lift the suspension",
     "Its keys work again with their next request, except those that are revoked, expired or banned.",
 )
-SUSPENSION_LIFTED = "The suspension of {} is lifted."
+SUSPENSION_LIFTED = "The suspension of {} has been lifted."
 CHANGE_PLAN = Confirmation(
     "Change the plan", "", "Takes effect with the next request. Usage so far still counts."
 )
@@ -146,8 +146,8 @@ class AccountAdmin(PetstoreModelAdmin):
             return Coalesce(Subquery(counts), 0)
 
         return accounts.select_related("plan", "quota").annotate(
-            active_key_count=count_keys(is_active(now)),
-            banned_key_count=count_keys(reports.is_banned(now)),
+            active_key_count=count_keys(active_keys_q(now)),
+            banned_key_count=count_keys(reports.banned_keys_q(now)),
             last_used_at=Subquery(keys.annotate(latest=Max("last_used_at")).values("latest")),
         )
 
@@ -237,7 +237,7 @@ class AccountAdmin(PetstoreModelAdmin):
 
     # --- The pages that suspend an account or change its plan
 
-    suspend_view = make_reason_view(SUSPEND, Account.suspend, "{} is suspended.")
+    suspend_view = make_reason_view(SUSPEND, Account.suspend, "{} has been suspended.")
     lift_suspension_view = make_reason_view(LIFT_SUSPENSION, Account.lift_suspension, SUSPENSION_LIFTED)
 
     change_plan_view = make_reason_view(CHANGE_PLAN, change_plan, PLAN_CHANGED, ChangePlanForm)
@@ -249,7 +249,7 @@ class AccountAdmin(PetstoreModelAdmin):
             "Plan": account.plan,
             "Requests per minute": f"{account.limits.per_minute:,}",
             "Requests per day": f"{account.limits.per_day:,}",
-            "Active keys": account.keys.filter(is_active(now)).count(),
+            "Active keys": account.keys.filter(active_keys_q(now)).count(),
             **count_recent_requests(now, key__account=account),
         }
         if account.suspended_at:

@@ -26,7 +26,7 @@ from accounts.admin.base import (
     warn_if_unpublished,
 )
 from accounts.admin.key_forms import IssueForm, RotateForm
-from accounts.models import Account, ApiKey, PlanCode, is_active
+from accounts.models import Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.changelist import ChoiceFilter, parse_id
@@ -55,7 +55,7 @@ ROTATE = Confirmation(
     "Issues a replacement with the same scopes and networks, and shows it once. The old key keeps working "
     "for the number of hours below, unless it expires earlier.",
 )
-UNBAN_PHRASE = "Lift the ban of"  # In the command palette.
+UNBAN_PHRASE = "Lift the ban on"  # In the command palette.
 
 
 class StateFilter(ChoiceFilter):
@@ -76,8 +76,8 @@ class StateFilter(ChoiceFilter):
         if chosen == "expired":
             return Q(revoked_at=None, expires_at__lte=now)
         if chosen == "soon":
-            return is_active(now) & Q(expires_at__lte=now + badges.EXPIRES_SOON)
-        return is_active(now)
+            return active_keys_q(now) & Q(expires_at__lte=now + badges.EXPIRES_SOON)
+        return active_keys_q(now)
 
 
 class ExpiryFilter(ChoiceFilter):
@@ -96,7 +96,7 @@ class BanFilter(ChoiceFilter):
     options = (("now", "Banned now"),)
 
     def get_condition(self, chosen: str) -> Q:
-        return reports.is_banned(timezone.now())
+        return reports.banned_keys_q(timezone.now())
 
 
 class PlanFilter(ChoiceFilter):
@@ -112,9 +112,17 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     object_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
     add_title = "Issue a key"
     autocomplete_fields = ["account"]
-    issue_fields = ["account", "name", "scopes", "expires_in", "expires_at", "allowed_networks", "form_id"]
+    issue_fields = [
+        "account",
+        "name",
+        "scopes",
+        "expires_in",
+        "expires_at",
+        "allowed_networks",
+        "submission_token",
+    ]
     list_display = ["public_id", "account", "visible_name", "state", "usage_today", "last_use", "expiry"]
-    list_select_related = ["account__plan", "standing"]
+    list_select_related = ["account__plan", "rate_limit_state"]
     list_filter = [StateFilter, ExpiryFilter, BanFilter, "mode", PlanFilter]
     search_fields = ["public_id"]  # Shows the search box; `search` builds the query.
     search_help_text = "The name of a key or an account, or the start of a key's public ID"
@@ -167,7 +175,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     @display(description="action")
     def unban_link(self, key: ApiKey) -> SafeString:
-        html = '<a class="office-link" href="{}" aria-label="Lift the ban of {}">Lift the ban</a>'
+        html = '<a class="office-link" href="{}" aria-label="Lift the ban on {}">Lift the ban</a>'
         return format_html(html, page_url(key, "unban"), key.public_id)
 
     @display(description="scopes")
@@ -182,14 +190,14 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         now = timezone.now()
-        keys = ApiKey.objects.select_related("account", "standing").order_by("public_id")
+        keys = ApiKey.objects.select_related("account", "rate_limit_state").order_by("public_id")
         if is_id_prefix(term):
             for key in keys.filter(public_id__startswith=term)[:MAX_RESULTS]:
                 rank = 1 if key.public_id == term else 2
                 yield SearchResult(rank, "key", key.public_id, describe_key(key, now), change_url(key))
         name = get_phrase_argument(term, UNBAN_PHRASE)
         if name is not None and request.user.has_perm("accounts.change_apikey"):
-            for key in self.search(request, keys.filter(reports.is_banned(now)), name)[:MAX_RESULTS]:
+            for key in self.search(request, keys.filter(reports.banned_keys_q(now)), name)[:MAX_RESULTS]:
                 title = f"{UNBAN_PHRASE} {visible_name(key.name) or key.public_id}"
                 yield SearchResult(3, "lock_open", title, describe_key(key, now), page_url(key, "unban"))
 
@@ -224,7 +232,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             "last_use": self.last_use(row),
             "usage_chart": build_usage_chart(now, key=row),
             "may_view_rejections": may_view(request, "accounts.refusal"),
-            "rejections": row.refusals.select_related("key")[:MAX_PANEL_ROWS],
+            "rejections": row.rejections.select_related("key")[:MAX_PANEL_ROWS],
             "history_title": "History of the key",
             "history": build_history(row.audit_entries),
         }
@@ -263,7 +271,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         """Show the key in the response to the POST, since a redirect would require storing it."""
         return self.render_page(
             request, "accounts/apikey/issued", "Copy the new key now",
-            key=key, text=key_text, now=timezone.now(), may_view=self.has_view_permission(request, key),
+            key=key, key_text=key_text, now=timezone.now(), may_view=self.has_view_permission(request, key),
             curl=f"curl -H 'Authorization: Bearer {key_text}' {settings.BASE_URL}/pets",
         )  # fmt: skip
 
@@ -290,13 +298,13 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     def get_confirmation_context(self, key: ApiKey) -> dict[str, Any]:
         """Describe the key on the confirmation pages."""
         now = timezone.now()
-        other_keys = key.account.keys.filter(is_active(now)).exclude(pk=key.pk).count()
+        other_keys = key.account.keys.filter(active_keys_q(now)).exclude(pk=key.pk).count()
         details = {
-            "Name of the key": visible_name(key.name) or "none",
+            "Key name": visible_name(key.name) or "none",
             "Scopes": ", ".join(key.scopes.split()),
-            "Last use": badges.render_age(key.last_used_at, now),
+            "Last used": badges.render_age(key.last_used_at, now),
             **count_recent_requests(now, key=key),
-            "Other active keys of the account": other_keys or "None. This is the only one.",
+            "Other active keys on this account": other_keys or "None. This is the only one.",
         }
         if ban_end := key.get_ban_end(now):
             if entry := key.audit_entries.filter(action=Action.BANNED).first():

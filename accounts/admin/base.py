@@ -45,17 +45,17 @@ def issue_key_url(account: Account) -> str:
 
 def annotate_requests_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
     usage = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date())
-    return keys.annotate(requests_today=Coalesce(Subquery(usage.values("requests")), 0))
+    return keys.annotate(requests_today=Coalesce(Subquery(usage.values("admitted")), 0))
 
 
 def build_usage_chart(now: datetime, **filters: Any) -> BarChart | None:
     """Chart the last 30 days of the DailyUsage that matches the filters; None without requests."""
     usage = reports.get_daily_usage(days=30, today=now.date(), **filters)
-    if not any(day.requests or day.refusals for day in usage):
+    if not any(day.admitted or day.rejected for day in usage):
         return None
     labels = [f"{day.day:%Y-%m-%d}" for day in usage]
-    admitted = Series("Admitted", "--chart-1", [day.requests for day in usage])
-    rejected = Series("Refused", "--chart-4", [day.refusals for day in usage])
+    admitted = Series("Admitted", "--chart-1", [day.admitted for day in usage])
+    rejected = Series("Refused", "--chart-4", [day.rejected for day in usage])
     title = "Usage in the last 30 days"
     return BarChart(title, "requests", "Day", labels, [admitted, rejected], newest_last=True)
 
@@ -64,8 +64,8 @@ def count_recent_requests(now: datetime, **filters: Any) -> dict[str, str]:
     """Map labels to request counts of the DailyUsage that matches the filters."""
     usage = reports.get_daily_usage(days=7, today=now.date(), **filters)
     return {
-        "Requests today": f"{usage[-1].requests:,}",
-        "Requests in the last 7 days": f"{sum(day.requests for day in usage):,}",
+        "Requests today": f"{usage[-1].admitted:,}",
+        "Requests in the last 7 days": f"{sum(day.admitted for day in usage):,}",
     }
 
 

@@ -67,8 +67,8 @@ def build_keys_card(request: HttpRequest) -> Card:
 def build_traffic_card(request: HttpRequest, *, has_usage_today: bool) -> Card:
     days = next((days for days in PERIODS if request.GET.get("days") == str(days)), DEFAULT_DAYS)
     by_plan = reports.get_daily_usage_by_plan(days)
-    requests_chart = build_traffic_chart(by_plan, "requests")
-    rejections_chart = build_traffic_chart(by_plan, "refusals")
+    requests_chart = build_traffic_chart(by_plan, "admitted", "requests")
+    rejections_chart = build_traffic_chart(by_plan, "rejected", "refusals")
     has_traffic = bool(requests_chart.total or rejections_chart.total)
     has_accounts = has_traffic or has_usage_today or Account.objects.exists()
     may_view_rejections = may_view(request, "accounts.refusal")
@@ -89,15 +89,17 @@ def build_traffic_card(request: HttpRequest, *, has_usage_today: bool) -> Card:
     return Card("traffic", "top", 1, context, steps)
 
 
-def build_traffic_chart(by_plan: dict[PlanCode, list[reports.DailyTotals]], column: str) -> BarChart:
-    """Chart a column of the usage, with a series for each plan."""
+def build_traffic_chart(
+    by_plan: dict[PlanCode, list[reports.DailyTotals]], column: str, unit: str
+) -> BarChart:
+    """Chart a column of DailyTotals, with a series for each plan."""
     series = []
     for number, (plan, days) in enumerate(by_plan.items(), start=1):
         link = list_url("accounts_account", plan__code__exact=plan.value)
         series.append(Series(plan.label, f"--chart-{number}", [getattr(day, column) for day in days], link))
     labels = [f"{day.day:%Y-%m-%d}" for day in by_plan[PlanCode.FREE]]
-    title = f"{column.capitalize()} per day, last {len(labels)} days"
-    return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
+    title = f"{unit.capitalize()} per day, last {len(labels)} days"
+    return BarChart(title, unit, "Day (UTC)", labels, series, newest_last=True)
 
 
 def build_quota_card(request: HttpRequest, counters: list[QuotaCounter]) -> Card:

@@ -15,7 +15,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 from accounts.admin.base import change_url
 from accounts.events import feed
 from accounts.models import Account, ApiKey, Event, EventType
-from accounts.models.events import PUBLIC
+from accounts.models.events import PUBLIC_ACCOUNT_ID
 from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.api.errors import ApiError
 from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceFilter, TimeFilter, parse_id
@@ -35,9 +35,9 @@ class EventTypeFilter(ChoiceFilter, DropdownFilter):
 
     def get_condition(self, chosen: str) -> Q:
         if EventType(chosen).is_public:
-            return Q(account_id=PUBLIC, type=chosen)
+            return Q(account_id=PUBLIC_ACCOUNT_ID, type=chosen)
         # A literal, since a generic plan cannot use the partial index with a parameter.
-        public = Func(template=str(PUBLIC), output_field=BigIntegerField())
+        public = Func(template=str(PUBLIC_ACCOUNT_ID), output_field=BigIntegerField())
         return Q(account_id__gt=public, type=chosen)
 
 
@@ -122,7 +122,7 @@ class EventAdmin(BigTableAdmin):
 
     @admin.display
     def account(self, event: Any) -> str:
-        if event.account_id == PUBLIC:
+        if event.account_id == PUBLIC_ACCOUNT_ID:
             return "every account"
         return visible_name(event.account_name or "deleted account")
 

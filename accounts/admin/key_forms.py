@@ -48,7 +48,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         widget=widgets.UnfoldAdminTextareaWidget(attrs={"rows": 4}),
         help_text="One per line, such as 203.0.113.0/24. Leave empty to allow every address.",
     )
-    form_id = forms.CharField(
+    submission_token = forms.CharField(
         required=False, max_length=64, widget=forms.HiddenInput, initial=lambda: secrets.token_urlsafe(16)
     )
 
@@ -85,12 +85,16 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         This is the last step of validation, so that a form with other errors can be submitted again.
         """
         super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
-        form_id = self.cleaned_data.get("form_id")
-        if form_id and not self.errors and not claim_submission(form_id, self.cleaned_data["account"]):
+        submission_token = self.cleaned_data.get("submission_token")
+        if (
+            submission_token
+            and not self.errors
+            and not claim_submission(submission_token, self.cleaned_data["account"])
+        ):
             self.add_error(None, ALREADY_ISSUED)
 
 
-def claim_submission(form_id: str, account: Account) -> bool:
+def claim_submission(submission_token: str, account: Account) -> bool:
     """Record the submission in the current transaction; return False if it was already recorded.
 
     A concurrent duplicate blocks on the unique index. The space in the key prevents collisions with
@@ -98,7 +102,7 @@ def claim_submission(form_id: str, account: Account) -> bool:
     """
     try:
         with transaction.atomic():
-            IdempotencyRecord.objects.create(account=account, key=f"form {form_id}")
+            IdempotencyRecord.objects.create(account=account, idempotency_key=f"form {submission_token}")
     except IntegrityError:
         return False
     return True

@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 
 from accounts.admin.badges import PLAN_COLOURS
 from accounts.admin.base import warn_if_unpublished
-from accounts.models import Account, ApiKey, Plan, PlanCode, is_active
+from accounts.models import Account, ApiKey, Plan, PlanCode, active_keys_q
 from accounts.models.plans import MAX_REQUESTS
 from accounts.quota.limits import Limits
 from accounts.usage import reports
@@ -70,7 +70,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        keys = ApiKey.objects.filter(is_active(timezone.now()), account__plan=self.instance).count()
+        keys = ApiKey.objects.filter(active_keys_q(timezone.now()), account__plan=self.instance).count()
         self.accounts = Account.objects.filter(plan=self.instance).count()
         self.affected = f"{format_count(self.accounts, 'account')} with {format_count(keys, 'active key')}"
         if "confirmed" in self.fields:

@@ -25,40 +25,40 @@ from petstore.backoffice.palette import SearchResult
 
 MAX_ACCOUNTS = 50  # That a search by name includes.
 SHARED_LIMIT = "All keys of the account share the limit. If the account needs more, consider a larger plan."
-Rule = Refusal.Rule
-# The error codes of rules that have another name.
+Reason = Refusal.Reason
+# The error codes whose names differ from the reason.
 KEY_ERROR_CODES = {rejection.value: code for rejection, (code, _) in KEY_ERRORS.items()}
-# The reason for each rule, and advice for the client.
+# The explanation of each reason, and advice for the client.
 EXPLANATIONS = {
-    Rule.MINUTE: (
+    Reason.MINUTE: (
         "The account had used up its requests for the minute.",
         f"Wait as long as Retry-After says, and spread requests over the minute. {SHARED_LIMIT}",
     ),
-    Rule.DAY: (
+    Reason.DAY: (
         "The account had used up its requests for the day.",
         f"Wait until the day ends, at 00:00 UTC. {SHARED_LIMIT}",
     ),
-    Rule.BAN: (
+    Reason.BAN: (
         "The key was banned: it kept sending requests for 20 seconds or more after a 429.",
         "Fix the program: after a 429 it must wait as long as Retry-After says. The key works again when "
         "the ban ends. Requests during the ban do not prolong it. Staff can lift the ban earlier.",
     ),
-    Rule.REVOKED: (
+    Reason.REVOKED: (
         "The key was revoked.",
         "Use another key of the account, or issue a new one. If the customer does not recognise the "
         "address, the old key was leaked, but it no longer works.",
     ),
-    Rule.EXPIRED: ("The key had expired.", "Use its replacement, if it was rotated, or issue a new key."),
-    Rule.ELSEWHERE: (
+    Reason.EXPIRED: ("The key had expired.", "Use its replacement, if it was rotated, or issue a new key."),
+    Reason.NETWORK_NOT_ALLOWED: (
         "The key is valid, but does not allow the address that the request came from.",
         "Send from a network that the key allows, or issue a key that allows this one. If the customer "
         "does not recognise the address, the key was leaked. Rotate or revoke it.",
     ),
-    Rule.SUSPENDED: (
+    Reason.SUSPENDED: (
         "The key is valid, but its account was suspended.",
         "Tell the customer the reason. Once it is resolved, lift the suspension: the same keys work again.",
     ),
-    Rule.SCOPE: (
+    Reason.SCOPE: (
         "The key is valid, but lacks the scope of the operation.",
         "Use a key that has the scope, or issue one.",
     ),
@@ -83,8 +83,8 @@ class RejectionAdmin(PetstoreModelAdmin):
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         for rejection in Refusal.objects.for_request(term)[:1]:
-            rule = rejection.get_rule_display().lower()
-            description = f"Refused: {rule}, {format_time(rejection.at)}"
+            reason = rejection.get_reason_display().lower()
+            description = f"Refused: {reason}, {format_time(rejection.rejected_at)}"
             url = list_url("accounts_refusal", q=term)
             yield SearchResult(1, "help", f"Request {term}", description, url)
 
@@ -96,7 +96,9 @@ class RejectionAdmin(PetstoreModelAdmin):
             return redirect
         form = SearchForm(request.GET)
         term = form.cleaned_data["q"] if form.is_valid() else ""
-        rejections = Refusal.objects.for_request(term).select_related("key__standing", "key__account")
+        rejections = Refusal.objects.for_request(term).select_related(
+            "key__rate_limit_state", "key__account"
+        )
         explanations = build_explanations(list(rejections), timezone.now())
         matches = None
         if form.is_valid() and not explanations:
@@ -116,7 +118,7 @@ class RejectionAdmin(PetstoreModelAdmin):
 
 def build_condition(term: str, hours: str) -> Q:
     """Match rejections of a key or of accounts, in the last hours. Without either, match all."""
-    since = Q(at__gte=timezone.now() - timedelta(hours=int(hours))) if hours else Q()
+    since = Q(rejected_at__gte=timezone.now() - timedelta(hours=int(hours))) if hours else Q()
     if not term:
         return since
     key_ids = list(ApiKey.objects.filter(public_id=term).values_list("pk", flat=True))
@@ -130,14 +132,14 @@ def build_explanations(rejections: list[Refusal], now: datetime) -> list[dict[st
     unban_entries = find_unban_entries(rejections)
 
     def explain(rejection: Refusal) -> dict[str, Any]:
-        reason, advice = EXPLANATIONS[Rule(rejection.rule)]
-        is_by_network = rejection.rule == Rule.ELSEWHERE
+        reason, advice = EXPLANATIONS[Reason(rejection.reason)]
+        is_by_network = rejection.reason == Reason.NETWORK_NOT_ALLOWED
         return {
             "rejection": rejection,
             "reason": reason,
             "advice": advice,
-            "error_code": KEY_ERROR_CODES.get(rejection.rule) or ErrorCode[rejection.rule.upper()],
-            "age": render_age(rejection.at, now),
+            "error_code": KEY_ERROR_CODES.get(rejection.reason) or ErrorCode[rejection.reason.upper()],
+            "age": render_age(rejection.rejected_at, now),
             "key_badge": build_state_badge(rejection.key, now),
             "windows": build_windows(rejection),
             "networks": ", ".join(rejection.key.allowed_networks) if is_by_network else "",
@@ -159,7 +161,7 @@ def describe_ban(rejection: Refusal, unban_entries: list[AuditEntry], now: datet
     if ban_end is None:
         return ""
     for entry in unban_entries:
-        if entry.object_id == str(rejection.key_id) and rejection.at <= entry.at < ban_end:
+        if entry.object_id == str(rejection.key_id) and rejection.rejected_at <= entry.at < ban_end:
             return f"Lifted {format_time(entry.at)} by {entry.actor_name}"
     return f"{'Ended' if ban_end <= now else 'Ends'} {format_time(ban_end)}"
 

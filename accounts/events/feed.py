@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from accounts.models import EventType
-from accounts.models.events import PUBLIC
+from accounts.models.events import PUBLIC_ACCOUNT_ID
 from accounts.quota.limits import to_datetime
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import MAX_LIMIT
@@ -86,10 +86,10 @@ def fetch_page(
     type_params = {f"type_{index}": kind.value for index, kind in enumerate(types)}
     after_id = after.id if after else 0
     rows = query.fetch_all(account=account_id, after=after_id, limit=limit, **type_params)
-    cleared_id, last_id, last_sequenced_at, after_sequenced_at = rows[0][:4]
+    last_pruned_id, last_id, last_sequenced_at, after_sequenced_at = rows[0][:4]
     if after is not None:
         id_was_reassigned = after.sequenced_at not in {None, after_sequenced_at}
-        if id_was_reassigned or not cleared_id <= after.id <= last_id:
+        if id_was_reassigned or not last_pruned_id <= after.id <= last_id:
             raise ApiError(ErrorCode.CURSOR_EXPIRED)
     page = [row[4:] for row in rows if row[4] is not None]
     if len(page) == limit:
@@ -100,8 +100,8 @@ def fetch_page(
 
 def find_id_before(since: int) -> int:
     """Find the id before the first event since a time in microseconds. Raises ApiError 410 if pruned."""
-    ((cleared_at, event_id),) = SINCE_QUERY.fetch_all(since=since)
-    if since <= cleared_at:
+    ((last_pruned_sequenced_at, event_id),) = SINCE_QUERY.fetch_all(since=since)
+    if since <= last_pruned_sequenced_at:
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
     return int(event_id)
 
@@ -117,12 +117,12 @@ def compile_page_query(private_types: tuple[bool, ...]) -> RawRead:
     if private_types:
         sort_key = SORT_KEY_OF_TYPE
         conditions = [
-            f"account_id = {'%(account)s' if is_private else PUBLIC} AND type = %(type_{index})s"
+            f"account_id = {'%(account)s' if is_private else PUBLIC_ACCOUNT_ID} AND type = %(type_{index})s"
             for index, is_private in enumerate(private_types)
         ]
     else:
         sort_key = SORT_KEY
-        conditions = ["account_id = %(account)s", f"account_id = {PUBLIC}"]
+        conditions = ["account_id = %(account)s", f"account_id = {PUBLIC_ACCOUNT_ID}"]
     subqueries = " UNION ALL ".join(
         SUBQUERY.format(sort_key=sort_key, condition=condition, limit=MAX_LIMIT, index=index)
         for index, condition in enumerate(conditions)

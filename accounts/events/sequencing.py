@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from django.db import Error, connection, transaction
 
-from accounts.models.events import EventDraft, now
+from accounts.models.events import EventDraft, now_in_microseconds
 from accounts.quota.limits import SECOND
 from petstore.db.identity import is_postgresql
 from petstore.observability.metrics import BACKGROUND_FAILURES, EVENT_BACKLOG
@@ -89,7 +89,7 @@ def sequence_batch() -> int:
 @transaction.atomic
 def sequence_on_sqlite() -> int:
     with connection.cursor() as cursor:
-        cursor.execute(COPY_ENTRIES, [now()])
+        cursor.execute(COPY_ENTRIES, [now_in_microseconds()])
         cursor.execute(DELETE_ENTRIES)
         count = int(cursor.rowcount)
         cursor.execute(UPDATE_FEED)
@@ -99,7 +99,7 @@ def sequence_on_sqlite() -> int:
 def measure_backlog() -> float:
     """Return the age in seconds of the oldest outbox entry, or 0 if there is none."""
     created_at = EventDraft.objects.order_by("id").values_list("created_at", flat=True).first()
-    return 0 if created_at is None else max(0, now() - created_at) / SECOND
+    return 0 if created_at is None else max(0, now_in_microseconds() - created_at) / SECOND
 
 
 def run_sequencing() -> None:

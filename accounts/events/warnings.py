@@ -47,7 +47,7 @@ def send_missed_warnings(now: datetime | None = None) -> bool:
     now = now or timezone.now()
     if not claim_check(now):
         return False
-    Warned.objects.filter(at__lt=now - RETENTION).delete()
+    Warned.objects.filter(sent_at__lt=now - RETENTION).delete()
     send_expiry_warnings(now)
     send_missed_ban_events(now)
     send_missed_quota_warnings(now)
@@ -58,20 +58,20 @@ def claim_check(now: datetime) -> bool:
     """Record that this process checks now, unless a check was made within CHECK_INTERVAL."""
     # A check far in the future was recorded by a clock that was ahead.
     due = Feed.objects.filter(
-        Q(swept_at__lte=to_microseconds(now - CHECK_INTERVAL))
-        | Q(swept_at__gt=to_microseconds(now + CHECK_INTERVAL))
+        Q(warnings_checked_at__lte=to_microseconds(now - CHECK_INTERVAL))
+        | Q(warnings_checked_at__gt=to_microseconds(now + CHECK_INTERVAL))
     )
     # Read first: on SQLite, even an update without matching rows blocks other writers.
-    return due.exists() and due.update(swept_at=to_microseconds(now)) > 0
+    return due.exists() and due.update(warnings_checked_at=to_microseconds(now)) > 0
 
 
 def send_expiry_warnings(now: datetime) -> None:
     """Send the warnings of keys that expire soon: only the last one to keys that expire within a day."""
     for days, next_days in pairwise((*DAYS_BEFORE_EXPIRY, 0)):
         warnings = get_sent_warnings(EventType.KEY_EXPIRING, days).filter(
-            of_window__gt=to_microseconds(now)
+            occurrence__gt=to_microseconds(now)
         )
-        sent = set(warnings.values_list("subject_id", "of_window"))
+        sent = set(warnings.values_list("subject_id", "occurrence"))
         start, end = now + timedelta(days=next_days), now + timedelta(days=days)
         for key in ApiKey.objects.filter(revoked_at=None, expires_at__gt=start, expires_at__lte=end):
             assert key.expires_at is not None
@@ -84,7 +84,7 @@ def send_missed_ban_events(now: datetime) -> None:
     since = to_microseconds(now) - DAY  # Short bans may have ended before this check.
     bans = KeyStanding.objects.filter(banned_until__gt=since, banned_at__gt=since).select_related("key")
     sent = get_sent_warnings(EventType.KEY_BANNED, 0).filter(
-        subject_id=OuterRef("pk"), of_window=OuterRef("banned_at")
+        subject_id=OuterRef("pk"), occurrence=OuterRef("banned_at")
     )
     for state in bans.filter(~Exists(sent)):
         state.key.add_ban_event(state.banned_at)
@@ -97,7 +97,7 @@ def send_missed_quota_warnings(now: datetime) -> None:
     )
     for threshold in THRESHOLDS:
         sent = get_sent_warnings(EventType.QUOTA_REACHED, threshold).filter(
-            subject_id=OuterRef("account_id"), of_window=day
+            subject_id=OuterRef("account_id"), occurrence=day
         )
         # Scale the usage instead of the limit, since 100 * limit may overflow.
         unsent = counters.annotate(scaled_usage=F("day_used") * 100 / threshold).filter(

@@ -11,7 +11,7 @@ from accounts.keys import key_format
 from accounts.keys.key_format import KeyText
 from accounts.models import get_key_mode
 from accounts.quota import anonymous
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.redis_store import ForeignReplyError
 from accounts.quota.store import store
 from accounts.usage import rejections
@@ -26,10 +26,10 @@ WRONG_NETWORK = "This API key may not be used from your network address. Use it 
 
 # Clients with these rejections have proved that they have the secret, so they are logged for staff.
 KEY_ERRORS = {
-    KeyRejection.REVOKED: (ErrorCode.INVALID_API_KEY, ""),
-    KeyRejection.EXPIRED: (ErrorCode.EXPIRED_API_KEY, ""),
-    KeyRejection.NETWORK_NOT_ALLOWED: (ErrorCode.INVALID_API_KEY, WRONG_NETWORK),
-    KeyRejection.SUSPENDED: (ErrorCode.ACCOUNT_SUSPENDED, ""),
+    KeyRejectionReason.REVOKED: (ErrorCode.INVALID_API_KEY, ""),
+    KeyRejectionReason.EXPIRED: (ErrorCode.EXPIRED_API_KEY, ""),
+    KeyRejectionReason.NETWORK_NOT_ALLOWED: (ErrorCode.INVALID_API_KEY, WRONG_NETWORK),
+    KeyRejectionReason.SUSPENDED: (ErrorCode.ACCOUNT_SUSPENDED, ""),
 }
 
 
@@ -41,30 +41,30 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
     suspended account.
     """
     key = parse_authorization(request.META.get("HTTP_AUTHORIZATION", ""))
-    writes = request.method not in {"GET", "HEAD"}
-    if writes and replicas.ALIASES:
+    may_write = request.method not in {"GET", "HEAD"}
+    if may_write and replicas.ALIASES:
         context.write_began = monotonic()
     try:
         if context.operation.free:
-            admission = store.peek(key, get_client_address(request))
+            result = store.peek(key, get_client_address(request))
         else:
-            admission = store.admit(key, get_client_address(request), writes=writes)
+            result = store.admit(key, get_client_address(request), may_write=may_write)
     except Exception as error:
         # The key may be valid, so the request must not count for its client address either.
         context.decision = anonymous.peek(request)
         if isinstance(error, ForeignReplyError):
             raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
         raise
-    if admission.rejection is None:
-        context.caller, context.decision = admission.caller, admission.decision
+    if result.rejection is None:
+        context.caller, context.decision = result.caller, result.decision
         return
-    KEYS_REJECTED.labels(admission.rejection.value).inc()
-    if admission.rejection is KeyRejection.LOOKUP_LIMITED:  # `throttle` raises a more precise 429.
+    KEYS_REJECTED.labels(result.rejection.value).inc()
+    if result.rejection is KeyRejectionReason.LOOKUP_THROTTLED:  # `throttle` raises a more precise 429.
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
-    if admission.rejection is KeyRejection.UNKNOWN:  # Perhaps invented, so it is not logged.
+    if result.rejection is KeyRejectionReason.UNKNOWN:  # Perhaps invented, so it is not logged.
         raise ApiError(ErrorCode.INVALID_API_KEY)
-    rejections.record_rejection(request, context, key.public_id, admission.rejection.value)
-    raise ApiError(*KEY_ERRORS[admission.rejection])
+    rejections.record_rejection(request, context, key.public_id, result.rejection.value)
+    raise ApiError(*KEY_ERRORS[result.rejection])
 
 
 class BearerKeyAuthentication(BaseAuthentication):

@@ -30,14 +30,14 @@ class KeyRecord:
     suspended: bool = False  # Whether the account is suspended.
     banned_until: int = 0
     ban_level: int = 0
-    lifts: int = 0  # Bans lifted by staff. Each clears the strikes and bans that Redis has cached.
+    unban_count: int = 0  # Bans lifted by staff. Each clears the strikes and bans that Redis has cached.
     # The account's counters: see QuotaCounter.
     day: int = 0
     day_used: int = 0
-    day_here: int = 0
-    minute_ends: int = 0
+    day_used_in_database: int = 0
+    minute_ends_at: int = 0
     minute_used: int = 0
-    seen_at: int = 0
+    last_request_at: int = 0
     # Only for GET /v1/account.
     account_name: str = ""
     plan: str = ""

@@ -16,7 +16,7 @@ from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, escape_nonprintable
 
 # The relations that serialize_key reads.
-KEY_RELATIONS = ("account__plan", "account__quota", "standing")
+KEY_RELATIONS = ("account__plan", "account__quota", "rate_limit_state")
 
 
 def get_operator() -> Actor:

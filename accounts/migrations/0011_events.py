@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('account_id', models.BigIntegerField(help_text='The account that sees it; 0: everybody does.')),
                 ('type', models.CharField(max_length=30)),
-                ('created_at', models.BigIntegerField(default=accounts.models.events.now)),
+                ('created_at', models.BigIntegerField(default=accounts.models.events.now_in_microseconds)),
                 ('data', models.TextField(help_text='JSON.')),
                 ('id', models.BigIntegerField(primary_key=True, serialize=False)),
                 ('numbered_at', models.BigIntegerField(help_text='Never falls from one id to the next.')),
@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('account_id', models.BigIntegerField(help_text='The account that sees it; 0: everybody does.')),
                 ('type', models.CharField(max_length=30)),
-                ('created_at', models.BigIntegerField(default=accounts.models.events.now)),
+                ('created_at', models.BigIntegerField(default=accounts.models.events.now_in_microseconds)),
                 ('data', models.TextField(help_text='JSON.')),
             ],
         ),

@@ -4,9 +4,9 @@ from accounts.models.api_keys import (
     MAX_LIFETIME,
     ROTATION_OVERLAP,
     ApiKey,
+    active_keys_q,
     get_key_mode,
     get_signing_pepper_number,
-    is_active,
 )
 from accounts.models.events import Event, EventDraft, EventType, Feed, Warned
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
@@ -24,8 +24,29 @@ from accounts.models.records import (
 from petstore.backoffice.audit import Actor
 
 __all__ = [
-    "EPOCH", "MAX_LIFETIME", "ROTATION_OVERLAP", "Account", "AccountDayLoad", "Actor", "ApiKey",
-    "DailyUsage", "DeprecatedUse", "Event", "EventDraft", "EventType", "Feed", "IdempotencyRecord",
-    "KeyStanding", "MinuteLoad", "Plan", "PlanCode", "Publication", "QuotaCounter", "Refusal", "Warned",
-    "get_key_mode", "get_signing_pepper_number", "is_active",
+    "EPOCH",
+    "MAX_LIFETIME",
+    "ROTATION_OVERLAP",
+    "Account",
+    "AccountDayLoad",
+    "Actor",
+    "ApiKey",
+    "DailyUsage",
+    "DeprecatedUse",
+    "Event",
+    "EventDraft",
+    "EventType",
+    "Feed",
+    "IdempotencyRecord",
+    "KeyStanding",
+    "MinuteLoad",
+    "Plan",
+    "PlanCode",
+    "Publication",
+    "QuotaCounter",
+    "Refusal",
+    "Warned",
+    "active_keys_q",
+    "get_key_mode",
+    "get_signing_pepper_number",
 ]  # fmt: skip

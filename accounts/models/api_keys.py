@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
 from accounts.models.plans import Account
-from accounts.models.records import KeyStanding, Published
+from accounts.models.records import KeyStanding, PublishedModel
 from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, get_field_values
@@ -40,7 +40,7 @@ def validate_end(value: datetime) -> None:
         raise ValidationError("A key must expire within 100 years.")
 
 
-def is_active(now: datetime) -> Q:
+def active_keys_q(now: datetime) -> Q:
     """Match keys that are neither revoked nor expired."""
     return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
 
@@ -80,7 +80,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         return key, key_text.text
 
 
-class ApiKey(Published):
+class ApiKey(PublishedModel):
     """A credential of an account. Its text is displayed once; only a digest is stored (D16)."""
 
     class Mode(models.TextChoices):
@@ -147,7 +147,7 @@ class ApiKey(Published):
 
     def get_ban_end(self, now: datetime) -> datetime | None:
         """Return the end of the ban, or None if the key is not banned."""
-        state: KeyStanding | None = getattr(self, "standing", None)
+        state: KeyStanding | None = getattr(self, "rate_limit_state", None)
         if state is None or state.banned_until <= to_microseconds(now):
             return None
         return to_datetime(state.banned_until)
@@ -215,8 +215,8 @@ class ApiKey(Published):
                 raise ValidationError(f"Key {self.public_id} is not banned.")
             state.banned_until = max(now, state.banned_at)
             state.ban_level = max(0, state.ban_level - 1)
-            state.lifts += 1
-            state.strikes = state.told_until = state.refusing_until = 0
+            state.unban_count += 1
+            state.strikes = state.retry_after_until = state.rejecting_until = 0
             state.save()
             audit.record(by, self, Action.UNBANNED, reason=reason)
             # The process that banned the key may not have added the event yet.

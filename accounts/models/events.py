@@ -1,8 +1,9 @@
-"""Events of pets, orders, keys and accounts (D40 to D42).
+"""Pet, order, key and account events (D40 to D42).
 
-A change writes an outbox entry (EventDraft) in its own transaction. accounts/events/sequencing.py assigns
-the entries their IDs after the commit. IDs assigned before the commit would become visible out of order,
-and a client that continues after the latest one would miss events.
+A change writes an outbox entry (EventDraft) in its own transaction. After the commit,
+accounts/events/sequencing.py assigns the entries their sequence numbers, which are the IDs of the events.
+IDs assigned before the commit would become visible out of order, and a client that continues after the
+latest one would miss events.
 
 Times are microseconds since the epoch, so that the same SQL works on both databases.
 """
@@ -21,7 +22,7 @@ from accounts.models.records import Record
 from petstore.db.identity import is_postgresql
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
-PUBLIC = 0  # The account_id of public events.
+PUBLIC_ACCOUNT_ID = 0  # The account_id of public events.
 
 
 class EventType(models.TextChoices):
@@ -49,14 +50,14 @@ class EventType(models.TextChoices):
         return self.value.startswith("pet")
 
 
-def now() -> int:
+def now_in_microseconds() -> int:
     return time.time_ns() // 1000
 
 
 class EventFields(Record):
     account_id = models.BigIntegerField(help_text="The account that can read it, or 0 for a public event.")
     type = models.CharField(max_length=30)
-    created_at = models.BigIntegerField(default=now)
+    created_at = models.BigIntegerField(default=now_in_microseconds)
     data = models.TextField(help_text="JSON.")
 
     class Meta:
@@ -70,22 +71,27 @@ class EventDraft(EventFields):
         constraints = [
             CheckConstraint(
                 name="event_is_public_or_of_an_account",
-                condition=Q(account_id=PUBLIC, type__startswith="pet")
-                | (Q(account_id__gt=PUBLIC) & ~Q(type__startswith="pet")),
+                condition=Q(account_id=PUBLIC_ACCOUNT_ID, type__startswith="pet")
+                | (Q(account_id__gt=PUBLIC_ACCOUNT_ID) & ~Q(type__startswith="pet")),
             )
         ]
 
     @classmethod
-    def build(cls, kind: EventType, data: Any, account_id: int = PUBLIC) -> EventDraft:
+    def build(cls, event_type: EventType, data: Any, account_id: int = PUBLIC_ACCOUNT_ID) -> EventDraft:
         """Build an unsaved event. `data` is what the API returns as the event's data."""
         serialized = orjson.dumps(data, option=orjson.OPT_UTC_Z).decode()
-        return cls(account_id=account_id, type=kind.value, data=serialized)
+        return cls(account_id=account_id, type=event_type.value, data=serialized)
 
-    def save_once(self, subject_id: int, threshold: int, window: int) -> bool:
-        """Save this event unless one was sent before in this window; return whether it was saved."""
-        sent = {"type": self.type, "subject_id": subject_id, "threshold": threshold, "of_window": window}
+    def save_once(self, subject_id: int, threshold: int, occurrence: int) -> bool:
+        """Save this event unless it was already sent for this occurrence; return whether it was saved."""
+        sent = {
+            "type": self.type,
+            "subject_id": subject_id,
+            "threshold": threshold,
+            "occurrence": occurrence,
+        }
         with transaction.atomic():
-            _, is_new = Warned.objects.get_or_create({"at": timezone.now()}, **sent)
+            _, is_new = Warned.objects.get_or_create({"sent_at": timezone.now()}, **sent)
             if is_new:
                 self.save()
         return is_new
@@ -95,7 +101,9 @@ class Event(EventFields):
     """A sequenced event. IDs ascend without gaps, and the oldest events are pruned first."""
 
     id = models.BigIntegerField(primary_key=True)
-    numbered_at = models.BigIntegerField(help_text="Never decreases from one ID to the next.")
+    sequenced_at = models.BigIntegerField(
+        db_column="numbered_at", help_text="Never decreases from one ID to the next."
+    )
 
     class Meta:
         indexes = [
@@ -103,7 +111,10 @@ class Event(EventFields):
             Index("account_id", "type", TwoFilterKey("id"), name="event_of_account_and_type"),
             # For the back office, which lists the events of all accounts.
             Index(
-                "type", OneFilterKey("id"), name="private_event_of_type", condition=Q(account_id__gt=PUBLIC)
+                "type",
+                OneFilterKey("id"),
+                name="private_event_of_type",
+                condition=Q(account_id__gt=PUBLIC_ACCOUNT_ID),
             ),
         ]
 
@@ -112,15 +123,23 @@ class Feed(Record):
     """The single row with the bounds of the feed. Sequencing and pruning lock it."""
 
     last_id = models.BigIntegerField(default=0, help_text="ID of the newest event.")
-    numbered_at = models.BigIntegerField(default=0, help_text="When the newest event was sequenced.")
-    cleared_id = models.BigIntegerField(default=0, help_text="Events up to this ID have been pruned.")
-    cleared_at = models.BigIntegerField(default=0, help_text="When the newest pruned event was sequenced.")
-    swept_at = models.BigIntegerField(default=0, help_text="When missed warnings were last checked for.")
+    last_sequenced_at = models.BigIntegerField(
+        db_column="numbered_at", default=0, help_text="When the newest event was sequenced."
+    )
+    last_pruned_id = models.BigIntegerField(
+        db_column="cleared_id", default=0, help_text="Events up to this ID have been pruned."
+    )
+    last_pruned_sequenced_at = models.BigIntegerField(
+        db_column="cleared_at", default=0, help_text="When the newest pruned event was sequenced."
+    )
+    warnings_checked_at = models.BigIntegerField(
+        db_column="swept_at", default=0, help_text="When missed warnings were last checked for."
+    )
 
     class Meta:
         constraints = [
             CheckConstraint(name="feed_is_one_row", condition=Q(id=1)),
-            CheckConstraint(name="feed_keeps_what_is_new", condition=Q(cleared_id__lte=F("last_id"))),
+            CheckConstraint(name="feed_keeps_what_is_new", condition=Q(last_pruned_id__lte=F("last_id"))),
         ]
 
     @classmethod
@@ -133,17 +152,19 @@ class Feed(Record):
 
 
 class Warned(Record):
-    """A warning that was sent about a key or an account, once per window."""
+    """A warning or ban event that was sent; prevents duplicates."""
 
     type = models.CharField(max_length=30)
     subject_id = models.BigIntegerField()
     threshold = models.SmallIntegerField(help_text="A percentage, or days before expiry; 0 for a ban.")
-    of_window = models.BigIntegerField(help_text="The day, the key's expiry, or the start of the ban.")
-    at = models.DateTimeField(db_index=True)
+    occurrence = models.BigIntegerField(
+        db_column="of_window", help_text="The day, the key's expiry, or the start of the ban."
+    )
+    sent_at = models.DateTimeField(db_column="at", db_index=True)
 
     class Meta:
         constraints = [
             UniqueConstraint(
-                name="one_warning_for_each_window", fields=["type", "subject_id", "threshold", "of_window"]
+                name="one_warning_for_each_window", fields=["type", "subject_id", "threshold", "occurrence"]
             )
         ]

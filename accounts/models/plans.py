@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, new_account_id
 from accounts.models.events import EventDraft, EventType
-from accounts.models.records import Published, QuotaCounter
+from accounts.models.records import PublishedModel, QuotaCounter
 from accounts.quota.limits import Limits
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, get_field_values
@@ -39,7 +39,7 @@ def has_limits_only_if(condition: Q) -> Q:
     return (condition & both) | (~condition & neither)
 
 
-class Plan(Published):
+class Plan(PublishedModel):
     """A named set of limits. Enterprise has none, since its limits are set per account."""
 
     code = models.CharField(primary_key=True, max_length=20, choices=PlanCode)
@@ -67,7 +67,7 @@ class Plan(Published):
         return Limits(self.per_minute, self.per_day) if self.per_minute and self.per_day else None
 
 
-class Account(UniquelyNamed, Published):
+class Account(UniquelyNamed, PublishedModel):
     """A customer. Its keys share one quota."""
 
     public_id = models.CharField(

@@ -21,12 +21,12 @@ end
 
 -- Step 5.
 if admitted then
-    if now >= minute_ends then minute_ends = now + MINUTE end
+    if now >= minute_ends_at then minute_ends_at = now + MINUTE end
     minute_used, day_used = minute_used + 1, day_used + 1
 end
 -- If the last write is unknown, as after a restart, assume that it is this request.
 if ARGV[3] == '1' or wrote_at == 0 then wrote_at = now end
-redis.call('HSET', KEYS[2], 'minute_ends', minute_ends, 'minute_used', minute_used,
+redis.call('HSET', KEYS[2], 'minute_ends', minute_ends_at, 'minute_used', minute_used,
     'day', today, 'day_used', day_used, 'day_other', day_other, 'seen_at', now, 'wrote_at', wrote_at)
 if today ~= day then
     redis.call('PEXPIRE', KEYS[2], math.ceil(((today + 1) * DAY + MINUTE + SKEW - now) / 1000))
@@ -35,7 +35,7 @@ end
 -- Step 6.
 if not admitted and not banned then
     local rejecting_until = 0  -- 6a
-    if minute_used >= per_minute then rejecting_until = minute_ends end
+    if minute_used >= per_minute then rejecting_until = minute_ends_at end
     if day_used + day_other >= per_day then rejecting_until = math.max(rejecting_until, (today + 1) * DAY) end
     lifts = math.max(lifts, redis_lifts)
     -- window_lifts is the value of `lifts` at the start of the strike window. A worker of the previous version
@@ -72,5 +72,5 @@ if not admitted and not banned then
     redis.call('PEXPIRE', KEYS[3], math.ceil((expires_at - now) / 1000) + 1)
 end
 
-return {requested_id, 'counted', id, account_id, scopes, per_minute, per_day, minute_ends, minute_used, today,
+return {requested_id, 'counted', id, account_id, scopes, per_minute, per_day, minute_ends_at, minute_used, today,
     day_used + day_other, now, banned_until, pepper, admitted and 1 or 0, math.max(0, now - wrote_at)}

@@ -10,10 +10,10 @@ from accounts.keys import key_format, networks
 from accounts.keys.identity import KeyRecord
 from accounts.keys.key_format import KeyText
 from accounts.quota import bans, key_record, limits
-from accounts.quota.admission import Admission
 from accounts.quota.bans import Ban, get_rejections_to_ban
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, MINUTE, NIGHT_SKEW, SKEW, Counters, RateLimitDecision, Window
+from accounts.quota.store_protocol import QuotaResult
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.event_loop.compiled_writes import RawStatement
@@ -37,47 +37,47 @@ class DatabaseQuotaStore:
     """Counts windows in QuotaCounter, and strikes and bans in KeyStanding."""
 
     def admit(
-        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
-    ) -> Admission:
+        self, key: KeyText, address: Address, now: int | None = None, *, may_write: bool = False
+    ) -> QuotaResult:
         """See QuotaStore. Takes two queries, or three for a rejected request. Ignores `writes`."""
         now = time.time_ns() // 1000 if now is None else now
-        record = key_record.read(key.public_id) or key_record.build_unknown(key.public_id)
+        record = key_record.read(key.public_id) or key_record.build_dummy_record(key.public_id)
         if rejection := check_key(key, record, address, now):
-            return Admission(rejection=rejection)
+            return QuotaResult(rejection=rejection)
         decision = count_request(record, now)
         if not decision.admitted and not decision.banned:
             decision = count_rejection(record, decision)
         write_behind.recorder.count(record.caller, decision)
         write_behind.recorder.rehash(key, record.id, record.pepper_number)
-        return Admission(caller=record.caller, decision=decision)
+        return QuotaResult(caller=record.caller, decision=decision)
 
-    def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+    def peek(self, key: KeyText, address: Address, now: int | None = None) -> QuotaResult:
         """See QuotaStore. Takes two queries."""
         now = time.time_ns() // 1000 if now is None else now
-        record = key_record.read(key.public_id) or key_record.build_unknown(key.public_id)
+        record = key_record.read(key.public_id) or key_record.build_dummy_record(key.public_id)
         if rejection := check_key(key, record, address, now):
-            return Admission(rejection=rejection)
+            return QuotaResult(rejection=rejection)
         peeks, peeks_end = COUNT_PEEK.execute(key=record.id, now=now)
         windows, now = compute_windows(record, now)
         decision = limits.decide_peek(windows, now, record.banned_until, peeks=peeks, peeks_end=peeks_end)
         caller = record.caller._replace(record=record)
         write_behind.recorder.record_key_use(caller, now)
         write_behind.recorder.rehash(key, record.id, record.pepper_number)
-        return Admission(caller=caller, decision=decision)
+        return QuotaResult(caller=caller, decision=decision)
 
 
-def check_key(key: KeyText, record: KeyRecord, address: Address, now: int) -> KeyRejection | None:
+def check_key(key: KeyText, record: KeyRecord, address: Address, now: int) -> KeyRejectionReason | None:
     # Always compute one digest, so that the response time does not reveal whether the key exists.
     pepper = settings.API_KEY_PEPPERS.get(record.pepper_number, b"")
     if not (key_format.matches_digest(key, pepper, record.digest) and pepper):
-        return KeyRejection.UNKNOWN
+        return KeyRejectionReason.UNKNOWN
     if record.revoked:
-        return KeyRejection.REVOKED
+        return KeyRejectionReason.REVOKED
     if record.expires_at and record.expires_at <= now:
-        return KeyRejection.EXPIRED
+        return KeyRejectionReason.EXPIRED
     if not networks.is_allowed(address, record.networks):
-        return KeyRejection.NETWORK_NOT_ALLOWED
-    return KeyRejection.SUSPENDED if record.suspended else None
+        return KeyRejectionReason.NETWORK_NOT_ALLOWED
+    return KeyRejectionReason.SUSPENDED if record.suspended else None
 
 
 def count_request(record: KeyRecord, now: int) -> RateLimitDecision:
@@ -118,12 +118,12 @@ def try_to_count(record: KeyRecord, now: int, warned_usage: int = 0) -> RateLimi
 
 def compute_windows(record: KeyRecord, now: int) -> tuple[tuple[Window, Window], int]:
     """Take steps 1 and 2 like COUNT_REQUEST; return the windows and the adjusted time."""
-    if record.seen_at - SKEW <= now <= record.seen_at:
-        now = record.seen_at
+    if record.last_request_at - SKEW <= now <= record.last_request_at:
+        now = record.last_request_at
     day_start = record.day * DAY
     today = record.day if day_start - NIGHT_SKEW <= now <= day_start else now // DAY
     day_used = 0 if today > record.day else record.day_used
-    counters = Counters(min(record.minute_ends, now + MINUTE), record.minute_used, today, day_used)
+    counters = Counters(min(record.minute_ends_at, now + MINUTE), record.minute_used, today, day_used)
     return limits.build_windows(record.limits, counters, now), now
 
 

@@ -23,15 +23,15 @@ from django.db import Error, connection
 
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
 from accounts.quota import key_record
-from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.limits import SECOND
 from accounts.quota.redis_store import ForeignReplyError, RecordEvictedError, RedisQuotaStore
+from accounts.quota.store_protocol import QuotaResult, QuotaStore
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.db import replicas
 from petstore.event_loop.greenlets import is_on_loop, wait
 from petstore.event_loop.redis_scripts import RedisUnavailableError
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 from petstore.observability.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class UnpublishedAccount:
 
 
 @dataclass(slots=True)
-class Shard:
+class RedisNode:
     """The state of a Redis server or cluster node in this process."""
 
     name: str  # '' without a cluster.
@@ -69,7 +69,7 @@ class FallbackQuotaStore:
         self._redis = redis
         self._database = database
         self._lock = threading.Lock()
-        self._shards: dict[str, Shard] = {}
+        self._nodes: dict[str, RedisNode] = {}
         self._unpublished: dict[str, UnpublishedAccount] = {}  # By the account's public ID.
         self._closed = threading.Event()
 
@@ -78,54 +78,54 @@ class FallbackQuotaStore:
         self._closed.set()
 
     @property
-    def state(self) -> str:
-        """Return `redis`, or `database` while any shard is unavailable."""
+    def active_backend(self) -> str:
+        """The backend in use: `redis`, or `database` while any node is unavailable."""
         return "database" if self._find_unavailable() else "redis"
 
     def _find_unavailable(self) -> set[str]:
-        return {shard.name for shard in list(self._shards.values()) if shard.unavailable}
+        return {node.name for node in list(self._nodes.values()) if node.unavailable}
 
     def admit(
-        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
-    ) -> Admission:
+        self, key: KeyText, address: Address, now: int | None = None, *, may_write: bool = False
+    ) -> QuotaResult:
         """See QuotaStore. Raises ForeignReplyError."""
-        admission = self._try_redis(key, partial(self._redis.admit, key, address, now, writes=writes))
-        if admission is not None:
-            return admission
-        admission = self._database.admit(key, address, now)
-        if admission.decision is not None and admission.decision.admitted:
+        result = self._try_redis(key, partial(self._redis.admit, key, address, now, may_write=may_write))
+        if result is not None:
+            return result
+        result = self._database.admit(key, address, now)
+        if result.decision is not None and result.decision.admitted:
             with self._lock:
                 self._unpublished[key.public_id[:ACCOUNT_ID_LENGTH]] = UnpublishedAccount(key.public_id)
-        return admission
+        return result
 
-    def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+    def peek(self, key: KeyText, address: Address, now: int | None = None) -> QuotaResult:
         """See QuotaStore. Raises ForeignReplyError."""
-        admission = self._try_redis(key, partial(self._redis.peek, key, address, now))
-        return self._database.peek(key, address, now) if admission is None else admission
+        result = self._try_redis(key, partial(self._redis.peek, key, address, now))
+        return self._database.peek(key, address, now) if result is None else result
 
-    def _try_redis(self, key: KeyText, call: Callable[[], Admission]) -> Admission | None:
-        """Return None if the database must decide, after waiting for this process to flush its counts."""
-        name = self._redis.get_shard(key.public_id)
-        shard = self._shards.get(name) or self._shards.setdefault(name, Shard(name))
-        if not shard.unavailable:
+    def _try_redis(self, key: KeyText, call: Callable[[], QuotaResult]) -> QuotaResult | None:
+        """Return None if the caller must use the database; first wait for the flush of this process."""
+        name = self._redis.get_node_name(key.public_id)
+        node = self._nodes.get(name) or self._nodes.setdefault(name, RedisNode(name))
+        if not node.unavailable:
             try:
                 if self._unpublished:
                     self._publish_account(key.public_id)
-                admission = call()
+                result = call()
             except ForeignReplyError:
                 raise
             except RecordEvictedError:
                 pass
             except RedisUnavailableError as error:
-                self._fail_over(shard, key.public_id, error)
+                self._fail_over(node, key.public_id, error)
             else:
-                if shard.unavailable:  # A failover started meanwhile; its flush may have missed this count.
+                if node.unavailable:  # A failover started meanwhile; its flush may have missed this count.
                     write_behind.recorder.wake()
-                if admission.caller is None or monotonic() > shard.pin_to_primary_until:
-                    return admission
-                return admission._replace(caller=admission.caller._replace(time_since_write=0))
-        if shard.flush is not None and not shard.flush.done():
-            wait_for_flush(shard.flush)
+                if result.caller is None or monotonic() > node.pin_to_primary_until:
+                    return result
+                return result._replace(caller=result.caller._replace(time_since_write=0))
+        if node.flush is not None and not node.flush.done():
+            wait_for_flush(node.flush)
         return None
 
     def _publish_account(self, public_id: str) -> None:
@@ -135,60 +135,60 @@ class FallbackQuotaStore:
             self._discard(unpublished)
 
     def _discard(self, unpublished: UnpublishedAccount) -> None:
-        account = unpublished.key_public_id[:ACCOUNT_ID_LENGTH]
+        account_public_id = unpublished.key_public_id[:ACCOUNT_ID_LENGTH]
         with self._lock:
-            if self._unpublished.get(account) is unpublished:
-                del self._unpublished[account]
+            if self._unpublished.get(account_public_id) is unpublished:
+                del self._unpublished[account_public_id]
 
-    def _fail_over(self, shard: Shard, public_id: str, error: Exception) -> None:
+    def _fail_over(self, node: RedisNode, public_id: str, error: Exception) -> None:
         with self._lock:
-            if shard.unavailable:
+            if node.unavailable:
                 return
-            shard.flush = Future()
-            shard.unavailable = True
+            node.flush = Future()
+            node.unavailable = True
             STORE_UP.labels("redis").set(0)
-        logger.error("%s is unavailable; the database counts requests: %s", shard, error)
+        logger.error("%s is unavailable (%s). Falling back to the database.", node, error)
         try:
             with suppress(Error):
-                in_thread(write_behind.recorder.write)
+                run_in_thread(write_behind.recorder.write)
         finally:
-            shard.flush.set_result(None)
-            probe = partial(self._probe, shard, public_id)
+            node.flush.set_result(None)
+            probe = partial(self._probe, node, public_id)
             threading.Thread(target=probe, name="redis-probe", daemon=True).start()
 
-    def _probe(self, shard: Shard, public_id: str) -> None:
+    def _probe(self, node: RedisNode, public_id: str) -> None:
         while not self._closed.wait(PROBE_SECONDS):
             try:
                 self._redis.ping(public_id)
                 self._redis.reconnect()
-                self._publish_pending(shard)
+                self._publish_pending(node)
             except RedisUnavailableError:
                 continue
             except Exception:
-                logger.exception("%s responds, but switching back to it failed. Retrying.", shard)
+                logger.exception("%s responds, but switching back to it failed. Retrying.", node)
                 continue
-            self._recover(shard)
+            self._recover(node)
             return
 
-    def _recover(self, shard: Shard) -> None:
-        shard.pin_to_primary_until = monotonic() + replicas.get_pinning_period() / SECOND
+    def _recover(self, node: RedisNode) -> None:
+        node.pin_to_primary_until = monotonic() + replicas.get_pinning_period() / SECOND
         with self._lock:
-            shard.unavailable = False
-            if self.state == "redis":
+            node.unavailable = False
+            if self.active_backend == "redis":
                 STORE_UP.labels("redis").set(1)
-        logger.warning("%s is available again and counts requests.", shard)
+        logger.warning("%s is available again. Switched back from the database.", node)
         try:
-            self._publish_pending(shard)  # The database may have counted since the last call.
+            self._publish_pending(node)  # The database may have counted since the last call.
         except Exception as error:  # noqa: BLE001  The next request of each account retries it.
-            logger.warning("Counts could not be published to %s: %s", shard, error)
+            logger.warning("Counts could not be published to %s: %s", node, error)
 
-    def _publish_pending(self, recovering: Shard) -> None:
-        """Publish all pending counts, except for accounts on other shards that are still unavailable."""
+    def _publish_pending(self, recovering: RedisNode) -> None:
+        """Publish all pending counts, except for accounts on other nodes that are still unavailable."""
         unavailable = self._find_unavailable() - {recovering.name}
         pending = [
             unpublished
             for unpublished in list(self._unpublished.values())
-            if self._redis.get_shard(unpublished.key_public_id) not in unavailable
+            if self._redis.get_node_name(unpublished.key_public_id) not in unavailable
         ]
         try:
             for start in range(0, len(pending), PUBLISH_BATCH_SIZE):

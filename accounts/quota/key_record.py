@@ -1,4 +1,4 @@
-"""Reads key records from the database, in one query."""
+"""The query that loads a KeyRecord."""
 
 from dataclasses import fields
 from enum import Enum
@@ -13,13 +13,13 @@ from accounts.quota.limits import Limits, to_microseconds
 from petstore.event_loop.compiled_reads import Read
 
 
-class KeyRejection(Enum):
+class KeyRejectionReason(Enum):
     """Why an API key was rejected."""
 
     UNKNOWN = "unknown"  # No such key, or a wrong secret; clients cannot tell which.
     REVOKED = "revoked"
     EXPIRED = "expired"
-    LOOKUP_LIMITED = "unchecked"  # Too many unknown keys came from this network: see anonymous.py.
+    LOOKUP_THROTTLED = "unchecked"  # This network sent too many unknown keys: see anonymous.py.
     NETWORK_NOT_ALLOWED = "elsewhere"
     SUSPENDED = "suspended"  # The account is suspended (D45).
 
@@ -30,8 +30,9 @@ COPIED_FIELDS = tuple(field.name for field in fields(KeyRecord) if field.name no
 SOURCE_FIELDS = ("allowed_networks", "revoked_at", "suspended_at", "per_minute", "per_day")
 
 # These default to 0 if the related row does not exist.
-STATE_FIELDS = ("banned_until", "ban_level", "lifts")
-COUNTER_FIELDS = ("day", "day_used", "day_here", "minute_ends", "minute_used", "seen_at")
+STATE_FIELDS = ("banned_until", "ban_level", "unban_count")
+WINDOW_FIELDS = ("day", "day_used", "day_used_in_database", "minute_ends_at", "minute_used")
+COUNTER_FIELDS = (*WINDOW_FIELDS, "last_request_at")
 QUERY = (
     ApiKey.objects.annotate(
         per_minute=Coalesce(F("account__per_minute"), F("account__plan__per_minute")),
@@ -41,7 +42,7 @@ QUERY = (
         account_name=F("account__name"),
         plan=F("account__plan"),
         account_created_at=F("account__created_at"),
-        **{name: Coalesce(F(f"standing__{name}"), Value(0)) for name in STATE_FIELDS},
+        **{name: Coalesce(F(f"rate_limit_state__{name}"), Value(0)) for name in STATE_FIELDS},
         **{name: Coalesce(F(f"account__quota__{name}"), Value(0)) for name in COUNTER_FIELDS},
     )
     .order_by()
@@ -55,7 +56,7 @@ def read(public_id: str) -> KeyRecord | None:
     return from_row(row) if row else None
 
 
-def build_unknown(public_id: str) -> KeyRecord:
+def build_dummy_record(public_id: str) -> KeyRecord:
     """Build a record that no secret matches. It has the lowest version, so it never replaces another.
 
     The secret is compared with its digest, so that timing does not reveal whether a key exists.

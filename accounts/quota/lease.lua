@@ -1,4 +1,4 @@
--- Grants a lease to publish a key record, before the record is read from the database. A change of the key revokes
+-- Grants a lease to publish a key record, before the record is read from the database. A change to the key revokes
 -- the lease, so that a record read before the change cannot overwrite it, no matter how late it arrives (D19).
 --
 -- KEYS  the key record, the account's counters, the key's rate-limit state

@@ -2,15 +2,15 @@
 
     1. Clock. If `now` is at most SKEW before the account's last request, use that request's time instead.
     2. Windows.
-       a. Minute: if now >= minute_ends, the minute has ended and minute.used = 0. If minute_ends is more
-          than MINUTE ahead, a clock was set back: lower it to now + MINUTE.
+       a. Minute: if now >= minute_ends_at, the minute has ended and minute.used = 0. If minute_ends_at is
+          more than MINUTE ahead, a clock was set back: lower it to now + MINUTE.
        b. Day: the UTC day of `now`. If it is later than the stored day, day.used = 0. If `now` is at most
           NIGHT_SKEW before the stored day, keep the stored day. If `now` is earlier still, move the day
           back, but keep its count.
     3. Ban. The key is banned if now < banned_until.
     4. Decision. admitted = not banned and minute.used < per_minute and day.used < per_day. If the request
        brings day.used to a warning threshold, store the warning first (D41).
-    5. Count. If admitted, add 1 to both windows; if the minute had ended, minute_ends = now + MINUTE. A
+    5. Count. If admitted, add 1 to both windows; if the minute had ended, minute_ends_at = now + MINUTE. A
        rejected request counts in neither window.
     6. Strikes (D26), if rejected and not banned.
        a. The end of the rejecting window identifies the strike window; if both windows reject, the later
@@ -22,7 +22,7 @@
           level = max(0, ban_level - whole STEP_BACK_AFTER periods since the last ban ended);
           banned_until = now + BAN_LENGTHS[level]; ban_level = level + 1, at most the last level.
     7. Remaining. max(0, limit - used) for each window, after step 5.
-    8. Reset. minute_ends, or now + MINUTE if no minute is running; the next UTC midnight; the end of the
+    8. Reset. minute_ends_at, or now + MINUTE if no minute is running; the next UTC midnight; the end of the
        ban. RateLimitDecision chooses the window that the headers report.
 
 A peek (D39) takes steps 1 to 3, 7 and 8, and has its own limit. Times are whole microseconds since the
@@ -53,7 +53,7 @@ class Limits(NamedTuple):
 class Counters(NamedTuple):
     """The stored state of an account's windows; `day` counts days since the epoch."""
 
-    minute_ends: int
+    minute_ends_at: int
     minute_used: int
     day: int
     day_used: int
@@ -129,11 +129,11 @@ class RateLimitDecision(NamedTuple):
 
 
 def build_windows(limits: Limits, counters: Counters, now: int) -> tuple[Window, Window]:
-    minute_ends, minute_used, day, day_used = counters
-    if minute_ends <= now:  # The next admitted request starts a minute.
-        minute_ends, minute_used = now + MINUTE, 0
+    minute_ends_at, minute_used, day, day_used = counters
+    if minute_ends_at <= now:  # The next admitted request starts a minute.
+        minute_ends_at, minute_used = now + MINUTE, 0
     return (
-        Window("minute", limits.per_minute, minute_used, MINUTE, minute_ends),
+        Window("minute", limits.per_minute, minute_used, MINUTE, minute_ends_at),
         Window("day", limits.per_day, day_used, DAY, (day + 1) * DAY),
     )
 

@@ -11,5 +11,5 @@ peeks = peeks + 1
 redis.call('HSET', KEYS[4], 'looks', peeks, 'looks_end', peeks_end)
 redis.call('PEXPIRE', KEYS[4], math.ceil((peeks_end - now) / 1000) + 1)
 
-return {requested_id, 'peeked', minute_ends, minute_used, today, day_used + day_other, now, banned_until,
+return {requested_id, 'peeked', minute_ends_at, minute_used, today, day_used + day_other, now, banned_until,
     peeks, peeks_end, unpack(redis.call('HGETALL', KEYS[1]))}

@@ -88,7 +88,7 @@ def lock_limits(account_id: int) -> None:
 def find_unpublished(**keys: Any) -> QuerySet[Publication]:
     """Select the pending publications of these keys, or of all keys."""
     return Publication.objects.filter(
-        told__lt=F("version"), **{f"key__{name}": value for name, value in keys.items()}
+        published_version__lt=F("version"), **{f"key__{name}": value for name, value in keys.items()}
     )
 
 
@@ -139,7 +139,7 @@ def publish_batch(
     Publication.objects.filter(pk__in=deleted).delete()
     by_node: dict[str, list[KeyRecord]] = {}
     for record in records:
-        by_node.setdefault(redis.get_shard(record.public_id), []).append(record)
+        by_node.setdefault(redis.get_node_name(record.public_id), []).append(record)
     for node, batch in by_node.items():
         if node not in failed:
             try:

@@ -24,14 +24,14 @@ from accounts.keys import key_format, networks
 from accounts.keys.identity import Caller, KeyRecord
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
 from accounts.quota import bans, key_record, limits
-from accounts.quota.admission import Admission
 from accounts.quota.anonymous import lookup_limiter
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import Counters, Limits, RateLimitDecision, build_windows, decide_peek
+from accounts.quota.store_protocol import QuotaResult
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, make_script
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 from petstore.observability.metrics import FOREIGN_REPLIES
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ RECORD_TTL_MS = 60_000  # An unpublished change takes effect after this time at 
 UNKNOWN_TTL_MS = 10_000
 TEXT_FIELDS = ("digest", "scopes", "account_name", "plan", "name")
 INTEGER_FIELDS = (
-    "id", "account_id", "pepper_number", "expires_at", "banned_until", "ban_level", "lifts",
+    "id", "account_id", "pepper_number", "expires_at", "banned_until", "ban_level",
     "account_created_at", "created_at", "last_used_at",
 )  # fmt: skip
 MAX_ROUND_TRIPS = 8  # A request rarely needs more than 3, or 5 if its record expires in between.
@@ -107,26 +107,26 @@ class RedisQuotaStore:
         unused_id = public_id[:ACCOUNT_ID_LENGTH] + "-" * (len(public_id) - ACCOUNT_ID_LENGTH)
         self._run(PUBLISH, unused_id, [0, 1, 0, 0, 0, "", "ping", "1"])
 
-    def get_shard(self, public_id: str) -> str:
+    def get_node_name(self, public_id: str) -> str:
         """Return the cluster node of the key's account, or '' without a cluster."""
         return self._scripts.get_node_name(get_redis_keys(public_id)[0]) if self._scripts.is_cluster else ""
 
     def admit(
-        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
-    ) -> Admission:
+        self, key: KeyText, address: Address, now: int | None = None, *, may_write: bool = False
+    ) -> QuotaResult:
         """See QuotaStore. Only the last round trip counts the request. Also raises RecordEvictedError."""
-        return self._authenticate(ADMIT, key, address, now, writes=writes)
+        return self._authenticate(ADMIT, key, address, now, may_write=may_write)
 
-    def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+    def peek(self, key: KeyText, address: Address, now: int | None = None) -> QuotaResult:
         """See QuotaStore. Also raises RecordEvictedError."""
         return self._authenticate(PEEK, key, address, now)
 
     def _authenticate(
-        self, script: Script, key: KeyText, address: Address, now: int | None, *, writes: bool = False
-    ) -> Admission:
+        self, script: Script, key: KeyText, address: Address, now: int | None, *, may_write: bool = False
+    ) -> QuotaResult:
         """Run a script that starts with verify_key.lua, until it counts or rejects the request."""
         keys = get_redis_keys(key.public_id, peek=script is PEEK)
-        arguments: list[Any] = ["" if now is None else now, "", int(writes), "", "", ""]
+        arguments: list[Any] = ["" if now is None else now, "", int(may_write), "", "", ""]
         for number, pepper in settings.API_KEY_PEPPERS.items():
             arguments += [number, key_format.compute_digest(key, pepper)]
         for _ in range(MAX_ROUND_TRIPS):
@@ -136,13 +136,13 @@ class RedisQuotaStore:
             match kind:
                 case "miss":
                     if not lookup_limiter.allow(address):
-                        return Admission(rejection=KeyRejection.LOOKUP_LIMITED)
+                        return QuotaResult(rejection=KeyRejectionReason.LOOKUP_THROTTLED)
                     self.refresh(key.public_id)
                 case "networks":
                     with parsing(reply):
                         allowed_networks = values[0].decode()
                     if not networks.is_allowed(address, allowed_networks.split()):
-                        return Admission(rejection=KeyRejection.NETWORK_NOT_ALLOWED)
+                        return QuotaResult(rejection=KeyRejectionReason.NETWORK_NOT_ALLOWED)
                     arguments[1] = allowed_networks
                 case "threshold":  # At most twice a day.
                     with parsing(reply):
@@ -156,21 +156,21 @@ class RedisQuotaStore:
                     arguments[5] = 1
                 case "rejected":
                     with parsing(reply):
-                        return Admission(rejection=KeyRejection(values[0].decode()))
+                        return QuotaResult(rejection=KeyRejectionReason(values[0].decode()))
                 case _:
-                    return parse_peek(key, reply) if script is PEEK else parse_admission(key, reply)
+                    return parse_peek(key, reply) if script is PEEK else parse_result(key, reply)
         raise RecordEvictedError(f"Redis keeps evicting the record of key {key.public_id}.")
 
     def refresh(self, public_id: str) -> None:
         """Publish the key record and the account's daily count from the database."""
         self._check_eviction_policy(public_id)
         (lease,) = self._run(LEASE, public_id, [token_hex(8), RECORD_TTL_MS])
-        record = key_record.read(public_id) or key_record.build_unknown(public_id)
+        record = key_record.read(public_id) or key_record.build_dummy_record(public_id)
         _, _, counters = self._run(PUBLISH, public_id, build_publish_arguments(record, lease))
         if record.id and not counters and write_behind.recorder.has_unwritten_requests(record.account_id):
             # Redis has lost the account's counters, so the database needs this process's unwritten counts.
             with suppress(Error):
-                in_thread(write_behind.recorder.write)
+                run_in_thread(write_behind.recorder.write)
             self._run(
                 PUBLISH, public_id, build_publish_arguments(key_record.read(public_id) or record, lease)
             )
@@ -182,7 +182,7 @@ class RedisQuotaStore:
 
     def _check_eviction_policy(self, public_id: str) -> None:
         """Warn once if the server may evict quota counters."""
-        server = self.get_shard(public_id)
+        server = self.get_node_name(public_id)
         if server not in self._checked_servers:
             self._checked_servers.add(server)
             maxmemory, policy = self._run(GET_EVICTION_POLICY, public_id, [])
@@ -233,9 +233,10 @@ def build_publish_arguments(record: KeyRecord, lease: bytes = b"") -> list[Any]:
         "suspended": int(record.suspended),
         "per_minute": record.limits.per_minute,
         "per_day": record.limits.per_day,
+        "lifts": record.unban_count,
     }
     ttl = RECORD_TTL_MS if record.id else UNKNOWN_TTL_MS
-    used_in_database = min(record.day_here, record.day_used)
+    used_in_database = min(record.day_used_in_database, record.day_used)
     used_in_redis = record.day_used - used_in_database
     arguments = [record.version, ttl, record.day, used_in_redis, used_in_database, lease]
     for name, value in fields.items():
@@ -253,6 +254,7 @@ def parse_record(public_id: str, fields: list[bytes]) -> KeyRecord:
         version=int(values["version"]),
         limits=Limits(int(values["per_minute"]), int(values["per_day"])),
         networks=tuple(values["networks"].split()),
+        unban_count=int(values["lifts"]),
         **{name: values[name] for name in (*TEXT_FIELDS, *INTEGER_FIELDS)},
     )
 
@@ -266,7 +268,7 @@ def parsing(reply: Any) -> Iterator[None]:
         raise RedisUnavailableError(f"Unexpected reply: {reply!r}.") from error
 
 
-def parse_admission(key: KeyText, reply: list[Any]) -> Admission:
+def parse_result(key: KeyText, reply: list[Any]) -> QuotaResult:
     """Parse the reply of admit.lua, and record the request."""
     with parsing(reply):
         kind, key_id, account_id, scope_list, *numbers = reply
@@ -279,10 +281,10 @@ def parse_admission(key: KeyText, reply: list[Any]) -> Admission:
     decision = RateLimitDecision(bool(admitted), windows, now, banned_until)
     write_behind.recorder.count(caller, decision, in_redis=True)
     write_behind.recorder.rehash(key, caller.key_id, pepper)
-    return Admission(caller=caller, decision=decision)
+    return QuotaResult(caller=caller, decision=decision)
 
 
-def parse_peek(key: KeyText, reply: list[Any]) -> Admission:
+def parse_peek(key: KeyText, reply: list[Any]) -> QuotaResult:
     """Parse the reply of peek.lua, and record the use of the key."""
     with parsing(reply):
         if reply[0] != b"peeked":
@@ -294,4 +296,4 @@ def parse_peek(key: KeyText, reply: list[Any]) -> Admission:
     decision = decide_peek(windows, now, banned_until, peeks=peeks, peeks_end=peeks_end)
     write_behind.recorder.record_key_use(caller, now)
     write_behind.recorder.rehash(key, caller.key_id, record.pepper_number)
-    return Admission(caller=caller, decision=decision)
+    return QuotaResult(caller=caller, decision=decision)

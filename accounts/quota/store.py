@@ -4,10 +4,10 @@ import logging
 
 from django.conf import settings
 
-from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
+from accounts.quota.store_protocol import QuotaStore
 from petstore.event_loop.redis_scripts import RedisUnavailableError
 
 logger = logging.getLogger(__name__)
@@ -28,9 +28,9 @@ def record_write(public_id: str) -> None:
 
 def is_redis_unavailable() -> bool:
     """Whether Redis, or one of its nodes, was unavailable when this process last used it."""
-    return isinstance(store, FallbackQuotaStore) and store.state == "database"
+    return isinstance(store, FallbackQuotaStore) and store.active_backend == "database"
 
 
-def state() -> str:
+def get_active_backend() -> str:
     """Return where requests are counted: `redis` or `database`."""
-    return store.state if isinstance(store, FallbackQuotaStore) else "database"
+    return store.active_backend if isinstance(store, FallbackQuotaStore) else "database"

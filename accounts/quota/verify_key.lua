@@ -44,12 +44,12 @@ if networks ~= '' and networks ~= ARGV[2] then return {requested_id, 'networks',
 if suspended == '1' then return {requested_id, 'rejected', 'suspended'} end
 
 -- Steps 1 and 2.
-local minute_ends, minute_used, day, day_used, day_other, seen_at, wrote_at, warned_day, warned = numbers(KEYS[2],
+local minute_ends_at, minute_used, day, day_used, day_other, last_request_at, wrote_at, warned_day, warned = numbers(KEYS[2],
     'minute_ends', 'minute_used', 'day', 'day_used', 'day_other', 'seen_at', 'wrote_at', 'warned_day', 'warned')
-if now < seen_at and now >= seen_at - SKEW then now = seen_at end
+if now < last_request_at and now >= last_request_at - SKEW then now = last_request_at end
 local today = math.floor(now / DAY)
-minute_ends = math.min(minute_ends, now + MINUTE)
-if now >= minute_ends then minute_used = 0 end
+minute_ends_at = math.min(minute_ends_at, now + MINUTE)
+if now >= minute_ends_at then minute_used = 0 end
 if now < day * DAY and now >= day * DAY - NIGHT_SKEW then today = day end
 if today > day then day_used, day_other = 0, 0 end
 

@@ -30,8 +30,8 @@ NO_SUCH_PATH = "(no such path)"
 class RejectedRequest(NamedTuple):
     request_id: str
     public_id: str  # The key's.
-    rule: str
-    at: int  # Microseconds since the epoch.
+    reason: str
+    rejected_at: int  # Microseconds since the epoch.
     method: str
     route: str
     address: Address
@@ -64,12 +64,12 @@ def store(rejected_requests: list[RejectedRequest]) -> None:
 
 def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
     route = format_route(rejected.route)
-    refusal = Refusal(
+    row = Refusal(
         request_id=rejected.request_id,
-        at=to_datetime(rejected.at),
+        rejected_at=to_datetime(rejected.rejected_at),
         account_id=key.account_id,
         key=key,
-        rule=rejected.rule,
+        reason=rejected.reason,
         method=rejected.method if rejected.method in METHODS else "(other)",
         route=NO_SUCH_PATH if route == UNKNOWN_ROUTE else route,
         address=str(rejected.address),
@@ -78,20 +78,20 @@ def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
     decision = rejected.decision
     if decision is not None:
         minute, day = decision.windows
-        refusal.minute_limit, refusal.minute_used = minute.limit, minute.used
-        refusal.day_limit, refusal.day_used = day.limit, day.used
-        refusal.minute_ends_at, refusal.day_ends_at = to_datetime(minute.ends_at), to_datetime(day.ends_at)
-        refusal.ban_ends_at = to_datetime(decision.banned_until) if decision.banned else None
-    return refusal
+        row.minute_limit, row.minute_used = minute.limit, minute.used
+        row.day_limit, row.day_used = day.limit, day.used
+        row.minute_ends_at, row.day_ends_at = to_datetime(minute.ends_at), to_datetime(day.ends_at)
+        row.ban_ends_at = to_datetime(decision.banned_until) if decision.banned else None
+    return row
 
 
 def prune(now: int) -> None:
     """Delete rows older than REFUSALS_KEPT_DAYS, and the oldest beyond REFUSALS_KEPT_MOST, in batches."""
     cutoff = to_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
-    expired = Refusal.objects.filter(at__lt=cutoff).order_by("at")
+    expired = Refusal.objects.filter(rejected_at__lt=cutoff).order_by("rejected_at")
     # The range of ids bounds the number of rows, so counting them is not necessary.
     newest_id = Refusal.objects.aggregate(newest=Max("pk"))["newest"] or 0
     surplus = Refusal.objects.filter(pk__lte=newest_id - settings.REFUSALS_KEPT_MOST).order_by("pk")
-    for refusals in (expired, surplus):
-        if ids := list(refusals.values_list("pk", flat=True)[:PRUNE_BATCH_SIZE]):
+    for rejections in (expired, surplus):
+        if ids := list(rejections.values_list("pk", flat=True)[:PRUNE_BATCH_SIZE]):
             Refusal.objects.filter(pk__in=ids).delete()

@@ -51,8 +51,8 @@ def list_days(count: int, today: date | None) -> list[date]:
 
 class DailyTotals(NamedTuple):
     day: date
-    requests: int  # Admitted.
-    refusals: int
+    admitted: int
+    rejected: int
 
 
 def get_daily_usage_by_plan(days: int = 30, today: date | None = None) -> dict[PlanCode, list[DailyTotals]]:
@@ -77,10 +77,10 @@ def get_daily_usage(days: int = 30, today: date | None = None, **filters: Any) -
 def sum_usage(
     queryset: QuerySet[DailyUsage], days: list[date], *fields: str
 ) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Sum requests and rejections, grouped by day and `fields`."""
+    """Sum admitted and rejected requests, grouped by day and `fields`."""
     groups = queryset.filter(day__range=(days[0], days[-1])).order_by().values_list("day", *fields)
-    rows = groups.annotate(Sum("requests"), Sum("refusals"))
-    return {tuple(group): (requests, rejections) for *group, requests, rejections in rows}
+    rows = groups.annotate(Sum("admitted"), Sum("rejected"))
+    return {tuple(group): (admitted, rejected) for *group, admitted, rejected in rows}
 
 
 def find_top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounter]:
@@ -96,23 +96,23 @@ def find_deprecated_callers(days: int = 30, limit: int = 20, today: date | None 
     """Find the accounts with the most calls of `getPet`, annotated with `calls` and `last_call_at`."""
     period = list_days(days, today)
     callers = Account.objects.filter(
-        deprecated_uses__operation="getPet", deprecated_uses__day__range=(period[0], period[-1])
-    ).annotate(calls=Sum("deprecated_uses__requests"), last_call_at=Max("deprecated_uses__last_call_at"))
+        deprecated_calls__operation="getPet", deprecated_calls__day__range=(period[0], period[-1])
+    ).annotate(calls=Sum("deprecated_calls__admitted"), last_call_at=Max("deprecated_calls__last_call_at"))
     return list(callers.order_by("-calls", "name")[:limit])
 
 
 # --- Keys ----------------------------------------------------------------------------------------
 
 
-def is_banned(now: datetime) -> Q:
+def banned_keys_q(now: datetime) -> Q:
     """Match keys that are banned and not revoked."""
-    return Q(revoked_at=None, standing__banned_until__gt=to_microseconds(now))
+    return Q(revoked_at=None, rate_limit_state__banned_until__gt=to_microseconds(now))
 
 
 def find_banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:
     """Return the number of banned keys, and the keys whose bans end first."""
-    banned = ApiKey.objects.filter(is_banned(now or timezone.now())).annotate(total=Window(Count("pk")))
-    banned = banned.select_related("account", "standing").order_by("standing__banned_until")
+    banned = ApiKey.objects.filter(banned_keys_q(now or timezone.now())).annotate(total=Window(Count("pk")))
+    banned = banned.select_related("account", "rate_limit_state").order_by("rate_limit_state__banned_until")
     keys = list(annotate_ban_reason(banned)[:limit])
     return getattr(keys[0], "total", 0) if keys else 0, keys
 
@@ -207,8 +207,8 @@ def iterate_day_loads(condition: Q, days: list[date]) -> Iterator[tuple[int, Cou
         day = to_datetime(minute * MINUTE).date()
         histogram, _ = recent.setdefault((account_id, day), (Counter(), Limits(*limits)))
         histogram[requests] += 1
-    day_loads = AccountDayLoad.objects.filter(condition, day__range=(days[0], days[-1]))
-    rolled_up = day_loads.values_list("account_id", "day", "minutes", per_minute, per_day)
+    minute_histograms = AccountDayLoad.objects.filter(condition, day__range=(days[0], days[-1]))
+    rolled_up = minute_histograms.values_list("account_id", "day", "minutes", per_minute, per_day)
     for account_id, day, stored, *limits in rolled_up.iterator():
         histogram = Counter({int(requests): minutes for requests, minutes in stored.items()})
         recent_histogram, _ = recent.pop((account_id, day), (Counter(), None))

@@ -29,7 +29,7 @@ from accounts.usage import minute_counts, rejection_log
 from accounts.usage.batch import Batch, write_bans, write_digests
 from accounts.usage.rejection_log import MAX_DENIED_PER_WRITE, MAX_PER_WRITE, RejectedRequest
 from petstore.backoffice.models import FailedSignIn
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 from petstore.observability.metrics import BACKGROUND_FAILURES, REJECTIONS_DROPPED
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class UsageRecorder:
             if max(reached) in self._batch.reached_thresholds:  # A recent attempt failed.
                 return False
         try:
-            in_thread(send_quota_warnings, reached)
+            run_in_thread(send_quota_warnings, reached)
         except Error:
             return False
         return True
@@ -117,7 +117,7 @@ class UsageRecorder:
 
     def record_rejection(self, rejected: RejectedRequest) -> None:
         """Log a rejection, or only count it if a limit of the log is reached."""
-        hour, hourly_limits = rejected.at // HOUR, rejected.hourly_limits
+        hour, hourly_limits = rejected.rejected_at // HOUR, rejected.hourly_limits
         max_per_write = MAX_DENIED_PER_WRITE if rejected.decision is None else MAX_PER_WRITE
         with self._lock:
             if hour != self._hour:
@@ -141,7 +141,7 @@ class UsageRecorder:
         with self._lock:
             self._batch.bans.append(ban)
         with suppress(Error):
-            in_thread(self.write)
+            run_in_thread(self.write)
         self.wake()  # The write-behind thread publishes the ban to Redis.
 
     def start(self, task: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ class BackOfficeConfig(AppConfig):
 
         from petstore.backoffice import audit, sessions  # noqa: F401  Connects their signal receivers.
 
-        # These models belong to Django. A change of their Meta would need a migration.
+        # These models belong to Django. A change to their Meta would need a migration.
         User._meta.verbose_name, User._meta.verbose_name_plural = "member of staff", "staff"
         Group._meta.verbose_name, Group._meta.verbose_name_plural = "role", "roles"
 

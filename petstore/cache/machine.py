@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -31,11 +31,11 @@ CLEANUP_INTERVAL = 1000  # Number of new counters after which expired ones are d
 
 
 def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Run the decorated function with `in_thread`."""
+    """Run the decorated function with `run_in_thread`."""
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
-        return in_thread(function, *args, **kwargs)
+        return run_in_thread(function, *args, **kwargs)
 
     return wrapper
 

@@ -369,7 +369,7 @@ def order_twice(session: Session, body: Row) -> list[Row]:
 
 @check("D40, D41", writes=True)
 def feed_reports_every_write_once(session: Session) -> None:
-    """The feed has each change of the new pet and its orders once and in order, also when read again."""
+    """The feed has each change to the new pet and its orders once and in order, also when read again."""
     if not (session.feed_end and session.expected_events):
         raise NotRunError("Earlier checks wrote nothing to follow.")
     session.require_quota(len(POLL_DELAYS) + 3)

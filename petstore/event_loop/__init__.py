@@ -9,7 +9,7 @@ Other packages use this interface, and `.importlinter` hides the rest from them:
   SQL statement. Each runs in its own transaction, or in the one that `atomic` opens around a function.
 - Code under `atomic` must access the database only through the functions of compiled_writes. The options
   `wait=False` and `lock=True` require `atomic`.
-- `in_thread` (threads) runs everything else that blocks: Django's ORM, files, other servers. It is not
+- `run_in_thread` (threads) runs everything else that blocks: Django's ORM, files, other servers. It is not
   allowed under `atomic`.
 
 Model methods that serve API requests use this interface. Methods that only staff or commands call use

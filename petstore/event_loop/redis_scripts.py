@@ -16,7 +16,7 @@ from petstore.db.identity import get_database_id
 from petstore.event_loop.connection import ConnectionFailedError
 from petstore.event_loop.greenlets import is_on_loop
 from petstore.event_loop.redis_connection import RedisConnection, SharedRedisConnection
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 
 if TYPE_CHECKING:
     from petstore.event_loop.redis_client import RedisClient
@@ -117,7 +117,7 @@ class ScriptRunner:
             except ConnectionFailedError as error:
                 raise RedisUnavailableError(str(error)) from error
         try:
-            return in_thread(self._run_in_thread, monotonic(), script, keys, arguments)
+            return run_in_thread(self._run_in_thread, monotonic(), script, keys, arguments)
         except OperationalError as error:  # All threads are busy, probably waiting for Redis.
             raise RedisUnavailableError(str(error)) from error
 
@@ -167,7 +167,7 @@ class ScriptRunner:
     def _check_owner(self, run: RunScript) -> None:
         """Claim Redis for this database if it has no owner. Raises ForeignRedisError."""
         try:
-            self._database = self._database or in_thread(get_database_id)
+            self._database = self._database or run_in_thread(get_database_id)
         except Error as error:
             message = f"The database could not be identified: {error}"
             raise RedisUnavailableError(message) from error

@@ -21,7 +21,7 @@ def get_thread_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(settings.THREADS, thread_name_prefix="blocking")
 
 
-def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+def run_in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
     """Run a blocking function in a thread when called on the loop, and directly otherwise.
 
     Raises OperationalError if no thread becomes free within QUEUE_TIMEOUT milliseconds, and

@@ -103,7 +103,7 @@ def check_readiness() -> dict[str, str]:
     """
     states = run_checks(checks, TIMEOUT_SECONDS)
     status = OK if set(states.values()) == {OK} else "unavailable"
-    return {"status": status, **states, **replicas.get_states(), "quota": store.state()}
+    return {"status": status, **states, **replicas.get_states(), "quota": store.get_active_backend()}
 
 
 def find_slow_checks(checks: Mapping[str, Check] = checks) -> list[str]:

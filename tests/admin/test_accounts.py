@@ -162,8 +162,8 @@ def test_page_shows_plan_usage_keys_bans_orders_and_rejections(
     other, _ = issue()
     today = timezone.now().date()
     use(account, 1_000)
-    DailyUsage.objects.create(key=banned, day=today - timedelta(days=3), requests=4_321, refusals=7)
-    DailyUsage.objects.create(key=banned, day=today - timedelta(days=30), requests=9_999)
+    DailyUsage.objects.create(key=banned, day=today - timedelta(days=3), admitted=4_321, rejected=7)
+    DailyUsage.objects.create(key=banned, day=today - timedelta(days=30), admitted=9_999)
     (order,) = place_orders(account)
     refuse(banned)
     page = staff.get(page_url(account))
@@ -250,7 +250,7 @@ def test_page_shows_nothing_of_other_accounts(
 ) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
     other_key, _ = issue(of=other, name="Stranger")
-    DailyUsage.objects.create(key=other_key, day=timezone.now().date(), requests=5)
+    DailyUsage.objects.create(key=other_key, day=timezone.now().date(), admitted=5)
     place_orders(other)
     refuse(other_key)
     staff.post(page_url(other), {"name": "Another", "plan": "pro"})
@@ -327,8 +327,8 @@ def test_key_page_shows_usage_ban_and_rejections_before_the_form(
 ) -> None:
     other, _ = issue()
     today = timezone.now().date()
-    DailyUsage.objects.create(key=banned, day=today, requests=4_321, refusals=7)
-    DailyUsage.objects.create(key=other, day=today, requests=9_999)
+    DailyUsage.objects.create(key=banned, day=today, admitted=4_321, rejected=7)
+    DailyUsage.objects.create(key=other, day=today, admitted=9_999)
     refuse(banned, request_id="req-this-key")
     refuse(other, request_id="req-other-key")
     text = unescape(staff.get(page_url(banned)).text)
@@ -413,11 +413,11 @@ def test_keys_of_a_suspended_account_are_rejected_until_it_is_lifted(
     assert "403 account_suspended" in page.text
     assert api.get("/pets").status_code == 200
     page = staff.post(page_url(account, "suspend"), {"reason": "Unpaid"}, follow=True)
-    assert "Acme Pets is suspended." in page.text
+    assert "Acme Pets has been suspended." in page.text
     assert api.get("/pets").json()["code"] == "account_suspended"
     assert "is already suspended." in staff.post(page_url(account, "suspend"), {"reason": "x"}).text
     page = staff.post(page_url(account, "lift_suspension"), {"reason": "Paid"}, follow=True)
-    assert "The suspension of Acme Pets is lifted." in page.text
+    assert "The suspension of Acme Pets has been lifted." in page.text
     assert api.get("/pets").status_code == 200
     entries = AuditEntry.objects.for_object(account).order_by("id")
     assert list(entries.values_list("action", "actor_id", "reason")) == [

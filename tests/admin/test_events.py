@@ -56,8 +56,8 @@ def append_events(count: int, account_id: int = 0, at: int | None = None) -> Non
         EventDraft.objects.update(created_at=at)
     sequence_all()
     if at is not None:
-        Event.objects.filter(created_at=at).update(numbered_at=at)
-        Feed.objects.update(numbered_at=at)
+        Event.objects.filter(created_at=at).update(sequenced_at=at)
+        Feed.objects.update(last_sequenced_at=at)
 
 
 # --- The list ------------------------------------------------------------------------------------
@@ -81,7 +81,9 @@ def test_events_are_filtered_by_time(staff: Client, account: Account) -> None:
     assert [event.pk for event in list_events(staff, days="1")] == [new]
     assert [event.pk for event in list_events(staff, days="7")] == [new, recent]
     assert [event.pk for event in list_events(staff, days="older", type="order.placed")] == [old]
-    Feed.objects.update(cleared_id=old, cleared_at=to_microseconds(now - timedelta(days=6)))
+    Feed.objects.update(
+        last_pruned_id=old, last_pruned_sequenced_at=to_microseconds(now - timedelta(days=6))
+    )
     assert len(list_events(staff, days="7")) == 3  # The start of the period was pruned.
     assert list_events(staff, days="older") == []
     # Ascending order.

@@ -49,8 +49,13 @@ def account() -> Account:
 
 
 def form_of(staff: Client, account: Account) -> dict[str, Any]:
-    form_id = staff.get(ADD_KEY).context["adminform"].form["form_id"].value()
-    return {"account": account.pk, "name": "Nightly job", "scopes": ["pets:read"], "form_id": form_id}
+    submission_token = staff.get(ADD_KEY).context["adminform"].form["submission_token"].value()
+    return {
+        "account": account.pk,
+        "name": "Nightly job",
+        "scopes": ["pets:read"],
+        "submission_token": submission_token,
+    }
 
 
 def test_key_form_can_be_resent_after_a_failed_commit(staff: Client, account: Account) -> None:
@@ -59,7 +64,7 @@ def test_key_form_can_be_resent_after_a_failed_commit(staff: Client, account: Ac
         assert staff.post(ADD_KEY, form).status_code == 409
     assert not ApiKey.objects.exists()
     assert not IdempotencyRecord.objects.exists()
-    assert staff.post(ADD_KEY, form).context["text"]
+    assert staff.post(ADD_KEY, form).context["key_text"]
     assert "This key has already been issued." in staff.post(ADD_KEY, form).text
     assert ApiKey.objects.count() == 1
 

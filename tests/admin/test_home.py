@@ -45,12 +45,12 @@ def use_quota(account: Account, requests: int) -> None:
     """Set the number of requests today."""
     QuotaCounter.objects.create(
         account=account,
-        minute_ends=0,
+        minute_ends_at=0,
         minute_used=0,
         day=today(),
         day_used=requests,
-        seen_at=0,
-        admitted=True,
+        last_request_at=0,
+        last_request_admitted=True,
     )
 
 
@@ -69,14 +69,14 @@ def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> Non
     """A shop with rows of every kind."""
     now = timezone.now()
     small = Account.objects.create(name="<b>Tiny</b> & Co", plan_id=PlanCode.FREE)
-    DailyUsage.objects.create(key=key, day=now.date(), requests=1200, refusals=34)
+    DailyUsage.objects.create(key=key, day=now.date(), admitted=1200, rejected=34)
     use_quota(account, 20_000)
     use_quota(small, 950)
     issue(small, expires_at=now + timedelta(days=3))
     issue(small, expires_at=now + timedelta(days=20))
     ban(key, now + timedelta(hours=1))
     DeprecatedUse.objects.create(
-        account=small, operation="getPet", day=now.date(), requests=4321, last_call_at=now
+        account=small, operation="getPet", day=now.date(), admitted=4321, last_call_at=now
     )
     pets = [Pet.objects.create(name=f"Rex {number}", category=category) for number in range(4)]
     for pet in pets[:3]:

@@ -42,7 +42,7 @@ def form(account: Account) -> dict[str, Any]:
 @pytest.fixture
 def rendered_form(staff: Client, form: dict[str, Any]) -> dict[str, Any]:
     """Valid data, with the form ID of a rendered form."""
-    return form | {"form_id": staff.get(ADD).context["adminform"].form["form_id"].value()}
+    return form | {"submission_token": staff.get(ADD).context["adminform"].form["submission_token"].value()}
 
 
 def get_public_id(text: str) -> str:
@@ -85,8 +85,8 @@ def test_key_is_issued_with_the_data_of_the_form(
     assert (key.account, key.name, key.scopes) == (account, "Shop", "pets:read pets:write")
     assert key.allowed_networks == ["127.0.0.0/8", "2001:db8::/32"]
     assert key.expires_at == datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert get_public_id(response.context["text"]) == key.public_id
-    assert Api(response.context["text"]).get("/pets").status_code == 200
+    assert get_public_id(response.context["key_text"]) == key.public_id
+    assert Api(response.context["key_text"]).get("/pets").status_code == 200
     event = key.audit_entries.get()
     assert (event.action, event.actor_id, event.actor_name) == ("issued", boss.pk, "boss")
 
@@ -128,8 +128,8 @@ def test_resubmitted_form_issues_one_key(staff: Client, rendered_form: dict[str,
     for _ in range(2):
         assert "This key has already been issued." in staff.post(ADD, rendered_form).text
     assert ApiKey.objects.count() == 1
-    form_id = staff.get(ADD).context["adminform"].form["form_id"].value()
-    staff.post(ADD, rendered_form | {"form_id": form_id})
+    submission_token = staff.get(ADD).context["adminform"].form["submission_token"].value()
+    staff.post(ADD, rendered_form | {"submission_token": submission_token})
     assert ApiKey.objects.count() == 2
 
 
@@ -259,7 +259,7 @@ def test_list_shows_states_and_filters_by_state_mode_plan_and_ban(
 def test_list_shows_last_use_and_requests_today(staff: Client, key: ApiKey) -> None:
     used = timezone.now() - timedelta(minutes=3, seconds=5)
     ApiKey.objects.filter(pk=key.pk).update(last_used_at=used)
-    DailyUsage.objects.create(key=key, day=timezone.now().date(), requests=25_000)
+    DailyUsage.objects.create(key=key, day=timezone.now().date(), admitted=25_000)
     for path in (LIST, page_url(key)):
         text = staff.get(path).text.replace("\xa0", " ")
         assert f'title="{used:%Y-%m-%d %H:%M:%S} UTC">3 minutes ago<' in text
@@ -272,7 +272,7 @@ def test_key_list_has_a_constant_number_of_queries(staff: Client, key: ApiKey, i
     before = queries_of(lambda: staff.get(LIST))
     for number in range(30):
         new, _ = issue(of=Account.objects.create(name=f"Customer {number}", plan_id="free"))
-        DailyUsage.objects.create(key=new, day=timezone.now().date(), requests=5)
+        DailyUsage.objects.create(key=new, day=timezone.now().date(), admitted=5)
         KeyStanding.objects.create(key=new)
     assert queries_of(lambda: staff.get(LIST)) == before <= 6
 
@@ -356,26 +356,26 @@ def test_confirmation_page_explains_the_consequences(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
     today = timezone.now().date()
-    DailyUsage.objects.create(key=key, day=today, requests=1_234)
-    DailyUsage.objects.create(key=key, day=today - timedelta(days=6), requests=1_000)
-    DailyUsage.objects.create(key=key, day=today - timedelta(days=7), requests=50_000)
+    DailyUsage.objects.create(key=key, day=today, admitted=1_234)
+    DailyUsage.objects.create(key=key, day=today - timedelta(days=6), admitted=1_000)
+    DailyUsage.objects.create(key=key, day=today - timedelta(days=7), admitted=50_000)
     ApiKey.objects.filter(pk=key.pk).update(name="Tills", last_used_at=timezone.now() - timedelta(hours=2))
     with CaptureQueriesContext(connection) as queries:
         page = staff.get(page_url(key, "revoke"))
     assert page.context["details"] == {
-        "Name of the key": "Tills",
+        "Key name": "Tills",
         "Scopes": "pets:read, pets:write, orders:read, orders:write, events:read",
-        "Last use": ANY,
+        "Last used": ANY,
         "Requests today": "1,234",
         "Requests in the last 7 days": "2,234",
-        "Other active keys of the account": "None. This is the only one.",
+        "Other active keys on this account": "None. This is the only one.",
     }
-    assert "2\xa0hours ago" in page.context["details"]["Last use"]
+    assert "2\xa0hours ago" in page.context["details"]["Last used"]
     for word in (account.name, key.public_id, "its next request gets 401", "can't be undone"):
         assert word in unescape(page.text)
     assert len(queries) <= 8
     issue()
-    assert staff.get(page_url(key, "revoke")).context["details"]["Other active keys of the account"] == 1
+    assert staff.get(page_url(key, "revoke")).context["details"]["Other active keys on this account"] == 1
 
 
 def test_action_is_rolled_back_if_the_audit_entry_fails(

@@ -90,7 +90,8 @@ def test_pages_accept_any_id_without_error(staff: Client, rows: None, model: str
 def test_pages_accept_any_form_without_error(staff: Client, rows: None, model: str) -> None:
     pages = next(found for kind, found in admin.site._registry.items() if path_of(kind) == model)
     names = [field.name for field in pages.model._meta.fields]
-    names += "events-TOTAL_FORMS events-INITIAL_FORMS events-0-id form_id expires_at_0 expires_at_1".split()
+    names += "events-TOTAL_FORMS events-INITIAL_FORMS events-0-id expires_at_0 expires_at_1".split()
+    names.append("submission_token")
     names += "password1 password2 groups permissions user_permissions date_joined_0 date_joined_1".split()
     row = pages.model._default_manager.first()
     paths = ["add"] + ([f"{row.pk}/change"] if row else [])

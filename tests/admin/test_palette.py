@@ -42,7 +42,7 @@ def find_titles(client: Client, text: str) -> list[str]:
 def reject(key: ApiKey, request_id: str) -> None:
     now = timezone.now()
     Refusal.objects.create(
-        request_id=request_id, at=now, account=key.account, key=key, rule=Refusal.Rule.MINUTE,
+        request_id=request_id, rejected_at=now, account=key.account, key=key, reason=Refusal.Reason.MINUTE,
         method="GET", route="/v1/pets", minute_limit=60, minute_used=60, minute_ends_at=now,
         day_limit=1000, day_used=60, day_ends_at=now + timedelta(days=1),
     )  # fmt: skip
@@ -61,12 +61,12 @@ def test_account_is_found_by_name_with_issue_a_key(staff: Client, account: Accou
     assert find_titles(staff, "Ann@exam")[0] == "Acme Pets"
 
 
-@pytest.mark.parametrize("text", ["lif", "lift", "lift the ban of", "lift the ban of acme", "lift {key}"])
+@pytest.mark.parametrize("text", ["lif", "lift", "lift the ban on", "lift the ban on acme", "lift {key}"])
 def test_a_banned_key_is_found_to_lift_its_ban(staff: Client, key: ApiKey, text: str) -> None:
     assert "Lift the ban" not in " ".join(find_titles(staff, "lift"))
     until = timezone.now() + timedelta(hours=1)
     KeyStanding.objects.create(key=key, banned_at=0, banned_until=to_microseconds(until))
-    expected = (f"Lift the ban of {key.name or key.public_id}", f"/admin/accounts/apikey/{key.pk}/unban/")
+    expected = (f"Lift the ban on {key.name or key.public_id}", f"/admin/accounts/apikey/{key.pk}/unban/")
     assert expected in find(staff, text.format(key=key.public_id))
     assert "UTC" in search(staff, key.public_id).text
 

@@ -185,7 +185,7 @@ def test_usage_writes_are_not_blocked_by_a_save_of_the_account(
         assert boss.post(page, {"reason": "They grow", "choice": "pro"}).status_code == 302
     else:
         assert run("issue_key", "--account", "Acme Pets", "--plan", "pro")["plan"] == "pro"
-    assert key.usage.get().requests == 1
+    assert key.usage.get().admitted == 1
     assert Account.objects.get().plan_id == "pro"
 
 
@@ -193,7 +193,7 @@ def test_concurrent_submits_of_a_key_form_issue_one_key() -> None:
     account = Account.objects.create(name="Acme Pets", plan_id="free")
     clients = superuser_in(STAFF)
     page, form = "/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}
-    form["form_id"] = clients[0].get(page).context["adminform"].form["form_id"].value()
+    form["submission_token"] = clients[0].get(page).context["adminform"].form["submission_token"].value()
     responses = concurrently(*(lambda client=client: client.post(page, form) for client in clients))
     assert Counter("This key has already been issued." in response.text for response in responses) == {
         True: STAFF - 1,

@@ -32,8 +32,9 @@ NO_WINDOWS = dict.fromkeys(
 
 def reject(key: ApiKey, **values: Any) -> Refusal:
     defaults: dict[str, Any] = {
-        "at": AT, "minute_limit": 1_000, "minute_used": 1_000, "minute_ends_at": AT + timedelta(seconds=13),
-        "day_limit": 100_000, "day_used": 4_321, "day_ends_at": datetime(2026, 3, 5, tzinfo=UTC),
+        "rejected_at": AT, "minute_limit": 1_000, "minute_used": 1_000,
+        "minute_ends_at": AT + timedelta(seconds=13), "day_limit": 100_000, "day_used": 4_321,
+        "day_ends_at": datetime(2026, 3, 5, tzinfo=UTC),
     }  # fmt: skip
     return customers.refuse(key, **defaults | values)
 
@@ -61,7 +62,7 @@ def test_rejection_is_explained_by_request_id(
 def test_lifted_ban_is_shown_as_lifted(staff: Client, key: ApiKey) -> None:
     now = timezone.now()
     end = now + timedelta(minutes=5)
-    reject(key, rule="api_key_banned", at=now - timedelta(minutes=1), ban_ends_at=end)
+    reject(key, reason="api_key_banned", rejected_at=now - timedelta(minutes=1), ban_ends_at=end)
     (explanation,) = staff.get(PAGE, {"q": "req-1"}).context["explanations"]
     assert explanation["ban"] == f"Ends {end:%Y-%m-%d %H:%M} UTC"
     ban(key)
@@ -72,19 +73,19 @@ def test_lifted_ban_is_shown_as_lifted(staff: Client, key: ApiKey) -> None:
 
 def test_both_windows_are_shown_with_their_bounds_newest_first(staff: Client, key: ApiKey) -> None:
     reject(key)
-    reject(key, rule="daily_quota_exceeded")
+    reject(key, reason="daily_quota_exceeded")
     page = staff.get(PAGE, {"q": " req-1 "})
     for text in (
         "2026-03-04 05:06:07 UTC", "2026-03-04 05:05:20 UTC", "2026-03-04 05:06:20 UTC",
         "2026-03-04 00:00:00 UTC", "2026-03-05 00:00:00 UTC", "4,321", "100,000",
     ):  # fmt: skip
         assert text in page.text, text
-    rules = [item["rejection"].get_rule_display() for item in page.context["explanations"]]
-    assert rules == ["Daily quota", "Minute limit"]
+    reasons = [item["rejection"].get_reason_display() for item in page.context["explanations"]]
+    assert reasons == ["Daily quota", "Minute limit"]
 
 
 @pytest.mark.parametrize(
-    ("rule", "response", "advice"),
+    ("reason", "response", "advice"),
     [
         ("rate_limit_exceeded", "429 <code>rate_limit_exceeded</code>", "Wait as long as Retry-After says"),
         ("daily_quota_exceeded", "429 <code>daily_quota_exceeded</code>", "Wait until the day ends"),
@@ -96,20 +97,20 @@ def test_both_windows_are_shown_with_their_bounds_newest_first(staff: Client, ke
         ("insufficient_scope", "403 <code>insufficient_scope</code>", "Use a key that has the scope"),
     ],
 )
-def test_each_rule_is_explained_with_advice_and_address(
-    staff: Client, issue: Any, rule: str, response: str, advice: str
+def test_each_reason_is_explained_with_advice_and_address(
+    staff: Client, issue: Any, reason: str, response: str, advice: str
 ) -> None:
     key, _ = issue(allowed_networks=["203.0.113.0/24"])
     by_quota = response.startswith("429")
-    scope = "pets:write" if rule == "insufficient_scope" else ""
-    ends = AT + timedelta(minutes=5) if rule == "api_key_banned" else None
+    scope = "pets:write" if reason == "insufficient_scope" else ""
+    ends = AT + timedelta(minutes=5) if reason == "api_key_banned" else None
     windows = {} if by_quota else NO_WINDOWS
-    reject(key, rule=rule, address="192.0.2.7", scope=scope, ban_ends_at=ends, **windows)
+    reject(key, reason=reason, address="192.0.2.7", scope=scope, ban_ends_at=ends, **windows)
     text = staff.get(PAGE, {"q": "req-1"}).text
     for part in (response, advice, "192.0.2.7", scope):
         assert part in text
-    assert ("203.0.113.0/24" in text) == (rule == "elsewhere")
-    assert ("2026-03-04 05:11 UTC" in text) == (rule == "api_key_banned")
+    assert ("203.0.113.0/24" in text) == (reason == "elsewhere")
+    assert ("2026-03-04 05:11 UTC" in text) == (reason == "api_key_banned")
     assert ("Window at that time" in text) == by_quota
 
 
@@ -155,11 +156,11 @@ def list_request_ids(client: Client, **query: str) -> list[str]:
 def key_with_rejections(key: ApiKey, issue: Any) -> ApiKey:
     """A key with rejections, like another key of its account and one of another account."""
     now = timezone.now()
-    reject(key, request_id="old", at=now - timedelta(hours=30))
-    reject(key, request_id="recent", at=now - timedelta(hours=2))
-    reject(issue()[0], request_id="same-account", at=now - timedelta(minutes=5))
+    reject(key, request_id="old", rejected_at=now - timedelta(hours=30))
+    reject(key, request_id="recent", rejected_at=now - timedelta(hours=2))
+    reject(issue()[0], request_id="same-account", rejected_at=now - timedelta(minutes=5))
     other = Account.objects.create(name="Other", plan_id="free")
-    reject(issue(of=other)[0], request_id="other-account", at=now)
+    reject(issue(of=other)[0], request_id="other-account", rejected_at=now)
     return key
 
 
@@ -233,9 +234,9 @@ def test_rejections_are_read_only(staff: Client, key: ApiKey) -> None:
     assert staff.get(f"{PAGE}add/").status_code == 403
     for page in ("change", "delete"):
         path = reverse(f"admin:accounts_refusal_{page}", args=[rejection.pk])
-        staff.post(path, {"post": "yes", "rule": "api_key_banned"})
+        staff.post(path, {"post": "yes", "reason": "api_key_banned"})
     rejection.refresh_from_db()
-    assert rejection.rule == "rate_limit_exceeded"
+    assert rejection.reason == "rate_limit_exceeded"
     response = staff.get(reverse("admin:accounts_refusal_change", args=[rejection.pk]))
     assert response["Location"] == f"{PAGE}?q=req-1"
 

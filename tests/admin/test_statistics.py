@@ -32,7 +32,7 @@ def ago(days: int) -> date:
 
 
 def add_usage(key: ApiKey, days_ago: int, requests: int, refusals: int = 0) -> None:
-    DailyUsage.objects.create(key=key, day=ago(days_ago), requests=requests, refusals=refusals)
+    DailyUsage.objects.create(key=key, day=ago(days_ago), admitted=requests, rejected=refusals)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
 ) -> None:
     idle = Account.objects.create(name="Idle", plan_id=PlanCode.PRO)
     today = (TODAY - EPOCH).days
-    spent = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
+    spent = {"minute_ends_at": 0, "minute_used": 0, "last_request_at": 0, "last_request_admitted": True}
     for owner, day, used in (
         (account, today, 1_000), (free, today, 900), (custom, today, 45_000), (idle, today - 1, 9),
     ):  # fmt: skip
@@ -100,8 +100,8 @@ def test_callers_of_a_deprecated_operation_have_count_and_last_call(
 ) -> None:
     def call(caller: Account, days_ago: int, requests: int, operation: str = "getPet") -> None:
         last = NOW - timedelta(days_ago)
-        caller.deprecated_uses.create(
-            operation=operation, day=ago(days_ago), requests=requests, last_call_at=last
+        caller.deprecated_calls.create(
+            operation=operation, day=ago(days_ago), admitted=requests, last_call_at=last
         )
 
     call(account, 29, 2)
@@ -194,7 +194,7 @@ def test_each_statistic_takes_one_or_two_queries(key: ApiKey, issue: Any) -> Non
         add_usage(issue()[0], number, 1)
         add_load(key.account, number, {1: 1})
         day = ago(number)
-        key.account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=NOW)
+        key.account.deprecated_calls.create(operation="getPet", day=day, admitted=1, last_call_at=NOW)
     calls: list[tuple[Callable[[], object], int]] = [
         (lambda: reports.get_daily_usage_by_plan(today=TODAY), 1),
         (lambda: reports.find_top_accounts(today=TODAY), 1),

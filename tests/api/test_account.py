@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from accounts.keys import key_format
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, Refusal
-from accounts.quota.admission import QuotaStore
 from accounts.quota.headers import format_headers
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, HOUR, MINUTE, PEEKS_PER_MINUTE, SECOND, SKEW, RateLimitDecision
+from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import Desk, ban_by_now
@@ -244,21 +244,21 @@ def test_peek_authenticates_the_key(store: QuotaStore) -> None:
     for _ in range(3):
         desk.add_key()
     desk.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert desk.peek(0).rejection is KeyRejection.REVOKED
+    assert desk.peek(0).rejection is KeyRejectionReason.REVOKED
     desk.keys[1].expires_at = timezone.now() + timedelta(hours=1)
     desk.keys[1].save()
     desk.wait(2 * 60 * 60)
-    assert desk.peek(1).rejection is KeyRejection.EXPIRED
+    assert desk.peek(1).rejection is KeyRejectionReason.EXPIRED
     desk.keys[2].allowed_networks = ["203.0.113.0/24"]
     desk.keys[2].save()
-    assert desk.peek(2).rejection is KeyRejection.NETWORK_NOT_ALLOWED
+    assert desk.peek(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
     inside = key_format.parse(desk.texts[2])
     assert inside is not None
     assert store.peek(inside, ipaddress.ip_address("203.0.113.7"), desk.now).rejection is None
     stranger = key_format.generate("live", desk.account.public_id)
     assert (
         store.peek(stranger, ipaddress.ip_address("203.0.113.7"), desk.now).rejection
-        is KeyRejection.UNKNOWN
+        is KeyRejectionReason.UNKNOWN
     )
 
 

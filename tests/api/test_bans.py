@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from accounts.models import EventType, KeyStanding, PlanCode
 from accounts.models.events import EventDraft
-from accounts.quota.admission import QuotaStore
 from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
+from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.models import AuditEntry
@@ -361,7 +361,7 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Desk) -> None:
 
 def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: Desk) -> None:
     """This holds even if the rejections were counted by a clock ahead of the banning one."""
-    KeyStanding.objects.update(first_refusal_at=F("banned_at") + SECOND)
+    KeyStanding.objects.update(first_rejection_at=F("banned_at") + SECOND)
     lift(lifted)
     assert seconds_until_banned(lifted) == 21
     write_behind.recorder.write()
@@ -375,9 +375,9 @@ def test_ban_lifted_by_the_previous_version_resets_the_strikes(
     """The previous version does not write the new columns and fields."""
     state = KeyStanding.objects.get(key=lifted.keys[0])
     state.banned_until, state.ban_level = state.banned_at, 0
-    state.lifts += 1
-    state.strikes = state.told_until = 0
-    state.save(update_fields=["banned_until", "ban_level", "lifts", "strikes", "told_until"])
+    state.unban_count += 1
+    state.strikes = state.retry_after_until = 0
+    state.save(update_fields=["banned_until", "ban_level", "unban_count", "strikes", "retry_after_until"])
     if isinstance(lifted.store, RedisQuotaStore):
         server: RedisServer = request.getfixturevalue("redis")
         fields: dict[Any, Any] = {

@@ -46,7 +46,7 @@ def ends(db: None) -> list[int]:
         with connection.cursor() as cursor:
             cursor.execute(FILL, [count, last, owner, kind.value, AT + last, AT + last])
         ends.append(last + count)
-    Feed.objects.update(last_id=ends[-1], numbered_at=AT + ends[-1])
+    Feed.objects.update(last_id=ends[-1], last_sequenced_at=AT + ends[-1])
     update_statistics()
     return ends
 
@@ -89,7 +89,7 @@ def test_back_office_list_costs_the_same_everywhere(ends: list[int]) -> None:
     now, half = timezone.now(), ends[-1] // 2
     for ids, age in (({"pk__lte": half}, timedelta(days=10)), ({"pk__gt": half}, timedelta(hours=1))):
         at = to_microseconds(now - age)
-        Event.objects.filter(**ids).update(created_at=at, numbered_at=at)
+        Event.objects.filter(**ids).update(created_at=at, sequenced_at=at)
     update_statistics()
     staff = signed_in(superuser())
     positions: tuple[dict[str, Any], ...] = (

@@ -17,7 +17,7 @@ from accounts.events.feed import compile_page_query
 from accounts.events.sequencing import sequence_all
 from accounts.management.commands import clear_events
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
-from accounts.models.events import now
+from accounts.models.events import now_in_microseconds
 from accounts.quota.limits import SECOND, to_datetime
 from inventory.import_export import add_pets
 from inventory.models import Category, Order, Pet, PetStatus
@@ -86,8 +86,8 @@ def test_json_is_the_same_on_every_database(api: Api, fraction: int) -> None:
     for number in (1, 2):
         row = EventDraft.build(EventType.PET_CREATED, data)
         fields = {"type": row.type, "account_id": 0, "data": row.data}
-        Event.objects.create(id=last.last_id + number, created_at=at, numbered_at=at, **fields)
-    Feed.objects.update(last_id=last.last_id + 2, numbered_at=at)
+        Event.objects.create(id=last.last_id + number, created_at=at, sequenced_at=at, **fields)
+    Feed.objects.update(last_id=last.last_id + 2, last_sequenced_at=at)
     expected = [
         {"id": last.last_id + number, "type": "pet.created", "createdAt": to_datetime(at), "data": data}
         for number in (1, 2)
@@ -241,8 +241,8 @@ def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
         "pet.created",
     ]
     event = Event.objects.latest("created_at")
-    assert event.created_at == event.numbered_at == Feed.objects.get().numbered_at
-    assert to_datetime(event.numbered_at) - began < timedelta(minutes=1)
+    assert event.created_at == event.sequenced_at == Feed.objects.get().last_sequenced_at
+    assert to_datetime(event.sequenced_at) - began < timedelta(minutes=1)
 
 
 def sequence_an_hour_ahead() -> int:
@@ -250,8 +250,8 @@ def sequence_an_hour_ahead() -> int:
     add_drafts(1)
     sequence_all()
     ahead = round((datetime.now(UTC) + timedelta(hours=1)).timestamp() * SECOND)
-    Event.objects.update(numbered_at=ahead)
-    Feed.objects.update(numbered_at=ahead)
+    Event.objects.update(sequenced_at=ahead)
+    Feed.objects.update(last_sequenced_at=ahead)
     return ahead
 
 
@@ -260,7 +260,7 @@ def test_feed_stays_ordered_after_the_clock_was_set_back(api: Api) -> None:
     path = next_path(api.get("/events"))
     add_drafts(2)
     assert len(list(follow(api, path))) == 2
-    *_, before, first, second = (event.numbered_at for event in Event.objects.order_by("pk"))
+    *_, before, first, second = (event.sequenced_at for event in Event.objects.order_by("pk"))
     assert (before, first, second) == (ahead, ahead + 1, ahead + 1)
     now = datetime.now(UTC) - timedelta(minutes=1)
     assert len(list(follow(api, f"/events?type=pet&since={now:%Y-%m-%dT%H:%M:%SZ}"))) == 3
@@ -289,10 +289,10 @@ def test_backlog_is_the_age_of_the_oldest_entry() -> None:
     assert sequencing.measure_backlog() == 0
     add_drafts(2)
     EventDraft.objects.filter(pk=EventDraft.objects.earliest("pk").pk).update(
-        created_at=now() - 90 * SECOND
+        created_at=now_in_microseconds() - 90 * SECOND
     )
     assert 90 <= sequencing.measure_backlog() < 120
-    EventDraft.objects.update(created_at=now() + 90 * SECOND)  # A clock that is ahead.
+    EventDraft.objects.update(created_at=now_in_microseconds() + 90 * SECOND)  # A clock that is ahead.
     assert sequencing.measure_backlog() == 0
 
 
@@ -324,7 +324,7 @@ def test_cursor_of_a_filtered_feed_survives_pruning(api: Api, account: Account, 
     add_drafts(5, other.pk)
     sequence_all()
     path = next_path(api.get("/events?type=order"))
-    Feed.objects.update(cleared_id=Event.objects.latest("id").pk - 1)
+    Feed.objects.update(last_pruned_id=Event.objects.latest("id").pk - 1)
     assert api.get(path).status_code == 200
     assert event["type"] == "order.placed"
 
@@ -362,7 +362,7 @@ def test_id_assigned_again_is_detected_after_the_clock_was_set_back(api: Api) ->
     sequence_all()
     reassigned = next_path(api.get("/events"))
     Event.objects.filter(pk__gt=backup.last_id).delete()
-    backup.numbered_at += 1  # Its latest events were sequenced by a clock that was still ahead.
+    backup.last_sequenced_at += 1  # Its latest events were sequenced by a clock that was still ahead.
     backup.save()
     add_drafts(1)
     sequence_all()
@@ -384,8 +384,8 @@ def test_cursor_continues_after_everything_before_it_was_pruned(api: Api) -> Non
     add_drafts(3)
     sequence_all()
     path = next_path(api.get("/events"))
-    Event.objects.all().update(numbered_at=1)
-    Feed.objects.update(numbered_at=1)
+    Event.objects.all().update(sequenced_at=1)
+    Feed.objects.update(last_sequenced_at=1)
     ended = next_path(api.get("/events"))
     call_command("clear_events")
     add_drafts(2)
@@ -399,8 +399,8 @@ def test_since_before_the_oldest_stored_event_is_410(api: Api) -> None:
     assert (response.status_code, response.json()["code"]) == (410, "cursor_expired")
     add_drafts(2)
     sequence_all()
-    at = Event.objects.latest("id").numbered_at
-    Feed.objects.update(cleared_id=1, cleared_at=at)
+    at = Event.objects.latest("id").sequenced_at
+    Feed.objects.update(last_pruned_id=1, last_pruned_sequenced_at=at)
     response = api.get(f"/events?since={to_datetime(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
     assert response.json()["code"] == "cursor_expired"
 
@@ -457,13 +457,13 @@ def test_events_are_pruned_after_30_days_and_the_feed_records_the_last_one(
     sequence_all()
     path = next_path(api.get("/events?limit=1"))
     old = (datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)).timestamp() * SECOND
-    Event.objects.filter(pk__lte=5).update(numbered_at=round(old))
+    Event.objects.filter(pk__lte=5).update(sequenced_at=round(old))
     add_drafts(3)
     call_command("clear_events")
     assert EventDraft.objects.count() == 0  # Other processes rarely get the lock during pruning.
     assert [event["id"] for event in api.get("/events").json()] == [
         *range(6, Feed.objects.get().last_id + 1)
     ]
-    assert Feed.objects.get().cleared_id == 5
+    assert Feed.objects.get().last_pruned_id == 5
     response = api.get(path)
     assert (response.status_code, response.json()["code"]) == (410, "cursor_expired")

@@ -229,11 +229,15 @@ def test_command_deletes_expired_records_and_reports_their_number(
     for number in range(5):
         api.post("/pets", {"name": "Rex", "categoryId": category.pk}, Idempotency_Key=f"key-{number}")
     now = timezone.now()
-    IdempotencyRecord.objects.filter(key__in=["key-0", "key-1", "key-2"]).update(created_at=now - DAY)
-    IdempotencyRecord.objects.filter(key="key-3").update(created_at=now - DAY + timedelta(minutes=1))
+    IdempotencyRecord.objects.filter(idempotency_key__in=["key-0", "key-1", "key-2"]).update(
+        created_at=now - DAY
+    )
+    IdempotencyRecord.objects.filter(idempotency_key="key-3").update(
+        created_at=now - DAY + timedelta(minutes=1)
+    )
     call_command("clear_idempotency_keys")
     assert capsys.readouterr().out == "Done. Deleted 3 responses.\n"
-    assert set(IdempotencyRecord.objects.values_list("key", flat=True)) == {"key-3", "key-4"}
+    assert set(IdempotencyRecord.objects.values_list("idempotency_key", flat=True)) == {"key-3", "key-4"}
     assert Pet.objects.count() == 5
     call_command("clear_idempotency_keys")
     assert capsys.readouterr().out == "Done. Deleted 0 responses.\n"
@@ -315,7 +319,9 @@ def test_concurrent_duplicate_is_a_conflict_and_the_retry_succeeds(
     short_wait: None, api: Api, account: Account, creation: Creation
 ) -> None:
     rows = creation.rows()
-    with uncommitted(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+    with uncommitted(
+        lambda: IdempotencyRecord.objects.create(account=account, idempotency_key="a", fingerprint="")
+    ):
         assert get_error(send(api, creation)) == (409, "idempotency_key_in_use")
         assert creation.rows() == rows
         assert send(api, creation, "another").status_code == 201
@@ -330,7 +336,9 @@ def test_concurrent_duplicate_is_a_conflict_for_any_statement_timeout(
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no statement timeout.")
     api.get("/categories")  # Runs statements that are due once a minute, before the timeout is set.
-    with uncommitted(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+    with uncommitted(
+        lambda: IdempotencyRecord.objects.create(account=account, idempotency_key="a", fingerprint="")
+    ):
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 300")
         try:
@@ -345,9 +353,9 @@ def test_concurrent_duplicate_of_an_expired_key_is_a_conflict(
     short_wait: None, api: Api, account: Account, creation: Creation
 ) -> None:
     IdempotencyRecord.objects.create(
-        account=account, key="a", fingerprint="", created_at=timezone.now() - DAY
+        account=account, idempotency_key="a", fingerprint="", created_at=timezone.now() - DAY
     )
-    with uncommitted(lambda: IdempotencyRecord.objects.filter(key="a").delete()):
+    with uncommitted(lambda: IdempotencyRecord.objects.filter(idempotency_key="a").delete()):
         assert get_error(send(api, creation)) == (409, "idempotency_key_in_use")
     assert send(api, creation).status_code == 201
 
@@ -355,7 +363,7 @@ def test_concurrent_duplicate_of_an_expired_key_is_a_conflict(
 @COMMITTED
 def test_same_key_of_another_account_does_not_wait(short_wait: None, api: Api, creation: Creation) -> None:
     other_account = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
-    claim = IdempotencyRecord(account=other_account, key="a", fingerprint="")
+    claim = IdempotencyRecord(account=other_account, idempotency_key="a", fingerprint="")
     with uncommitted(claim.save):
         assert send(api, creation).status_code == 201
 

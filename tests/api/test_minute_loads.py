@@ -116,7 +116,7 @@ def test_minute_counts_and_deprecated_calls_survive_a_failed_write(
     own_recorder.write()
     assert MinuteLoad.objects.get().requests == 2
     used = DeprecatedUse.objects.get()
-    assert (used.requests, used.last_call_at) == (2, datetime.fromtimestamp(NOON // SECOND + 1, UTC))
+    assert (used.admitted, used.last_call_at) == (2, datetime.fromtimestamp(NOON // SECOND + 1, UTC))
 
 
 def test_unwritten_minute_counts_are_bounded(
@@ -133,14 +133,14 @@ def test_unwritten_minute_counts_are_bounded(
     first = NOON // MINUTE
     minutes = MinuteLoad.objects.order_by("minute").values_list("minute", flat=True)
     assert [minute - first for minute in minutes] == [3, 4, 5]
-    assert key.usage.get().requests == 6  # Usage itself is not bounded.
+    assert key.usage.get().admitted == 6  # Usage itself is not bounded.
 
 
 def test_days_are_kept_for_a_quarter_of_a_year_and_deprecated_calls_for_400_days(account: Account) -> None:
     for days in (0, 92, 93, 400, 401):
         day, now = TODAY - timedelta(days=days), datetime.now(UTC)
         AccountDayLoad.objects.create(account=account, day=day)
-        account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
+        account.deprecated_calls.create(operation="getPet", day=day, admitted=1, last_call_at=now)
     minute_counts.prune(NOON)
     assert {(TODAY - load.day).days for load in AccountDayLoad.objects.all()} == {0, 92}
     assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 92, 93, 400}
@@ -158,7 +158,7 @@ def test_each_admitted_call_of_the_deprecated_operation_is_counted(
     own_recorder.write()
     assert codes == [404, 404, 200, 429]
     used = DeprecatedUse.objects.get()
-    assert (used.account, used.operation, used.requests) == (account, "getPet", 2)
+    assert (used.account, used.operation, used.admitted) == (account, "getPet", 2)
     assert used.day == used.last_call_at.date()
 
 
@@ -168,7 +168,7 @@ def test_deprecated_calls_of_processes_add_up_and_keep_the_latest_time(account: 
         call = (account.pk, "getPet", day)
         Batch(deprecated_calls=Counter({call: requests}), last_deprecated_calls={call: at}).write(NOON)
     used = DeprecatedUse.objects.get()
-    assert (used.requests, used.last_call_at.microsecond) == (7, 9)
+    assert (used.admitted, used.last_call_at.microsecond) == (7, 9)
 
 
 def test_clean_up_survives_a_database_error(

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from accounts.models import Plan, PlanCode, Publication
 from accounts.quota import key_record, publication
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import MINUTE
 from accounts.quota.redis_store import LEASE, RedisQuotaStore, get_redis_keys
 from accounts.usage import write_behind
@@ -54,7 +54,7 @@ def test_changes_apply_after_the_connection_was_cut(acme: Desk, way: TcpProxy) -
     assert not acme.send().banned
     way.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert acme.admit().rejection is KeyRejection.REVOKED
+    assert acme.admit().rejection is KeyRejectionReason.REVOKED
 
 
 def test_failed_publication_is_retried(acme: Desk, way: TcpProxy, redis: RedisServer) -> None:
@@ -66,7 +66,7 @@ def test_failed_publication_is_retried(acme: Desk, way: TcpProxy, redis: RedisSe
     assert publication.get_warning(pk=acme.keys[0].pk) == publication.NOT_PUBLISHED
     way.target = target
     publication.retry_publishing()
-    assert acme.admit().rejection is KeyRejection.REVOKED
+    assert acme.admit().rejection is KeyRejectionReason.REVOKED
     assert publication.get_warning(pk=acme.keys[0].pk) == ""
 
 
@@ -86,7 +86,7 @@ def test_unpublished_change_is_published_by_workers(
         acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted
     publication.retry_publishing()
-    assert acme.admit().rejection is KeyRejection.REVOKED
+    assert acme.admit().rejection is KeyRejectionReason.REVOKED
 
 
 def test_change_during_a_publication_is_published(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_change_during_a_publication_is_published(acme: Desk, monkeypatch: pytes
         publication.publish("pk", acme.keys[0].pk)
         return publish_all(store, records)
 
-    Publication.objects.update(told=0)
+    Publication.objects.update(published_version=0)
     monkeypatch.setattr(ON_COMMIT, lambda publish, robust=False: None)
     monkeypatch.setattr(RedisQuotaStore, "publish_all", change_and_publish)
     publication.publish_batch(store, [acme.keys[0].pk], {})
@@ -120,7 +120,7 @@ def test_record_read_before_a_change_never_overwrites_it(
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert isinstance(acme.store, RedisQuotaStore)
     acme.store.publish_all([outdated])
-    assert acme.admit().rejection is KeyRejection.REVOKED
+    assert acme.admit().rejection is KeyRejectionReason.REVOKED
 
 
 def test_lifted_ban_stays_lifted_for_any_order_of_publications(
@@ -152,10 +152,10 @@ def test_promoted_standby_overtakes_the_versions_in_redis(acme: Desk) -> None:
     for _ in range(3):
         publication.publish("pk", acme.keys[0].pk)
     acme.send()
-    Publication.objects.update(version=1, told=1)  # The standby lacks the latest commits.
+    Publication.objects.update(version=1, published_version=1)  # The standby lacks the latest commits.
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # This is version 2; Redis has 4.
     publication.retry_publishing()
-    assert acme.admit().rejection is KeyRejection.REVOKED
+    assert acme.admit().rejection is KeyRejectionReason.REVOKED
 
 
 # --- A reader that is slower than the expiry of records -------------------------------------------
@@ -173,7 +173,11 @@ def delete(desk: Desk) -> None:
     desk.keys[0].delete()
 
 
-CHANGES = {KeyRejection.REVOKED: revoke, KeyRejection.SUSPENDED: suspend, KeyRejection.UNKNOWN: delete}
+CHANGES = {
+    KeyRejectionReason.REVOKED: revoke,
+    KeyRejectionReason.SUSPENDED: suspend,
+    KeyRejectionReason.UNKNOWN: delete,
+}
 LONG_PAUSE = pytest.mark.parametrize("others_send", [False, True])
 
 
@@ -188,7 +192,7 @@ def test_reader_paused_across_a_change_publishes_nothing(
     acme: Desk,
     redis: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
-    rejection: KeyRejection,
+    rejection: KeyRejectionReason,
     others_send: bool,
 ) -> None:
     def read_slowly(public_id: str) -> Any:
@@ -209,12 +213,12 @@ def test_reader_paused_across_a_change_publishes_nothing(
     assert acme.admit().rejection is rejection
 
 
-@pytest.mark.parametrize("rejection", [KeyRejection.REVOKED, KeyRejection.SUSPENDED])
+@pytest.mark.parametrize("rejection", [KeyRejectionReason.REVOKED, KeyRejectionReason.SUSPENDED])
 @LONG_PAUSE
 def test_late_publication_does_not_revert_a_later_change(
     acme: Desk,
     redis: RedisServer,
-    rejection: KeyRejection,
+    rejection: KeyRejectionReason,
     others_send: bool,
 ) -> None:
     outdated = key_record.read(acme.keys[0].public_id)
@@ -245,7 +249,7 @@ def test_lease_of_another_reader_does_not_admit_a_late_one(
     with monkeypatch.context() as patch:
         patch.setattr(key_record, "read", read_slowly)
         store.refresh(acme.keys[0].public_id)
-    assert acme.admit().rejection is KeyRejection.REVOKED
+    assert acme.admit().rejection is KeyRejectionReason.REVOKED
 
 
 def test_concurrent_readers_share_a_lease(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +303,7 @@ def test_keys_not_published_in_time_stay_unpublished(acme: Desk, monkeypatch: py
 
 
 def test_key_deleted_by_hand_leaves_no_publication(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    Publication.objects.update(told=0)
+    Publication.objects.update(published_version=0)
     key = acme.keys[0]
     type(key).objects.filter(pk=key.pk)._raw_delete("default")
     publication.retry_publishing()

@@ -6,9 +6,9 @@ import pytest
 
 from accounts.keys.key_format import compute_checksum
 from accounts.models import PlanCode
-from accounts.quota.admission import QuotaStore
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
+from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from tests.conftest import OPERATOR
@@ -208,7 +208,7 @@ def test_revoked_key_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) ->
     acme.add_key()
     acme.send(0)
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert acme.admit(0).rejection is KeyRejection.REVOKED
+    assert acme.admit(0).rejection is KeyRejectionReason.REVOKED
     assert minute(acme.send(1)).used == 2
 
 
@@ -217,7 +217,7 @@ def test_wrong_secret_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) -
     acme.send()
     stolen = acme.texts[0][:24] + other.texts[0][24:-6]
     acme.texts.append(stolen + compute_checksum(stolen))
-    assert acme.admit(1).rejection is KeyRejection.UNKNOWN
+    assert acme.admit(1).rejection is KeyRejectionReason.UNKNOWN
     assert minute(acme.send()).used == 2
 
 
@@ -231,5 +231,5 @@ def test_requests_and_rejections_of_each_day_are_stored(desk: Callable[..., Desk
     acme.admitted(1)
     write_behind.recorder.write()
     write_behind.recorder.write()  # A second write has nothing left to add.
-    days = acme.keys[0].usage.order_by("day").values_list("requests", "refusals")
+    days = acme.keys[0].usage.order_by("day").values_list("admitted", "rejected")
     assert list(days) == [(3, 2), (1, 0)]

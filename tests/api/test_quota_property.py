@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accounts.models import PlanCode
-from accounts.quota.admission import QuotaStore
 from accounts.quota.limits import DAY, SECOND, RateLimitDecision, Window
+from accounts.quota.store_protocol import QuotaStore
 from tests.support.quota import Desk
 from tests.support.thorough import times
 

@@ -67,17 +67,17 @@ def test_rejection_is_found_by_its_request_id(
     own_recorder.write()
     (refusal,) = Refusal.objects.for_request("mine-3")
     assert (refusal.account, refusal.key, refusal.address) == (key.account, key, "127.0.0.1")
-    assert (refusal.rule, refusal.method, refusal.route) == (
+    assert (refusal.reason, refusal.method, refusal.route) == (
         "rate_limit_exceeded", "GET", "/v1/pets/{petId}"
     )  # fmt: skip
     assert (refusal.minute_limit, refusal.minute_used) == (2, 2)
     assert (refusal.day_limit, refusal.day_used) == (100, 2)
-    assert before <= refusal.at <= timezone.now()
+    assert before <= refusal.rejected_at <= timezone.now()
     assert refusal.minute_ends_at is not None
     assert refusal.day_ends_at is not None
     assert -(-refusal.minute_ends_at.timestamp() // 1) == int(response.headers["X-RateLimit-Reset"])
     assert refusal.day_ends_at.timestamp() % 86_400 == 0
-    assert refusal.day_ends_at > refusal.at
+    assert refusal.day_ends_at > refusal.rejected_at
     assert refusal.ban_ends_at is None
     assert Refusal.objects.count() == 2  # The two admitted requests are not logged.
 
@@ -98,7 +98,7 @@ def test_exhausted_daily_quota_is_named_as_the_rule(
         api.post("/pets", {}, X_Request_Id="x")
     own_recorder.write()
     refusal = Refusal.objects.for_request("x").get()
-    assert (refusal.rule, refusal.method, refusal.day_used) == ("daily_quota_exceeded", "POST", 1)
+    assert (refusal.reason, refusal.method, refusal.day_used) == ("daily_quota_exceeded", "POST", 1)
 
 
 def test_ban_is_named_as_the_rule_with_its_end(
@@ -108,10 +108,10 @@ def test_ban_is_named_as_the_rule_with_its_end(
     api.get("/nothing-here", X_Request_Id="n")
     own_recorder.write()
     refusal = Refusal.objects.for_request("n").get()
-    assert (refusal.rule, refusal.route) == ("api_key_banned", rejection_log.NO_SUCH_PATH)
+    assert (refusal.reason, refusal.route) == ("api_key_banned", rejection_log.NO_SUCH_PATH)
     assert refusal.ban_ends_at is not None
-    assert refusal.ban_ends_at == to_datetime(key.standing.banned_until)
-    assert refusal.ban_ends_at - refusal.at <= timedelta(microseconds=BAN_LENGTHS[0])
+    assert refusal.ban_ends_at == to_datetime(key.rate_limit_state.banned_until)
+    assert refusal.ban_ends_at - refusal.rejected_at <= timedelta(microseconds=BAN_LENGTHS[0])
 
 
 def test_reused_id_finds_all_its_rejections_the_newest_first(
@@ -214,7 +214,7 @@ def test_rejection_has_the_ban_end_only_while_banned(key: ApiKey) -> None:
     recorder.record_rejection(build_rejection(key, banned_until=NOON - 1))
     recorder.record_rejection(build_rejection(key, banned_until=NOON + 1))
     recorder.write()
-    assert [refusal.rule for refusal in Refusal.objects.order_by("id")] == [
+    assert [refusal.reason for refusal in Refusal.objects.order_by("id")] == [
         "rate_limit_exceeded",
         "api_key_banned",
     ]
@@ -243,7 +243,7 @@ def test_rejected_keys_are_stored_with_reason_and_address(
     own_recorder.write()
     for name, (key, _) in keys.items():
         refusal = get_logged(name)
-        assert (refusal.rule, refusal.key, refusal.account) == (name, key, account)
+        assert (refusal.reason, refusal.key, refusal.account) == (name, key, account)
         assert (refusal.method, refusal.route) == ("GET", "/v1/pets/{petId}")
         assert (refusal.address, refusal.minute_limit) == ("127.0.0.1", None)
 
@@ -253,7 +253,7 @@ def test_missing_scope_is_stored_by_its_name(issue: Any, own_recorder: UsageReco
     assert Api(text).post("/pets", {}, X_Request_Id="narrow").status_code == 403
     own_recorder.write()
     refusal = get_logged("narrow")
-    assert (refusal.rule, refusal.scope, refusal.key) == ("insufficient_scope", "pets:write", key)
+    assert (refusal.reason, refusal.scope, refusal.key) == ("insufficient_scope", "pets:write", key)
 
 
 def test_request_without_the_secret_is_not_logged(

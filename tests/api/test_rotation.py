@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from accounts.keys import key_format
 from accounts.models import ApiKey
-from accounts.quota.admission import QuotaStore
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
+from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import ADDRESS
@@ -33,7 +33,7 @@ def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
     return key_and_text
 
 
-def use(store: QuotaStore, text: str) -> KeyRejection | None:
+def use(store: QuotaStore, text: str) -> KeyRejectionReason | None:
     """Send one request with the key, and write its usage."""
     key = key_format.parse(text)
     assert key is not None
@@ -61,13 +61,13 @@ def test_unused_key_keeps_its_pepper_and_is_rejected_without_it(
 ) -> None:
     _, text = old_key(issue, settings)
     settings.API_KEY_PEPPERS = {2: BOTH[2]}
-    assert use(store, text) is KeyRejection.UNKNOWN
+    assert use(store, text) is KeyRejectionReason.UNKNOWN
 
 
 def test_wrong_secret_rehashes_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
     key, text = old_key(issue, settings)
     start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
-    assert use(store, start + key_format.compute_checksum(start)) is KeyRejection.UNKNOWN
+    assert use(store, start + key_format.compute_checksum(start)) is KeyRejectionReason.UNKNOWN
     key.refresh_from_db()
     assert key.pepper_number == 1
 

@@ -13,10 +13,10 @@ from prometheus_client import REGISTRY
 from accounts.keys import key_format
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter
 from accounts.quota import key_record
-from accounts.quota.admission import QuotaStore
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import SECOND
 from accounts.quota.redis_store import RedisQuotaStore, build_publish_arguments, get_redis_keys
+from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
@@ -107,7 +107,7 @@ def test_suspension_and_its_lifting_take_effect_with_the_next_request(store: Quo
     assert minute(desk.send()).used == 1
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
     for key in (0, 1):
-        assert desk.admit(key).rejection is desk.peek(key).rejection is KeyRejection.SUSPENDED
+        assert desk.admit(key).rejection is desk.peek(key).rejection is KeyRejectionReason.SUSPENDED
     desk.account.lift_suspension(reason="Paid", by=OPERATOR)
     assert desk.peek(1).rejection is None
     assert minute(desk.send()).used == 2
@@ -117,14 +117,14 @@ def test_key_issued_during_a_suspension_is_rejected(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
     desk.add_key()
-    assert desk.admit(1).rejection is KeyRejection.SUSPENDED
+    assert desk.admit(1).rejection is KeyRejectionReason.SUSPENDED
 
 
 def test_wrong_secret_does_not_reveal_a_suspension(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
     desk.texts.append(key_format.generate("live", desk.account.public_id).text)
-    assert desk.admit(1).rejection is KeyRejection.UNKNOWN
+    assert desk.admit(1).rejection is KeyRejectionReason.UNKNOWN
 
 
 def test_errors_of_the_key_precede_the_suspension(store: QuotaStore) -> None:
@@ -135,8 +135,8 @@ def test_errors_of_the_key_precede_the_suspension(store: QuotaStore) -> None:
     desk.keys[1].expires_at = timezone.now() + timedelta(hours=1)
     desk.keys[1].save()
     desk.wait(2 * 60 * 60)
-    assert desk.admit(0).rejection is KeyRejection.REVOKED
-    assert desk.admit(1).rejection is KeyRejection.EXPIRED
+    assert desk.admit(0).rejection is KeyRejectionReason.REVOKED
+    assert desk.admit(1).rejection is KeyRejectionReason.EXPIRED
 
 
 def test_suspension_holds_after_the_redis_connection_was_cut(
@@ -150,7 +150,7 @@ def test_suspension_holds_after_the_redis_connection_was_cut(
         desk.send()
         way.cut()
         desk.account.suspend(reason="Unpaid", by=OPERATOR)
-        assert desk.admit().rejection is KeyRejection.SUSPENDED
+        assert desk.admit().rejection is KeyRejectionReason.SUSPENDED
 
 
 def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db: None) -> None:
@@ -160,7 +160,7 @@ def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db
     desk.admit()
     public_id = desk.keys[0].public_id
     assert redis.client.hdel(get_redis_keys(public_id)[0], "suspended") == 1
-    assert desk.admit().rejection is desk.peek().rejection is KeyRejection.SUSPENDED
+    assert desk.admit().rejection is desk.peek().rejection is KeyRejectionReason.SUSPENDED
     record = key_record.read(public_id)
     assert record is not None
     assert record.suspended

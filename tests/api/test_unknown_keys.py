@@ -18,11 +18,11 @@ from accounts.keys import key_format
 from accounts.keys.key_format import KeyText
 from accounts.models import Account, ApiKey
 from accounts.quota import anonymous, key_record
-from accounts.quota.admission import QuotaStore
 from accounts.quota.anonymous import LOOKUPS_PER_SECOND, LookupLimiter
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import MINUTE, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
+from accounts.quota.store_protocol import QuotaStore
 from petstore.cache.machine import MachineCounters
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import ADDRESS
@@ -189,7 +189,7 @@ def test_key_issued_after_it_was_unknown_works_at_once(
     account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = key_format.generate("live", account.public_id)
-    assert store.admit(key, ADDRESS).rejection is KeyRejection.UNKNOWN
+    assert store.admit(key, ADDRESS).rejection is KeyRejectionReason.UNKNOWN
     monkeypatch.setattr(key_format, "generate", lambda mode, account_id: key)
     ApiKey.objects.issue(account, by=OPERATOR)
     assert store.admit(key, ADDRESS).rejection is None
@@ -199,7 +199,7 @@ def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: Redi
     # One worker finds no key, the key is issued and published, then the worker stores its result.
     key, text = issue()
     in_redis.refresh(key.public_id)
-    in_redis.publish_all([key_record.build_unknown(key.public_id)])
+    in_redis.publish_all([key_record.build_dummy_record(key.public_id)])
     assert in_redis.admit(parse(text), ADDRESS).rejection is None
 
 

@@ -76,7 +76,7 @@ def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
     with recorded_statements() as statements:
         build_batch(keys).write(NOON)
     assert len(statements) <= 5
-    assert DailyUsage.objects.filter(requests=1, refusals=1).count() == MANY
+    assert DailyUsage.objects.filter(admitted=1, rejected=1).count() == MANY
     assert QuotaCounter.objects.filter(day=TODAY, day_used=1).count() == MANY
     assert MinuteLoad.objects.filter(requests=1).count() == MANY
     assert ApiKey.objects.filter(last_used_at=to_datetime(NOON)).count() == MANY
@@ -88,18 +88,18 @@ def test_statement_has_a_bounded_number_of_rows(db: None, monkeypatch: pytest.Mo
     with recorded_statements() as statements:
         build_batch(keys).write(NOON)
     assert len(statements) == 5 * 3
-    assert DailyUsage.objects.filter(requests=1, refusals=1).count() == 5
+    assert DailyUsage.objects.filter(admitted=1, rejected=1).count() == 5
 
 
 def test_writes_add_up(db: None) -> None:
     keys = create_keys(3)
     build_batch(keys).write(NOON)
     build_batch(keys[1:]).write(NOON)
-    rows = DailyUsage.objects.order_by("key_id").values_list("requests", "refusals")
+    rows = DailyUsage.objects.order_by("key_id").values_list("admitted", "rejected")
     assert list(rows) == [(1, 1), (2, 2), (2, 2)]
     assert list(QuotaCounter.objects.order_by("account_id").values_list("day_used", flat=True)) == [1, 2, 2]
     assert list(MinuteLoad.objects.order_by("account_id").values_list("requests", flat=True)) == [1, 2, 2]
-    assert [use.requests for key in keys for use in key.account.deprecated_uses.all()] == [1, 2, 2]
+    assert [use.admitted for key in keys for use in key.account.deprecated_calls.all()] == [1, 2, 2]
 
 
 def test_usage_of_deleted_keys_and_accounts_is_dropped(db: None) -> None:
@@ -119,15 +119,26 @@ def test_usage_of_deleted_keys_and_accounts_is_dropped(db: None) -> None:
 def test_batch_across_midnight_keeps_the_later_day(db: None, known: int | None) -> None:
     (key,) = create_keys(1)
     if known is not None:
-        fields = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
-        QuotaCounter.objects.create(account=key.account, day=known, day_used=10, day_here=4, **fields)
+        fields = {
+            "minute_ends_at": 0,
+            "minute_used": 0,
+            "last_request_at": 0,
+            "last_request_admitted": True,
+        }
+        QuotaCounter.objects.create(
+            account=key.account, day=known, day_used=10, day_used_in_database=4, **fields
+        )
     counts = {(key.account_id, TODAY): 2, (key.account_id, TODAY - 1): 3}
     Batch(in_redis=Counter(counts)).write(NOON)
     quota = QuotaCounter.objects.get()
     if known is None or known < TODAY:
-        assert (quota.day, quota.day_used, quota.day_here) == (TODAY, 2, 0)
+        assert (quota.day, quota.day_used, quota.day_used_in_database) == (TODAY, 2, 0)
     else:
-        assert (quota.day, quota.day_used, quota.day_here) == (known, 10 + 2 * (known == TODAY), 4)
+        assert (quota.day, quota.day_used, quota.day_used_in_database) == (
+            known,
+            10 + 2 * (known == TODAY),
+            4,
+        )
 
 
 def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None) -> None:
@@ -152,7 +163,7 @@ def test_concurrent_writes_of_the_same_keys_do_not_deadlock() -> None:
         run_concurrently(
             partial(write, build_batch(keys, now)), partial(write, build_batch(keys[::-1], now))
         )
-    assert set(DailyUsage.objects.values_list("requests", flat=True)) == {2 * 5}
+    assert set(DailyUsage.objects.values_list("admitted", flat=True)) == {2 * 5}
 
 
 @COMMITTED

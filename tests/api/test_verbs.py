@@ -13,7 +13,7 @@ from accounts.models import Account
 from inventory.models import Category, Pet
 from petstore.event_loop.compiled_reads import Read
 from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 from tests.conftest import COMMITTED
 from tests.support.event_loop import run_on_loop
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -64,7 +64,7 @@ def test_a_thread_takes_no_part_in_a_transaction_of_the_loop() -> None:
     @atomic
     def mixed() -> None:
         a_category()
-        in_thread(a_category, "Newts")
+        run_in_thread(a_category, "Newts")
 
     assert isinstance(run_on_loop(mixed), TransactionManagementError)
     assert not Category.objects.filter(name__in=["Otters", "Newts"]).exists()

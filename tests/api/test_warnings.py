@@ -24,9 +24,9 @@ from accounts.models import (
     QuotaCounter,
 )
 from accounts.models.plans import MAX_REQUESTS
-from accounts.quota.admission import QuotaStore
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, MINUTE, to_microseconds
+from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api
@@ -41,7 +41,7 @@ def event_data(kind: EventType) -> list[Any]:
 
 
 def force_check() -> None:
-    Feed.objects.update(swept_at=0)
+    Feed.objects.update(warnings_checked_at=0)
     assert send_missed_warnings()
 
 
@@ -61,7 +61,7 @@ def test_account_is_warned_once_at_80_and_100_per_cent_of_its_day(api: Api, acco
 def test_missed_warnings_are_sent_after_a_crash(account: Account) -> None:
     account.assign(PlanCode.ENTERPRISE, 100, 10)
     today = round(timezone.now().timestamp()) * 1_000_000 // DAY
-    unused = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
+    unused = {"minute_ends_at": 0, "minute_used": 0, "last_request_at": 0, "last_request_admitted": True}
     QuotaCounter.objects.create(account=account, day=today, day_used=9, **unused)
     for _ in range(2):
         force_check()
@@ -80,7 +80,7 @@ def test_expiry_warnings_are_sent_7_days_and_1_day_before(
         force_check()
     assert [data["key"]["name"] for data in event_data(EventType.KEY_EXPIRING)] == ["Soon"]
     for _ in range(2):
-        Feed.objects.update(swept_at=0)
+        Feed.objects.update(warnings_checked_at=0)
         send_missed_warnings(now + timedelta(days=5, hours=1))
     names = [data["key"]["name"] for data in event_data(EventType.KEY_EXPIRING)]
     assert sorted(names) == ["Later", "Soon", "Soon"]
@@ -104,7 +104,7 @@ def crashing_store(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaS
     def crash(*_: Any, **__: Any) -> None:
         raise ProcessCrashedError
 
-    monkeypatch.setattr("accounts.quota.redis_store.parse_admission", crash)
+    monkeypatch.setattr("accounts.quota.redis_store.parse_result", crash)
     monkeypatch.setattr("accounts.quota.database_store.Ban", crash)
     monkeypatch.setattr(write_behind.recorder, "count", crash)
     return store
@@ -134,7 +134,7 @@ def test_ban_event_survives_a_crash(crashing_store: QuotaStore) -> None:
     for _ in range(24):
         send(desk, 2)
         desk.wait(1)
-    Feed.objects.update(swept_at=0)
+    Feed.objects.update(warnings_checked_at=0)
     assert send_missed_warnings(timezone.now() + timedelta(hours=1))
     assert [data["key"]["id"] for data in event_data(EventType.KEY_BANNED)] == [desk.keys[0].public_id]
 
@@ -163,7 +163,13 @@ def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
     day = to_microseconds(timezone.now()) // DAY
     for owner, used in ((huge, 1_000), (account, account.limits.per_day)):
         QuotaCounter.objects.create(
-            account=owner, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
+            account=owner,
+            minute_ends_at=0,
+            minute_used=0,
+            day=day,
+            day_used=used,
+            last_request_at=0,
+            last_request_admitted=True,
         )
     force_check()
     assert {row.account_id for row in EventDraft.objects.filter(type=EventType.QUOTA_REACHED)} == {
@@ -173,7 +179,7 @@ def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
 
 def test_check_by_a_clock_that_was_ahead_does_not_block_later_checks() -> None:
     now = timezone.now()
-    Feed.objects.update(swept_at=to_microseconds(now + timedelta(days=365)))
+    Feed.objects.update(warnings_checked_at=to_microseconds(now + timedelta(days=365)))
     assert send_missed_warnings(now)
     assert not send_missed_warnings(now)  # One check per minute.
     assert send_missed_warnings(now + timedelta(minutes=1))
@@ -227,7 +233,7 @@ def test_ban_is_stored_with_the_next_write_if_no_thread_is_free(
 ) -> None:
     started_at = round(timezone.now().timestamp() * 1_000_000)
     with monkeypatch.context() as patched:
-        patched.setattr(write_behind, "in_thread", Mock(side_effect=OperationalError("busy")))
+        patched.setattr(write_behind, "run_in_thread", Mock(side_effect=OperationalError("busy")))
         write_behind.recorder.record_ban(Ban(key.pk, started_at, started_at + 5 * MINUTE, 1, 10))
     write_behind.recorder.write()
     assert KeyStanding.objects.get().key == key

@@ -136,7 +136,9 @@ def test_json_has_unescaped_names(hostile_key: ApiKey) -> None:
 @pytest.mark.django_db
 def test_clear_idempotency_keys_prints_the_number_deleted_as_json(account: Account) -> None:
     for hours in (1, 25, 26):
-        record = IdempotencyRecord.objects.create(account=account, key=f"{hours}", fingerprint="f")
+        record = IdempotencyRecord.objects.create(
+            account=account, idempotency_key=f"{hours}", fingerprint="f"
+        )
         created_at = timezone.now() - timedelta(hours=hours)
         IdempotencyRecord.objects.filter(pk=record.pk).update(created_at=created_at)
     assert json.loads(run("clear_idempotency_keys", "--json")) == {"deleted": 2}

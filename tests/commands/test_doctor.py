@@ -204,7 +204,7 @@ def test_events_without_a_position_are_a_problem() -> None:
 def test_unpublished_changes_are_a_problem(redis: Callable[..., None], issue: Any) -> None:
     issue()
     assert run("publications")[:2] == ("problem", "Changes of 1 keys have yet to be published to Redis.")
-    Publication.objects.update(told=1_000)
+    Publication.objects.update(published_version=1_000)
     assert run("publications")[0] == "ok"
 
 

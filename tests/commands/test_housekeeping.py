@@ -36,7 +36,7 @@ def create_records(account: Account, age: timedelta) -> None:
     name = f"user {age}"
     user = User.objects.create(username=name)
     IdempotencyRecord.objects.create(
-        account=account, key=name, fingerprint="f", created_at=now - age - timedelta(hours=24)
+        account=account, idempotency_key=name, fingerprint="f", created_at=now - age - timedelta(hours=24)
     )
     Session.objects.create(session_key=name, session_data="", expire_date=now - age)
     PetUpload.objects.create(user=user, token=uuid4(), content=b"", made_at=now - age - timedelta(hours=1))
@@ -45,8 +45,8 @@ def create_records(account: Account, age: timedelta) -> None:
     TOTPDevice.objects.create(user=user, confirmed=True)
     EventDraft.build(EventType.PET_DELETED, {}).save()
     sequence_all()
-    numbered_at = time.time_ns() // 1000 - int((age + timedelta(days=30)).total_seconds() * 1_000_000)
-    Event.objects.filter(pk=Event.objects.latest("pk").pk).update(numbered_at=numbered_at)
+    sequenced_at = time.time_ns() // 1000 - int((age + timedelta(days=30)).total_seconds() * 1_000_000)
+    Event.objects.filter(pk=Event.objects.latest("pk").pk).update(sequenced_at=sequenced_at)
 
 
 @pytest.mark.django_db

@@ -43,7 +43,7 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     today = timezone.now().date()
     assert {account.plan_id for account in Account.objects.all()} == set(PlanCode.values)
     for plan, days in reports.get_daily_usage_by_plan().items():
-        assert all(day.requests > 0 or day.day == today for day in days), plan
+        assert all(day.admitted > 0 or day.day == today for day in days), plan
     assert reports.find_banned_keys()[0] == 3
     expiring = reports.find_expiring_keys()
     assert 0 < expiring.in_7_days < expiring.in_30_days
@@ -55,8 +55,8 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     }
     assert len(reports.find_deprecated_callers()) >= 3
     assert DailyUsage.objects.filter(day=today - timedelta(days=360)).exists()
-    by_quota = {Refusal.Rule.MINUTE, Refusal.Rule.DAY, Refusal.Rule.BAN}
-    assert {refusal.rule for refusal in Refusal.objects.all()} == by_quota
+    by_quota = {Refusal.Reason.MINUTE, Refusal.Reason.DAY, Refusal.Reason.BAN}
+    assert {refusal.reason for refusal in Refusal.objects.all()} == by_quota
     free = reports.simulate_limits(Plan.objects.get(pk=PlanCode.FREE), Limits(30, 500))
     assert free.rejected > free.rejected_now > 0
     assert {order.status for order in Order.objects.all()} == set(OrderStatus.values)
@@ -80,11 +80,11 @@ def test_history_is_consistent() -> None:
     assert not Order.objects.filter(created_at__lt=F("account__created_at")).exists()
     for events in (OrderEvent, PetEvent, AuditEntry):
         assert not events._default_manager.filter(at__gt=now).exists()
-    assert not Refusal.objects.filter(at__gt=now).exists()
+    assert not Refusal.objects.filter(rejected_at__gt=now).exists()
     assert not Refusal.objects.exclude(key__account=F("account")).exists()
     assert not DailyUsage.objects.filter(day__lt=F("key__created_at__date")).exists()
     sent = DailyUsage.objects.filter(day__gt=now.date() - timedelta(days=30)).aggregate(
-        sent=Sum("requests")
+        sent=Sum("admitted")
     )
     minutes = [load.minutes.items() for load in AccountDayLoad.objects.all()]
     loads = sum(int(requests) * times for load in minutes for requests, times in load)
@@ -92,7 +92,7 @@ def test_history_is_consistent() -> None:
     for account in Account.objects.all():
         assert account.created_at > now - timedelta(days=61)
         today = reports.get_daily_usage(days=1, today=now.date(), key__account=account.pk)[0]
-        assert account.get_requests_on(now.date()) == today.requests <= account.limits.per_day
+        assert account.get_requests_on(now.date()) == today.admitted <= account.limits.per_day
 
 
 def test_history_is_deterministic() -> None:
@@ -103,9 +103,9 @@ def test_history_is_deterministic() -> None:
             rows += ApiKey.objects.order_by("pk").values_list(
                 "public_id", "name", "created_at", "revoked_at"
             )
-            rows += DailyUsage.objects.order_by("pk").values_list("day", "requests", "refusals")
-            rows += DeprecatedUse.objects.order_by("pk").values_list("day", "requests", "last_call_at")
-            rows += Refusal.objects.order_by("pk").values_list("request_id", "at", "rule")
+            rows += DailyUsage.objects.order_by("pk").values_list("day", "admitted", "rejected")
+            rows += DeprecatedUse.objects.order_by("pk").values_list("day", "admitted", "last_call_at")
+            rows += Refusal.objects.order_by("pk").values_list("request_id", "rejected_at", "reason")
             rows += [load.minutes for load in AccountDayLoad.objects.order_by("pk")]
             transaction.set_rollback(True)
         return rows

@@ -17,10 +17,10 @@ from django.conf import settings
 from accounts.events.warnings import find_reached_thresholds
 from accounts.keys.key_format import KeyText
 from accounts.quota import fallback, key_record, redis_store
-from accounts.quota.admission import Admission
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.limits import DAY, SECOND, Limits
 from accounts.quota.redis_store import RedisQuotaStore
+from accounts.quota.store_protocol import QuotaResult
 from accounts.usage import write_behind
 from petstore.event_loop import redis_scripts, threads
 from petstore.event_loop.redis_scripts import TIMEOUT, ScriptRunner
@@ -67,7 +67,7 @@ class QuotaScenario(Scenario):
         self.sent: Counter[str] = Counter()  # By key, but for looks.
         self.answered: Counter[str] = Counter()  # Of those.
         self.began = self.world.now
-        self.last_state = self.store.state
+        self.last_state = self.store.active_backend
         self.facts_ended = 0
 
     @contextmanager
@@ -123,22 +123,22 @@ class QuotaScenario(Scenario):
         kind = self.chance.random()
         looks = kind < LOOKS
 
-        def ask() -> Admission:
+        def ask() -> QuotaResult:
             if looks:
                 return self.store.peek(key, SENDER)
             before = self._history(key)
             seen = self.store.peek(key, SENDER) if before and kind > 1 - COMPARES else None
             self.sent[key.public_id] += 1
-            admission = self.store.admit(key, SENDER)
+            result = self.store.admit(key, SENDER)
             self.answered[key.public_id] += 1
             if seen and before == self._history(key, 1):
-                self._compare(key, seen, admission)
-            return admission
+                self._compare(key, seen, result)
+            return result
 
         return Request(
             f"{number} of {key.public_id}",
             ask,
-            lambda admission: self._wrong_look(key, admission) if looks else self._wrong(key, admission),
+            lambda result: self._wrong_look(key, result) if looks else self._wrong(key, result),
             (),
             STEPS * 2 * answer_bound(TIMEOUT) + fallback.FLUSH_TIMEOUT,
         )
@@ -146,10 +146,10 @@ class QuotaScenario(Scenario):
     def _history(self, key: KeyText, own: int = 0) -> tuple[int, ...] | None:
         """Return what has happened but for so many of one's own requests; None if another is under way."""
         sent, answered = self.sent[key.public_id], self.answered[key.public_id]
-        is_quiet = sent == answered and self.store.state == "redis"
+        is_quiet = sent == answered and self.store.active_backend == "redis"
         return (sent - own, self.changes) if is_quiet else None
 
-    def _compare(self, key: KeyText, seen: Admission, counted: Admission) -> None:
+    def _compare(self, key: KeyText, seen: QuotaResult, counted: QuotaResult) -> None:
         """Check that reading the account predicted the next request."""
         assert seen.decision is not None
         assert counted.decision is not None
@@ -158,23 +158,23 @@ class QuotaScenario(Scenario):
             if runs_on and told.used + counted.decision.admitted != found.used:
                 self.world.violate(f"{key.public_id} was shown {told}, then found {found}.")
 
-    def _wrong_look(self, key: KeyText, admission: Admission) -> str | None:
-        wrong = self._not_its_own(key, admission)
-        if wrong or admission.caller is None or admission.decision is None:
+    def _wrong_look(self, key: KeyText, result: QuotaResult) -> str | None:
+        wrong = self._not_its_own(key, result)
+        if wrong or result.caller is None or result.decision is None:
             return wrong
-        facts = admission.caller.record
+        facts = result.caller.record
         if facts is None or facts.account_name != self.database.keys[key.public_id].account_name:
             return f"is shown the account {facts}"
-        used = max(window.used for window in admission.decision.windows)
+        used = max(window.used for window in result.decision.windows)
         if used > CHARGES * self.sent[key.public_id]:
             return f"is shown {used} requests, and sent {self.sent[key.public_id]}"
-        return None if admission.decision.admitted else "was refused a look"
+        return None if result.decision.admitted else "was refused a look"
 
-    def _wrong(self, key: KeyText, admission: Admission) -> str | None:
-        wrong = self._not_its_own(key, admission)
-        if wrong or admission.caller is None or admission.decision is None:
+    def _wrong(self, key: KeyText, result: QuotaResult) -> str | None:
+        wrong = self._not_its_own(key, result)
+        if wrong or result.caller is None or result.decision is None:
             return wrong
-        caller, decision = admission.caller, admission.decision
+        caller, decision = result.caller, result.decision
         self.admitted[caller.account_id] += decision.admitted
         day = decision.windows[-1]
         reached = find_reached_thresholds(caller.account_id, decision.day, day.limit, day.used).keys()
@@ -185,10 +185,10 @@ class QuotaScenario(Scenario):
             return "is banned, and that is nowhere on record"
         return f"was banned at {begun}" if len(begun) > 1 and not self.changes else None
 
-    def _not_its_own(self, key: KeyText, admission: Admission) -> str | None:
-        caller, decision = admission.caller, admission.decision
+    def _not_its_own(self, key: KeyText, result: QuotaResult) -> str | None:
+        caller, decision = result.caller, result.decision
         if caller is None or decision is None:
-            return f"was refused: {admission.rejection}"
+            return f"was refused: {result.rejection}"
         if caller.public_id != key.public_id:
             return f"is taken for {caller.public_id}"
         limits = self.database.keys[key.public_id].limits
@@ -217,7 +217,7 @@ class QuotaScenario(Scenario):
 
     def look(self) -> None:
         """Count the changes between Redis and the database."""
-        state = self.store.state
+        state = self.store.active_backend
         if state != self.last_state:
             self.world.note("the store is", state)
             self.last_state = state
@@ -231,7 +231,7 @@ class QuotaScenario(Scenario):
         self.loop.call_later(0.1, self._start, PLENTY, self.last_request(PLENTY))
 
     def check_end(self) -> None:
-        if self.store.state != "redis" or self.changed_lately:
+        if self.store.active_backend != "redis" or self.changed_lately:
             self.world.violate("Redis is left although all was well again.")
         minutes = 1 + (self.world.now - self.began) // 60
         days = 1 + (microseconds(self.world) // DAY > int((EPOCH + self.began) * SECOND) // DAY)

@@ -15,9 +15,9 @@ from accounts.keys import key_format
 from accounts.keys.identity import Caller, KeyRecord
 from accounts.keys.key_format import KeyText
 from accounts.quota import key_record
-from accounts.quota.admission import Admission
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, build_windows
+from accounts.quota.store_protocol import QuotaResult
 from petstore.event_loop.greenlets import is_on_loop, wait
 from petstore.event_loop.redis_connection import pack
 from petstore.event_loop.redis_scripts import TIMEOUT, Script
@@ -30,11 +30,11 @@ class Row:
     """An account's counters in the database."""
 
     def __init__(self) -> None:
-        self.minute_ends = self.minute_used = self.day = self.day_used = self.day_here = 0
+        self.minute_ends_at = self.minute_used = self.day = self.day_used = self.day_used_in_database = 0
 
     @property
     def shown(self) -> Counters:
-        return Counters(self.minute_ends, self.minute_used, self.day, self.day_used)
+        return Counters(self.minute_ends_at, self.minute_used, self.day, self.day_used)
 
 
 class DatabaseModel:
@@ -50,7 +50,7 @@ class DatabaseModel:
     def add(self, key: KeyText, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
         pepper = max(settings.API_KEY_PEPPERS)
         self.keys[key.public_id] = dataclasses.replace(
-            key_record.build_unknown(key.public_id),
+            key_record.build_dummy_record(key.public_id),
             id=number,
             account_id=number,
             digest=key_format.compute_digest(key, settings.API_KEY_PEPPERS[pepper]),
@@ -67,7 +67,10 @@ class DatabaseModel:
         facts = self.keys[public_id]
         counters = self.counters[facts.account_id]
         return dataclasses.replace(
-            facts, day=counters.day, day_used=counters.day_used, day_here=counters.day_here
+            facts,
+            day=counters.day,
+            day_used=counters.day_used,
+            day_used_in_database=counters.day_used_in_database,
         )
 
     def filter(self, public_id__in: Sequence[str]) -> list[dict[str, Any]]:
@@ -75,25 +78,25 @@ class DatabaseModel:
         return [{"public_id": one, "facts": self.read(one)} for one in public_id__in]
 
     def admit(
-        self, key: KeyText, address: Any, now: int | None = None, *, writes: bool = False
-    ) -> Admission:
+        self, key: KeyText, address: Any, now: int | None = None, *, may_write: bool = False
+    ) -> QuotaResult:
         """Count like DatabaseQuotaStore."""
         facts = self.read(key.public_id)
         now = microseconds(self._scenario.world)
         counters, limits = self.counters[facts.account_id], facts.limits
         self._begin_day(counters, now)
-        if now >= counters.minute_ends:
-            counters.minute_ends, counters.minute_used = now + MINUTE, 0
+        if now >= counters.minute_ends_at:
+            counters.minute_ends_at, counters.minute_used = now + MINUTE, 0
         admitted = counters.minute_used < limits.per_minute and counters.day_used < limits.per_day
         use = counters.day_used + admitted
         self.warned |= find_reached_thresholds(facts.account_id, counters.day, limits.per_day, use).keys()
-        for name in ("minute_used", "day_used", "day_here"):
+        for name in ("minute_used", "day_used", "day_used_in_database"):
             setattr(counters, name, getattr(counters, name) + admitted)
         windows = build_windows(limits, counters.shown, now)
         self.take_time()
-        return Admission(caller=facts.caller, decision=RateLimitDecision(admitted, windows, now))
+        return QuotaResult(caller=facts.caller, decision=RateLimitDecision(admitted, windows, now))
 
-    def peek(self, key: KeyText, address: Any, now: int | None = None) -> Admission:
+    def peek(self, key: KeyText, address: Any, now: int | None = None) -> QuotaResult:
         """Read like DatabaseQuotaStore."""
         facts = self.read(key.public_id)
         now = microseconds(self._scenario.world)
@@ -103,7 +106,7 @@ class DatabaseModel:
         windows = build_windows(facts.limits, shown, now)
         self.take_time()
         caller = facts.caller._replace(record=facts)
-        return Admission(caller=caller, decision=RateLimitDecision(True, windows, now))
+        return QuotaResult(caller=caller, decision=RateLimitDecision(True, windows, now))
 
     def add_elsewhere(self, account: int, requests: int) -> None:
         """Add the counts of Redis."""
@@ -122,7 +125,7 @@ class DatabaseModel:
 
     def _begin_day(self, counters: Row, now: int) -> None:
         if now // DAY > counters.day:
-            counters.day, counters.day_used, counters.day_here = now // DAY, 0, 0
+            counters.day, counters.day_used, counters.day_used_in_database = now // DAY, 0, 0
 
 
 class Recorder:

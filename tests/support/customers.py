@@ -14,7 +14,13 @@ def use(account: Account, used: int, days_ago: int = 0) -> None:
     """Use up this many requests of an account's day quota."""
     day = (timezone.now().date() - EPOCH).days - days_ago
     QuotaCounter.objects.create(
-        account=account, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
+        account=account,
+        minute_ends_at=0,
+        minute_used=0,
+        day=day,
+        day_used=used,
+        last_request_at=0,
+        last_request_admitted=True,
     )
 
 
@@ -22,8 +28,9 @@ def refuse(key: ApiKey, **values: Any) -> Refusal:
     """Record a rejection of a key's request, by default for the minute limit."""
     now = timezone.now()
     known: dict[str, Any] = {
-        "request_id": "req-1", "at": now, "account": key.account, "key": key, "rule": "rate_limit_exceeded",
-        "method": "GET", "route": "/v1/pets", "minute_limit": 60, "minute_used": 60, "minute_ends_at": now,
+        "request_id": "req-1", "rejected_at": now, "account": key.account, "key": key,
+        "reason": "rate_limit_exceeded", "method": "GET", "route": "/v1/pets",
+        "minute_limit": 60, "minute_used": 60, "minute_ends_at": now,
         "day_limit": 1000, "day_used": 70, "day_ends_at": now,
     }  # fmt: skip
     return Refusal.objects.create(**known | values)

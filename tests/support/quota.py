@@ -7,11 +7,11 @@ from ipaddress import IPv4Address
 from accounts.keys import key_format
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota import store as default_store
-from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.limits import DAY, SECOND, RateLimitDecision, Window
 from accounts.quota.redis_store import RedisQuotaStore
+from accounts.quota.store_protocol import QuotaResult, QuotaStore
 from tests.support.servers import wait_until
 
 ADDRESS = IPv4Address("192.0.2.1")
@@ -25,7 +25,7 @@ def fallback_store(url: str) -> FallbackQuotaStore:
 
 def wait_for_redis(*stores: FallbackQuotaStore) -> None:
     """Wait until these stores use Redis again."""
-    wait_until(lambda: all(store.state == "redis" for store in stores))
+    wait_until(lambda: all(store.active_backend == "redis" for store in stores))
 
 
 @dataclass
@@ -50,12 +50,12 @@ class Desk:
         self.keys.append(key)
         self.texts.append(text)
 
-    def admit(self, key: int = 0) -> Admission:
+    def admit(self, key: int = 0) -> QuotaResult:
         text = key_format.parse(self.texts[key])
         assert text is not None
         return self.store.admit(text, ADDRESS, self.now)
 
-    def peek(self, key: int = 0) -> Admission:
+    def peek(self, key: int = 0) -> QuotaResult:
         text = key_format.parse(self.texts[key])
         assert text is not None
         return self.store.peek(text, ADDRESS, self.now)

@@ -34,7 +34,7 @@ from inventory.models import Order, Pet
 print(json.dumps([
     Pet.objects.filter(name={name!r}).count(),
     Order.objects.filter(pet_id={pet}).count(),
-    IdempotencyRecord.objects.filter(key={key!r}).count(),
+    IdempotencyRecord.objects.filter(idempotency_key={key!r}).count(),
 ]))
 """
 

@@ -32,7 +32,7 @@ def test_order_follows_the_index_of_the_filters(
     [
         (Category, {"name"}, True),
         (Category, set(), False),
-        (IdempotencyRecord, {"account_id", "key"}, True),
+        (IdempotencyRecord, {"account_id", "idempotency_key"}, True),
         (Order, {"account_id"}, False),
         (Order, {"account_id", "id"}, True),
         (Order, {"pet_id"}, False),  # A pet has at most one open order, but any number of closed ones.

@@ -35,12 +35,12 @@ class Command(JsonCommand):
 
 def clear_expired() -> Iterator[int]:
     """Delete expired events, and yield the size of each batch."""
-    while count := clear_batch():
+    while count := prune_batch():
         sequence_all()  # Other processes rarely get the lock during pruning.
         yield count
 
 
-def clear_batch() -> int:
+def prune_batch() -> int:
     """Delete the oldest expired events; return their count.
 
     The feed records the position of the last one, so that clients that have missed events get an error.
@@ -48,11 +48,11 @@ def clear_batch() -> int:
     cutoff = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
     with transaction.atomic():
         feed = Feed.lock()
-        oldest = Event.objects.filter(pk__gt=feed.cleared_id, pk__lte=feed.cleared_id + BATCH_SIZE)
-        expired = oldest.filter(numbered_at__lt=to_microseconds(cutoff))
-        last = expired.aggregate(id=Max("id"), at=Max("numbered_at"))
+        oldest = Event.objects.filter(pk__gt=feed.last_pruned_id, pk__lte=feed.last_pruned_id + BATCH_SIZE)
+        expired = oldest.filter(sequenced_at__lt=to_microseconds(cutoff))
+        last = expired.aggregate(id=Max("id"), at=Max("sequenced_at"))
         if last["id"] is None:
             return 0
         deleted, _ = oldest.filter(pk__lte=last["id"]).delete()
-        Feed.objects.update(cleared_id=last["id"], cleared_at=last["at"])
+        Feed.objects.update(last_pruned_id=last["id"], last_pruned_sequenced_at=last["at"])
         return deleted

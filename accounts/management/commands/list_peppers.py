@@ -8,7 +8,7 @@ from django.db.models import Count, Max
 from django.utils import timezone
 
 from accounts.management.base import KeyCommand, format_time
-from accounts.models import ApiKey, get_signing_pepper_number, is_active
+from accounts.models import ApiKey, active_keys_q, get_signing_pepper_number
 
 
 class Command(KeyCommand):
@@ -31,7 +31,7 @@ class Command(KeyCommand):
 
 
 def count_keys_by_pepper() -> list[dict[str, Any]]:
-    active_keys = ApiKey.objects.filter(is_active(timezone.now())).order_by("pepper_number")
+    active_keys = ApiKey.objects.filter(active_keys_q(timezone.now())).order_by("pepper_number")
     rows = active_keys.values_list("pepper_number").annotate(Count("pk"), Max("last_used_at"))
     usage = dict.fromkeys(settings.API_KEY_PEPPERS, (0, None)) | {number: use for number, *use in rows}
     return [

@@ -1,11 +1,11 @@
-"""Lift the ban of an API key."""
+"""Lift the ban on an API key."""
 
 from accounts.management.base import KeyActionCommand
 from accounts.models import ApiKey
 
 
 class Command(KeyActionCommand):
-    help = "Lift the ban of a key."
+    help = "Lift the ban on a key."
     examples = """
         manage.py unban_key 0Zl4dF9kQ2mXa7 --reason "They fixed their retries"
         """

@@ -30,11 +30,11 @@ def test_ban_is_lifted_with_two_clicks(shop: Service, home: Callable[[], Page]) 
     issued = shop.issue("Two Clicks", "free")
     shop.manage("shell", "--no-imports", "-c", BAN.format(public_id=issued["id"]))
     page = home()
-    page.get_by_role("link", name=f"Lift the ban of {issued['id']}").click()
+    page.get_by_role("link", name=f"Lift the ban on {issued['id']}").click()
     expect(page.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("They have mended their loop")
     press(page, "Lift the ban")
-    expect(page.get_by_text("is lifted").first).to_be_visible()
+    expect(page.get_by_text("has been lifted").first).to_be_visible()
     assert get(shop, issued["key"]).status_code == 200
     assert clicks(page) == 2
 

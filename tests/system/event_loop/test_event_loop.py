@@ -22,7 +22,7 @@ from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, is
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import ReadPipeline
 from petstore.event_loop.redis_connection import SharedRedisConnection
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 from tests.conftest import COMMITTED
 from tests.support.event_loop import Function, run, run_request, serve
 from tests.support.servers import RedisServer, redis_server
@@ -81,9 +81,9 @@ def test_requests_start_in_the_order_of_arrival() -> None:
 
 def test_blocking_call_runs_in_a_thread_and_off_the_loop_directly() -> None:
     calls: list[tuple[Any, ...]] = [(is_on_loop,), (threading.get_ident,), (int, "no number")]
-    was_on_loop, thread, error = serve(*(partial(in_thread, *call) for call in calls))
+    was_on_loop, thread, error = serve(*(partial(run_in_thread, *call) for call in calls))
     assert not was_on_loop
-    assert thread != threading.get_ident() == in_thread(threading.get_ident)
+    assert thread != threading.get_ident() == run_in_thread(threading.get_ident)
     assert isinstance(error, ValueError)
 
 

@@ -57,7 +57,7 @@ class Creation(NamedTuple):
     def create_claim(self, created_at: datetime) -> IdempotencyRecord:
         """Create the claim of a duplicate."""
         return IdempotencyRecord.objects.create(
-            account=self.account, key=self.key, fingerprint="", created_at=created_at
+            account=self.account, idempotency_key=self.key, fingerprint="", created_at=created_at
         )
 
     def count_rows(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from petstore.api.errors import ErrorCode, convert_exception
 from petstore.event_loop import greenlets
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 from tests.conftest import COMMITTED
 from tests.support.event_loop import run, run_request, serve
 from tests.support.servers import wait_until
@@ -32,7 +32,7 @@ def test_request_that_gets_no_thread_in_time_is_a_503(settings: Any) -> None:
 
     def send() -> str:
         try:
-            return in_thread(block)
+            return run_in_thread(block)
         finally:  # The request without a thread ends first and releases the others.
             release.set()
 

@@ -63,7 +63,7 @@ def test_loop_supports_tls(
         "--tls-auth-clients",
         "no",
     )
-    monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", None)
+    monkeypatch.setattr("petstore.event_loop.redis_scripts.run_in_thread", None)
     echo = make_script("return ARGV[1]")
     with redis_server(tmp_path, *tls, "--tls-auth-clients", "no"):
         runner = ScriptRunner(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")

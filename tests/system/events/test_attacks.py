@@ -52,7 +52,7 @@ def test_each_added_pet_has_one_event_despite_concurrent_failures(
     def adding(name: str, category_id: int) -> Any:
         @atomic
         def add() -> None:
-            insert(IdempotencyRecord(account=account, key=name))
+            insert(IdempotencyRecord(account=account, idempotency_key=name))
             Pet.objects.add(name=name, category_id=category_id)
 
         return add
@@ -136,14 +136,17 @@ def test_sequencer_with_an_old_snapshot_continues_after_a_concurrent_one() -> No
             wait_for_blocked_sequencer()
             two = MOVE_ENTRIES.replace(f"LIMIT {BATCH_SIZE}", "LIMIT 2")
             assert in_other_thread(lambda: count_moved(two)) == 2
-            ahead = Feed.objects.get().numbered_at + 60_000_000
-            Feed.objects.update(numbered_at=ahead, swept_at=5)
+            ahead = Feed.objects.get().last_sequenced_at + 60_000_000
+            Feed.objects.update(last_sequenced_at=ahead, warnings_checked_at=5)
             add_draft(3)
         assert sequencing.result() == 1
     assert sequence_all() == 1
     assert [event["number"] for event in read_feed()] == [0, 1, 2, 3]
     feed = Feed.objects.get()
-    assert (feed.numbered_at, feed.swept_at) == (ahead + 2, 5)  # Each batch has its own timestamp.
+    assert (feed.last_sequenced_at, feed.warnings_checked_at) == (
+        ahead + 2,
+        5,
+    )  # Each batch has its own timestamp.
 
 
 def test_concurrent_sequencers_assign_each_event_one_id() -> None:

@@ -65,7 +65,7 @@ def asked(request: pytest.FixtureRequest) -> Asked:
         except RedisUnavailableError as error:
             return type(error)
 
-    def in_thread(url: str, steps: list[Callable[[], object]]) -> list[Any]:
+    def run_in_thread(url: str, steps: list[Callable[[], object]]) -> list[Any]:
         ask = ScriptRunner(url)
         found = [outcome(ask)]
         for step in steps:
@@ -85,7 +85,7 @@ def asked(request: pytest.FixtureRequest) -> Asked:
 
         return run(main())
 
-    return in_thread if request.param == "thread" else is_on_loop
+    return run_in_thread if request.param == "thread" else is_on_loop
 
 
 # --- Ownership -----------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(
     assert redis.client.keys() == [OWNER.encode()]
     assert ["claim_redis" in record.message for record in caplog.records] == [True]
     redis.client.set(OWNER, OURS)
-    wait_until(lambda: store.state == "redis")
+    wait_until(lambda: store.active_backend == "redis")
     store.close()
 
 

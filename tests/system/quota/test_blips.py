@@ -13,7 +13,6 @@ from django.db import OperationalError
 
 from accounts.keys import key_format
 from accounts.quota import redis_store
-from accounts.quota.admission import Admission
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.limits import DAY, SECOND
@@ -23,8 +22,9 @@ from accounts.quota.redis_store import (
     RecordEvictedError,
     RedisQuotaStore,
     get_redis_keys,
-    parse_admission,
+    parse_result,
 )
+from accounts.quota.store_protocol import QuotaResult
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
 from petstore.event_loop.redis_scripts import Script, ScriptRunner
@@ -55,7 +55,7 @@ def test_day_is_counted_exactly_across_redis_blips(own_redis: RedisServer, db: N
         admitted += acme.admitted(15)
         with outage(own_redis, blip):
             admitted += acme.admitted(15)
-            assert store.state == "database"
+            assert store.active_backend == "database"
         wait_for_redis(store)
     admitted += acme.admitted(60)
     # A paused server later counts the request that timed out, which the database has counted as well.
@@ -87,7 +87,7 @@ def test_day_is_counted_exactly_if_only_one_worker_sees_a_blip(own_redis: RedisS
         target, way.target = way.target, None
         way.cut()
         admitted += acme.admitted(30)  # In the database.
-        assert isolated.state == "database"
+        assert isolated.active_backend == "database"
         acme.store = other
         admitted += acme.admitted(20)  # In Redis.
         write_behind.recorder.write()
@@ -127,7 +127,7 @@ def test_day_is_counted_exactly_after_an_unnoticed_loss_of_counters(
     admitted = acme.admitted(50)
     own_redis.client.flushall()  # Like a restart between two requests, or an eviction.
     assert admitted + acme.admitted(60) == 100
-    assert store.state == "redis"
+    assert store.active_backend == "redis"
 
 
 def test_request_in_flight_during_failover_is_flushed_at_once(
@@ -138,14 +138,14 @@ def test_request_in_flight_during_failover_is_flushed_at_once(
     acme = Desk(store, per_minute=1_000, per_day=20)
     admitted = acme.admitted(5)
 
-    def fail_over_and_parse(*reply: Any) -> Admission:
-        monkeypatch.setattr(redis_store, "parse_admission", parse_admission)
+    def fail_over_and_parse(*reply: Any) -> QuotaResult:
+        monkeypatch.setattr(redis_store, "parse_result", parse_result)
         own_redis.stop()
         assert acme.send().admitted
-        assert store.state == "database"
-        return parse_admission(*reply)
+        assert store.active_backend == "database"
+        return parse_result(*reply)
 
-    monkeypatch.setattr(redis_store, "parse_admission", fail_over_and_parse)
+    monkeypatch.setattr(redis_store, "parse_result", fail_over_and_parse)
     admitted += 1 + acme.admitted(1)
     assert own_recorder._wake.is_set()
     own_recorder.write()  # Like the thread that was woken.
@@ -196,9 +196,9 @@ class LoggingStore:
     def __init__(self, events: list[str]) -> None:
         self.events = events
 
-    def admit(self, *arguments: Any, **options: Any) -> Admission:
+    def admit(self, *arguments: Any, **options: Any) -> QuotaResult:
         self.events.append("counted")
-        return Admission()
+        return QuotaResult()
 
     peek = admit
 
@@ -259,7 +259,7 @@ def test_key_record_that_expires_between_round_trips_is_read_again(
     acme.send()
     expire_records(acme, own_redis, monkeypatch, after=[1, 3])
     assert acme.send().admitted
-    assert store.state == "redis"
+    assert store.active_backend == "redis"
 
 
 def test_evicted_key_record_falls_back_to_the_database_without_failover(
@@ -269,7 +269,7 @@ def test_evicted_key_record_falls_back_to_the_database_without_failover(
     acme = Desk(store, per_minute=5, per_day=100)
     expire_records(acme, own_redis, monkeypatch, after=range(1, 100))
     assert acme.send().admitted
-    assert store.state == "redis"
+    assert store.active_backend == "redis"
     acme.store = RedisQuotaStore(own_redis.url)
     with pytest.raises(RecordEvictedError):
         acme.send()

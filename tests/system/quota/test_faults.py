@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from accounts.models import ApiKey
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, MINUTE
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from accounts.usage.write_behind import UsageRecorder
@@ -85,9 +85,9 @@ def test_requests_return_to_redis_after_recovery(
         acme.send()
         server.stop()
         acme.send()
-        assert store.state == "database"
+        assert store.active_backend == "database"
         server.start()
-        wait_until(lambda: store.state == "redis")
+        wait_until(lambda: store.active_backend == "redis")
         assert acme.send().admitted
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
@@ -110,7 +110,7 @@ def test_deleted_key_works_until_its_record_expires(
     ttl = redis.client.pttl(get_redis_keys(key.public_id)[0])
     assert 0 < ttl <= 60_000
     redis.client.delete(get_redis_keys(key.public_id)[0])
-    assert acme.admit().rejection is KeyRejection.UNKNOWN
+    assert acme.admit().rejection is KeyRejectionReason.UNKNOWN
 
 
 def test_redis_stores_under_1_kib_for_a_key_and_expires_it(redis: RedisServer, db: None) -> None:
@@ -214,6 +214,6 @@ def test_usage_is_in_the_database_after_a_stop(service_on_redis: Service) -> Non
     script = (
         "from accounts.models import DailyUsage\n"
         f"usage = DailyUsage.objects.get(key__public_id='{issued['id']}')\n"
-        "print(usage.requests, usage.refusals)"
+        "print(usage.admitted, usage.rejected)"
     )
     assert service.manage("shell", "-v", "0", "-c", script).split() == ["60", "10"]

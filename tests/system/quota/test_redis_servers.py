@@ -59,7 +59,7 @@ def test_planned_failover_behind_one_address_is_followed(
         assert acme.send().admitted
         wait_for_redis(store)
         used = [day(acme.send()).used for _ in range(5)]
-        assert store.state == "redis"
+        assert store.active_backend == "redis"
         assert used == [3, 4, 5, 6, 7]
         assert int(second.client.hget(get_redis_keys(acme.keys[0].public_id)[1], "day_used") or 0) == 6
 
@@ -101,7 +101,7 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
             desk = Desk(store, per_minute=60, per_day=1_000)
             desks.append(desk)
             admitted.append(desk.admitted(5))
-            shards.append(store._redis.get_shard(desk.keys[0].public_id))
+            shards.append(store._redis.get_node_name(desk.keys[0].public_id))
         dead = nodes[2]
         dead.stop()
         for _ in range(3):

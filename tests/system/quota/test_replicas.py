@@ -10,7 +10,7 @@ from django.db import DatabaseError, OperationalError
 
 from accounts.keys import key_format
 from accounts.quota.database_store import DatabaseQuotaStore
-from accounts.quota.fallback import FallbackQuotaStore, Shard
+from accounts.quota.fallback import FallbackQuotaStore, RedisNode
 from accounts.quota.limits import DAY, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.db import monitor, replicas
@@ -43,28 +43,28 @@ def desk(redis: RedisServer, db: None) -> Desk:
     return Desk(RedisQuotaStore(redis.url), per_minute=1000, per_day=100_000)
 
 
-def get_time_since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
+def get_time_since_write(desk: Desk, key: int = 0, *, may_write: bool = False) -> int:
     text = key_format.parse(desk.texts[key])
     assert text is not None
-    caller = desk.store.admit(text, ADDRESS, desk.now, writes=writes).caller
+    caller = desk.store.admit(text, ADDRESS, desk.now, may_write=may_write).caller
     assert caller is not None
     return caller.time_since_write
 
 
 def test_request_knows_the_time_since_the_last_write(desk: Desk) -> None:
     desk.add_key()
-    assert get_time_since_write(desk, writes=True) == 0
+    assert get_time_since_write(desk, may_write=True) == 0
     desk.wait(2)
     assert get_time_since_write(desk) == 2 * SECOND
     desk.wait(3)
     assert get_time_since_write(desk, key=1) == 5 * SECOND  # Another key of the account.
-    assert get_time_since_write(desk, key=1, writes=True) == 0
+    assert get_time_since_write(desk, key=1, may_write=True) == 0
     desk.wait(1)
     assert get_time_since_write(desk) == SECOND
 
 
 def test_last_write_is_known_beyond_the_minute_and_the_day(desk: Desk) -> None:
-    get_time_since_write(desk, writes=True)
+    get_time_since_write(desk, may_write=True)
     desk.wait(DAY / SECOND)
     assert get_time_since_write(desk) == DAY
 
@@ -80,7 +80,7 @@ def test_redis_that_lost_everything_counts_as_a_write_just_now(desk: Desk, redis
 
 
 def test_clock_that_is_set_back_counts_as_a_write_just_now(desk: Desk) -> None:
-    get_time_since_write(desk, writes=True)
+    get_time_since_write(desk, may_write=True)
     desk.wait(-3_600)
     assert get_time_since_write(desk) == 0
 
@@ -88,7 +88,7 @@ def test_clock_that_is_set_back_counts_as_a_write_just_now(desk: Desk) -> None:
 def test_end_of_a_long_write_is_recorded(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
     desk.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis records its own time.
-    get_time_since_write(desk, writes=True)
+    get_time_since_write(desk, may_write=True)
     desk.store.record_write(desk.keys[0].public_id)
     desk.wait(3_600)
     assert get_time_since_write(desk) < 60 * SECOND
@@ -107,14 +107,14 @@ def test_recovered_redis_counts_as_a_recent_write(desk: Desk) -> None:
     get_time_since_write(desk)
     desk.wait(3_600)
     before = set(threading.enumerate())  # Other tests may have left threads.
-    store._shards[""] = shard = Shard("")
-    store._fail_over(shard, desk.keys[0].public_id, RedisUnavailableError())
+    store._nodes[""] = node = RedisNode("")
+    store._fail_over(node, desk.keys[0].public_id, RedisUnavailableError())
     started = set(threading.enumerate()) - before
     (probe,) = (thread for thread in started if thread.name == "redis-probe")
     probe.join(10)
-    assert store.state == "redis"
+    assert store.active_backend == "redis"
     assert get_time_since_write(desk) == 0
-    shard.pin_to_primary_until = 0
+    node.pin_to_primary_until = 0
     assert get_time_since_write(desk) == 3_600 * SECOND
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from petstore.cache.redis import SharedCounters, get_shared_counters
-from petstore.event_loop.threads import in_thread
+from petstore.event_loop.threads import run_in_thread
 from tests.support.event_loop import serve
 from tests.support.servers import RedisServer
 
@@ -76,7 +76,7 @@ def test_requests_on_the_event_loop_count_without_a_thread(
 
     redis.client.flushall()
     machine = make_machine("a", redis.url)
-    monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", fail)
+    monkeypatch.setattr("petstore.event_loop.redis_scripts.run_in_thread", fail)
     assert serve(lambda: machine.add("visits", 1, 60)) == [True]
     assert sorted(serve(*[lambda: machine.incr("visits")] * 50)) == list(range(2, 52))
 
@@ -93,5 +93,5 @@ def test_every_thread_and_request_has_the_same_counters(tmp_path: Path) -> None:
     def get_counters() -> SharedCounters:
         return get_shared_counters(str(tmp_path), params)
 
-    instances = serve(get_counters, get_counters, lambda: in_thread(get_counters))
+    instances = serve(get_counters, get_counters, lambda: run_in_thread(get_counters))
     assert instances == [get_counters()] * 3

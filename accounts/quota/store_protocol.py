@@ -4,30 +4,30 @@ from typing import NamedTuple, Protocol
 
 from accounts.keys.identity import Caller
 from accounts.keys.key_format import KeyText
-from accounts.quota.key_record import KeyRejection
+from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import RateLimitDecision
 from petstore.api.client_ip import Address
 
 
-class Admission(NamedTuple):
+class QuotaResult(NamedTuple):
     """Either the reason the key was rejected, or the authenticated caller and the rate-limit decision."""
 
-    rejection: KeyRejection | None = None
+    rejection: KeyRejectionReason | None = None
     caller: Caller | None = None
     decision: RateLimitDecision | None = None
 
 
 class QuotaStore(Protocol):
     def admit(
-        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
-    ) -> Admission:
+        self, key: KeyText, address: Address, now: int | None = None, *, may_write: bool = False
+    ) -> QuotaResult:
         """Authenticate the key, decide on the request and count it, all in one atomic step.
 
-        `now` is in microseconds since the epoch and defaults to the store's clock. If `writes` is true, the
-        request may write, so Caller.time_since_write restarts for its account.
+        `now` is in microseconds since the epoch and defaults to the store's clock. If `may_write` is true,
+        Caller.time_since_write restarts for the account.
         """
 
-    def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+    def peek(self, key: KeyText, address: Address, now: int | None = None) -> QuotaResult:
         """Authenticate the key, and read both windows and the ban without counting the request (D39).
 
         Peeks are limited to PEEKS_PER_MINUTE per key. The decision on a rejected peek has only that window.
