@@ -60,9 +60,8 @@ def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Accou
     keys = add_keys(rng, now, accounts)
     rows: dict[type[Model], list[Any]] = defaultdict(list)
     for index, account in enumerate(accounts):
-        for row in generate_usage_rows(
-            rng, now, days, keys[account.pk], uses_deprecated_operation=index % 5 == 1
-        ):
+        options = {"reaches_limit": index % 8 == 0, "uses_deprecated_operation": index % 5 == 1}
+        for row in generate_usage_rows(rng, now, days, keys[account.pk], **options):
             rows[type(row)].append(row)
     for level, account in enumerate(accounts[2::4][:3], 1):
         for row in generate_ban_rows(rng, now, keys[account.pk][0], level):
@@ -177,12 +176,18 @@ def generate_ban_rows(rng: Random, now: datetime, key: ApiKey, level: int) -> It
 
 
 def generate_usage_rows(
-    rng: Random, now: datetime, days: int, keys: list[ApiKey], *, uses_deprecated_operation: bool
+    rng: Random,
+    now: datetime,
+    days: int,
+    keys: list[ApiKey],
+    *,
+    reaches_limit: bool,
+    uses_deprecated_operation: bool,
 ) -> Iterator[Model]:
     """Yield an account's usage rows. Its traffic grows over time and drops on weekends."""
     account, today = keys[0].account, now.date()
     limits = account.limits
-    current_share = rng.betavariate(1.6, 3.2) * 1.4  # Of the daily limit.
+    current_share = 1.2 if reaches_limit else rng.betavariate(1.6, 3.2) * 1.4  # Of the daily limit.
     has_bursts = rng.random() < 0.3
     elapsed_share = (now.hour * 60 + now.minute) / MINUTES_PER_DAY
     admitted = 0

@@ -30,6 +30,7 @@ from petstore.backoffice.models import AuditEntry
 pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
+REASONS = {Refusal.Reason.MINUTE, Refusal.Reason.DAY, Refusal.Reason.BAN}
 
 
 def seed(*options: str) -> str:
@@ -55,12 +56,17 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     }
     assert len(reports.find_deprecated_callers()) >= 3
     assert DailyUsage.objects.filter(day=today - timedelta(days=360)).exists()
-    by_quota = {Refusal.Reason.MINUTE, Refusal.Reason.DAY, Refusal.Reason.BAN}
-    assert {refusal.reason for refusal in Refusal.objects.all()} == by_quota
+    assert {refusal.reason for refusal in Refusal.objects.all()} == REASONS
     free = reports.simulate_limits(Plan.objects.get(pk=PlanCode.FREE), Limits(30, 500))
     assert free.rejected > free.rejected_now > 0
     assert {order.status for order in Order.objects.all()} == set(OrderStatus.values)
     assert Order.objects.filter(status=OrderStatus.APPROVED).exclude(ship_date=None).exists()
+
+
+@pytest.mark.parametrize("days", range(7))
+def test_history_has_rejections_by_each_limit_on_every_weekday(days: int) -> None:
+    add_history(Random("a"), NOW + timedelta(days=days), 30, 12)
+    assert {refusal.reason for refusal in Refusal.objects.all()} == REASONS
 
 
 def test_history_is_consistent() -> None:
