@@ -10,7 +10,7 @@ from secrets import token_urlsafe
 import pytest
 
 from tests.support.live import ROOT
-from tests.system.deployment.engine import Engine, make_stand_ins, missing_programs, running_engine
+from tests.system.deployment.engine import VERSION, Engine, make_stand_ins, missing_programs, running_engine
 
 ALL = os.environ.get("THOROUGH", "") not in ("", "0")  # CI=true alone is not enough: it takes minutes.
 HOST = "api.example.com"
@@ -35,8 +35,8 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def image(engine: Engine) -> str:
     """The image of the checked-out version, built as docs/deploying.md says."""
-    engine.docker("build", "--tag", "petstore:1.0.0", str(ROOT))
-    return "petstore:1.0.0"
+    engine.docker("build", "--tag", f"petstore:{VERSION}", str(ROOT))
+    return f"petstore:{VERSION}"
 
 
 @pytest.fixture

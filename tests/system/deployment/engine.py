@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Any
 from tests.support.live import ROOT
 from tests.support.servers import wait_until
 
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 PROGRAMS = ("dockerd", "docker", "docker-compose", "debootstrap", "unshare", "nsenter", "ip", "iptables")
 REQUIREMENTS = ("requirements.txt", "requirements-otel.txt")

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.servers import wait_until
-from tests.system.deployment.engine import CERTIFICATES, MIRROR, run
+from tests.system.deployment.engine import CERTIFICATES, MIRROR, VERSION, run
 from tests.system.operations.upgrade import check_out
 
 PROGRAMS = ("debootstrap", "systemd-nspawn", "unshare", "nsenter", "ip", "chroot")
@@ -21,7 +21,7 @@ PACKAGES = (
     "systemd,dbus,ca-certificates,curl,postgresql,redis-server"  # A machine with its servers.
     ",make,python3-venv,openssl,haproxy"  # Those that docs/deploying.md names.
 )
-VERSION = Path("opt/petstore-1.0.0")
+INSTALLED = Path(f"opt/petstore-{VERSION}")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Its control groups are in one of its own, in the hierarchies that systemd uses.
 START = """
@@ -106,11 +106,11 @@ def install_system(root: Path) -> None:
     for settings in root.glob("etc/postgresql/*/main/postgresql.conf"):
         # The installation chose another port if 5432 was in use here.
         settings.write_text(settings.read_text() + "\nport = 5432\n")
-    version = root / VERSION
+    version = root / INSTALLED
     version.mkdir(parents=True)
     check_out(version)
     shutil.copy(CERTIFICATES, root / CERTIFICATES.relative_to("/"))
-    requirements = f"/{VERSION}/requirements.txt"
+    requirements = f"/{INSTALLED}/requirements.txt"
     run(["chroot", str(root), "python3", "-m", "venv", "/tmp/venv"])
     pip = ["/tmp/venv/bin/pip", "download", "--quiet", "--no-deps", "--dest", "/wheels"]
     run(["chroot", str(root), *pip, "--requirement", requirements])

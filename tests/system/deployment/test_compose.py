@@ -14,11 +14,11 @@ import pytest
 
 from tests.support.live import ROOT
 from tests.support.servers import wait_until
-from tests.system.deployment.engine import Engine
+from tests.system.deployment.engine import VERSION, Engine
 from tests.system.operations.upgrade import check_out, make_next
 
 pytestmark = pytest.mark.usefixtures("image")
-NEXT = "1.0.1"
+NEXT = f"{VERSION}-next"
 HEALTHY = ("a", "b", "proxy", "postgresql", "redis")
 
 
@@ -87,7 +87,7 @@ def test_upgrade_under_load_loses_no_request(engine: Engine, deployment: Path, t
     settings = deployment / "petstore.env"
     with traffic(engine, deployment, key) as process:
         settings.write_text(
-            settings.read_text().replace("PETSTORE_VERSION=1.0.0", f"PETSTORE_VERSION={NEXT}")
+            settings.read_text().replace(f"PETSTORE_VERSION={VERSION}", f"PETSTORE_VERSION={NEXT}")
         )
         engine.compose(deployment, "run", "--rm", "migrate")
         for name in "ab":

@@ -13,9 +13,9 @@ CREATE DATABASE petstore OWNER petstore;
 SQL
 
 useradd --system --shell /usr/sbin/nologin petstore
-cd /opt/petstore-1.0.0
+cd /opt/petstore-*
 make .venv/runtime.txt
-ln -sfn petstore-1.0.0 /opt/petstore
+ln -sfn "$(basename "$PWD")" /opt/petstore
 install -m 600 deploy/petstore.env.example /etc/petstore.env
 sed -i -e "s|^SECRET_KEY=|&$(secret)|" -e "s|^API_KEY_PEPPERS=|&1:$(secret)|" \
     -e "s|^DATABASE_URL=.*|DATABASE_URL=postgresql://petstore:petstore@127.0.0.1:5432/petstore|" \
