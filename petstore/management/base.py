@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent, fill, indent
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter, OutputWrapper
 from django.core.management.color import no_style
-from django.db import OperationalError, transaction
-from django.db.models import QuerySet
+from django.db import OperationalError
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -23,26 +21,10 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # What shells report for SIGINT: 128 plus the signal number.
 STATUSES = {0: "Done.", 1: "Failed; see standard error.", 2: "Invalid options."}
 WIDTH = 80
-BATCH_SIZE = 10_000  # Rows.
 
 
 class HelpFormatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
     """Django's formatter, except that it does not rewrap the examples."""
-
-
-def delete_in_batches(rows: QuerySet[Any]) -> Iterator[int]:
-    """Delete rows in short transactions, and yield the size of each batch.
-
-    Rows that another process is deleting are skipped, so that several can delete concurrently.
-    """
-    while True:
-        with transaction.atomic():
-            batch = rows.select_for_update(skip_locked=True).values_list("pk", flat=True)[:BATCH_SIZE]
-            keys = list(batch)
-            rows.model._base_manager.filter(pk__in=keys).delete()
-        if not keys:
-            return
-        yield len(keys)
 
 
 def describe_database_failure(error: Exception, note: str = "") -> str:

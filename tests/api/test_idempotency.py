@@ -225,7 +225,7 @@ def test_idempotency_key_is_valid_for_24_hours(api: Api, creation: Creation) -> 
 def test_command_deletes_expired_records_and_reports_their_number(
     api: Api, category: Category, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("petstore.management.base.BATCH_SIZE", 2)
+    monkeypatch.setattr("petstore.db.batches.BATCH_SIZE", 2)
     for number in range(5):
         api.post("/pets", {"name": "Rex", "categoryId": category.pk}, Idempotency_Key=f"key-{number}")
     now = timezone.now()
@@ -247,7 +247,7 @@ def test_command_deletes_expired_records_and_reports_their_number(
 @READS_PLANS
 def test_record_is_read_by_index_even_if_planned_on_an_empty_table(db: None) -> None:
     """A prepared statement keeps its plan while the table fills, until PostgreSQL analyzes it again."""
-    statement = RECORDS.where(account_id=1, key="a")._get_compiled("default").statement
+    statement = RECORDS.where(account_id=1, idempotency_key="a")._get_compiled("default").statement
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE) accounts_idempotencyrecord")
         cursor.execute("SET enable_seqscan = off")  # Like the event loop.

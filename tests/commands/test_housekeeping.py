@@ -19,7 +19,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, Event, EventDraft, EventType, IdempotencyRecord
 from inventory.models import PetUpload
-from petstore.management import base
+from petstore.db import batches
 from tests.conftest import COMMITTED
 
 
@@ -73,7 +73,7 @@ def test_result_is_one_sentence() -> None:
 
 @COMMITTED
 def test_concurrent_runs_delete_each_record_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "BATCH_SIZE", 3)
+    monkeypatch.setattr(batches, "BATCH_SIZE", 3)
     expired_at = timezone.now() - timedelta(days=1)
     Session.objects.bulk_create(
         Session(session_key=f"{number}", session_data="", expire_date=expired_at) for number in range(100)

@@ -7,7 +7,8 @@ from django.utils import timezone
 
 from accounts.idempotency import RETENTION
 from accounts.models import IdempotencyRecord
-from petstore.management.base import JsonCommand, delete_in_batches
+from petstore.db.batches import delete_in_batches
+from petstore.management.base import JsonCommand
 
 
 class Command(JsonCommand):

@@ -107,7 +107,7 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
         for _ in range(3):
             admitted = [before + desk.admitted(5) for before, desk in zip(admitted, desks, strict=True)]
         failovers = [
-            record for record in caplog.records if "unavailable; the database counts" in record.message
+            record for record in caplog.records if "Falling back to the database" in record.message
         ]
         assert len(failovers) == 1
         for number, desk in enumerate(desks):

@@ -8,7 +8,8 @@ from django.utils import timezone
 from accounts.management.commands import clear_events, clear_idempotency_keys
 from inventory.models import PetUpload
 from petstore.backoffice.two_factor import find_expired_devices
-from petstore.management.base import JsonCommand, delete_in_batches
+from petstore.db.batches import delete_in_batches
+from petstore.management.base import JsonCommand
 
 # Events are last, because only their deletion waits for other processes.
 TASKS = {
