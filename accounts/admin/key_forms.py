@@ -27,7 +27,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         choices=[(scope, f"{scope}: {scopes.DESCRIPTIONS[scope]}") for scope in scopes.SCOPES],
         initial=scopes.READ_SCOPES,
         widget=widgets.UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="What the key may do. Select write scopes only if the program needs them.",
+        help_text="What the key may do. Grant write scopes only if the client needs them.",
     )
     expires_in = forms.TypedChoiceField(
         label="Expires",

@@ -1,4 +1,4 @@
-"""The format of API keys. This module is pure: no models, no settings.
+"""The format of API keys. This module depends on neither models nor settings.
 
 psk_live_0Zl4dF9kQ2mXa7_<32 characters of secret><6 characters of checksum>
 |   |    |              known to the key's holder only

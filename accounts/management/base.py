@@ -20,7 +20,7 @@ KEY_RELATIONS = ("account__plan", "account__quota", "rate_limit_state")
 
 
 def get_operator() -> Actor:
-    """Return the operating system's user as the actor for the audit trail."""
+    """Return the actor for the audit trail: the user name that the environment states."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # A container's user may have no name.

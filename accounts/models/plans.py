@@ -19,7 +19,7 @@ from petstore.backoffice.audit import Action, Actor, get_field_values
 from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
-MAX_REQUESTS = 10**12  # Redis counts exactly up to 2**53.
+MAX_REQUESTS = 10**12  # Lua numbers in Redis scripts are exact only up to 2**53.
 LIMIT_RANGE = [MinValueValidator(1), MaxValueValidator(MAX_REQUESTS)]
 LIMIT_HELP = "Enterprise only: the limit agreed with this customer."
 
@@ -133,7 +133,7 @@ class Account(UniquelyNamed, PublishedModel):
                 EventDraft.build(EventType.PLAN_CHANGED, {"account": account}, self.pk).save()
 
     def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
-        """Change the plan. Takes effect with the next request; usage so far still counts (D27).
+        """Set the plan without an audit entry. Takes effect with the next request (D27); usage counts on.
 
         Raises ValidationError unless Enterprise has both limits and other plans have none.
         """
@@ -181,7 +181,10 @@ class Account(UniquelyNamed, PublishedModel):
         self.refresh_from_db()
 
     def get_requests_on(self, day: date) -> int:
-        """Return the requests on the latest day with any, or 0 for other days. May lag by seconds."""
+        """Count the requests on a day (UTC), which may lag by seconds.
+
+        Only the latest active day is stored; others give 0.
+        """
         quota: QuotaCounter | None = getattr(self, "quota", None)
         return quota.day_used if quota and EPOCH + timedelta(days=quota.day) == day else 0
 

@@ -57,9 +57,9 @@ def read(public_id: str) -> KeyRecord | None:
 
 
 def build_dummy_record(public_id: str) -> KeyRecord:
-    """Build a record that no secret matches. It has the lowest version, so it never replaces another.
+    """Build a record that no secret matches. It has the lowest version, so it never overwrites a real one.
 
-    The secret is compared with its digest, so that timing does not reveal whether a key exists.
+    Secrets are compared with its digest as well, so that timing does not reveal whether a key exists.
     """
     digest, pepper_number = "0" * 64, get_signing_pepper_number()
     return KeyRecord(0, 0, public_id, digest, pepper_number, Limits(0, 0), version=-1, revoked=True)

@@ -45,7 +45,7 @@ INTEGER_FIELDS = (
 )  # fmt: skip
 MAX_ROUND_TRIPS = 8  # A request rarely needs more than 3, or 5 if its record expires in between.
 
-# Every reply starts with public_id(), so that a reply to another request is detected.
+# Every reply starts with public_id(), so that a reply meant for another key is detected.
 LUA_CONSTANTS = f"""
 local SECOND, MINUTE, DAY = {limits.SECOND}, {limits.MINUTE}, {limits.DAY}
 local SKEW, NIGHT_SKEW = {limits.SKEW}, {limits.NIGHT_SKEW}
@@ -75,8 +75,8 @@ RECORD_WRITE = load_script("record_write.lua", idempotent=True)
 DELETE_RECORD = load_script("delete_record.lua", idempotent=True)
 GET_EVICTION_POLICY = load_script("eviction_policy.lua", idempotent=True)
 EVICTION_WARNING = (
-    "Redis %s may evict quota counters when its memory is full (maxmemory-policy %s), which resets the "
-    "minute of an account. Set maxmemory-policy to noeviction."
+    "Redis %s may evict quota counters when its memory is full (maxmemory-policy %s), which starts "
+    "the minute of an account over. Set maxmemory-policy to noeviction."
 )
 
 
@@ -85,7 +85,7 @@ class ForeignReplyError(RedisUnavailableError):
 
 
 class RecordEvictedError(Exception):
-    """Redis evicted a key record repeatedly before it was used, usually because its memory is full."""
+    """A key record was lost before it was used, time and again: usually, the memory of Redis is full."""
 
 
 def get_redis_keys(public_id: str, *, peek: bool = False) -> list[str]:
@@ -159,7 +159,9 @@ class RedisQuotaStore:
                         return QuotaResult(rejection=KeyRejectionReason(values[0].decode()))
                 case _:
                     return parse_peek(key, reply) if script is PEEK else parse_result(key, reply)
-        raise RecordEvictedError(f"Redis keeps evicting the record of key {key.public_id}.")
+        raise RecordEvictedError(
+            f"Redis lost the record of key {key.public_id} {MAX_ROUND_TRIPS} times in a row."
+        )
 
     def refresh(self, public_id: str) -> None:
         """Publish the key record and the account's daily count from the database."""
@@ -187,7 +189,7 @@ class RedisQuotaStore:
             self._checked_servers.add(server)
             maxmemory, policy = self._run(GET_EVICTION_POLICY, public_id, [])
             if int(maxmemory) and policy != b"noeviction":
-                logger.warning(EVICTION_WARNING, server, policy.decode())
+                logger.warning(EVICTION_WARNING, server or "server", policy.decode())
 
     def publish_all(self, records: Collection[KeyRecord]) -> list[tuple[bool, int]]:
         """Publish records in one round trip to one server. This blocks, so call it in a thread.

@@ -1,4 +1,4 @@
-"""Records rejected requests of clients that hold a key's secret."""
+"""Records rejected requests. Unknown keys and wrong secrets are excluded, since anyone can send those."""
 
 import time
 

@@ -1,11 +1,11 @@
-"""Settings of Unfold. Dotted paths and lazy URLs keep the settings cheap to import."""
+"""Settings for Unfold. Dotted paths and lazy URLs keep the settings cheap to import."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 def static(path: str) -> Callable[[Any], str]:
-    """Defer resolving the URL of a static file to the request."""
+    """Return a callback that resolves a static file's URL at request time."""
 
     def resolve_url(request: Any) -> str:
         from django.templatetags.static import static  # Too expensive to import with the settings.
