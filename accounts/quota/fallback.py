@@ -119,7 +119,7 @@ class FallbackQuotaStore:
             except RedisUnavailableError as error:
                 self._fail_over(node, key.public_id, error)
             else:
-                if node.unavailable:  # A failover started meanwhile; its flush may have missed this count.
+                if node.unavailable:  # A failover has started since; its flush may have missed this count.
                     write_behind.recorder.wake()
                 if result.caller is None or monotonic() > node.pin_to_primary_until:
                     return result

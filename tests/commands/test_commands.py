@@ -178,7 +178,7 @@ def test_keys_are_filtered_by_account(issue: Issue) -> None:
     other = run_json("issue_key", "--account", "Other Pets")
     assert [row["id"] for row in run_json("list_keys")] == [other["id"], key.public_id]
     assert [row["id"] for row in run_json("list_keys", "--account", " Acme Pets ")] == [key.public_id]
-    for name in ("Nobody", ""):
+    for name in ("Unknown", ""):
         assert f"No account has the name {name!r}." in get_error("list_keys", "--account", name)
 
 
@@ -222,7 +222,7 @@ def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
 
 def test_suspended_account_is_rejected_until_lifted(issue: Issue) -> None:
     _, text = issue()
-    assert "No account has the name 'Nobody'." in get_error("suspend_account", "Nobody", "--reason", "x")
+    assert "No account has the name 'Unknown'." in get_error("suspend_account", "Unknown", "--reason", "x")
     assert "not suspended" in get_error("suspend_account", "Acme Pets", "--lift", "--reason", "x")
     assert "Say why" in get_error("suspend_account", "Acme Pets", "--reason", " ")
     result = run("suspend_account", "Acme Pets", "--reason", "Unpaid")

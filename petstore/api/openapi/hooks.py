@@ -57,7 +57,7 @@ ERROR_DETAIL: Schema = {
         "message": MESSAGE,
     },
 }
-# What a request costs, whatever its response. The document's `info` has the plans' limits (D21).
+# The cost of a request, with any response. The document's `info` has the plans' limits (D21).
 RATE_LIMIT: Schema = {"cost": 1, "per": "account", "windows": ["minute", "day"], "refused-cost": 0}
 IF_NONE_MATCH: Schema = {
     "in": "header",
