@@ -33,6 +33,17 @@ def rendered(view: Any) -> str:
     return str(view(RequestFactory().get("/")).render().content.decode())
 
 
+def test_copy_buttons_work_as_soon_as_they_are_visible() -> None:
+    """A deferred script would lose clicks on a button of a page that is still loading."""
+    tags = [
+        tag
+        for template in (settings.BASE_DIR / "templates").rglob("*.html")
+        for tag in re.findall(r"<script [^\n]*?copy\.js.*?></script>", template.read_text())
+    ]
+    assert tags
+    assert [tag for tag in tags if "defer" in tag or "async" in tag] == []
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_page_loads_only_existing_files_of_this_site(client: Client, db: None, path: str) -> None:
     addresses = RESOURCE.findall(client.get(path).content.decode())

@@ -1,3 +1,4 @@
+// Loaded without `defer`, so that no click on a visible button is lost.
 // Copy buttons: <button data-copy="ID of the text" data-status="ID of the live region">.
 "use strict";
 
