@@ -130,6 +130,7 @@ MIDDLEWARE = [
     "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "petstore.backoffice.error_pages.SignedInPagesMiddleware",
 ]
 
 ROOT_URLCONF = "petstore.urls"

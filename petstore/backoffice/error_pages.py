@@ -1,4 +1,4 @@
-"""Error pages of the back office: bad input, too large forms, conflicts, 403 and 404."""
+"""Error pages for people who sign in: bad input, too large forms, conflicts, 403 and 404."""
 
 import logging
 import re
@@ -11,14 +11,14 @@ from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError, IntegrityError
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
-from django.template.response import SimpleTemplateResponse
 from django.urls import reverse
+from django.utils.cache import add_never_cache_headers
 from django.utils.deprecation import MiddlewareMixin
 
 from petstore.api.request_headers import BODY_ERROR
-from petstore.backoffice.sessions import log_out_if_expired
+from petstore.backoffice.sessions import CUSTOMER_PAGES, STAFF_PAGES, log_out_if_expired
 
 logger = logging.getLogger(__name__)
 
@@ -63,30 +63,33 @@ def render_error(request: HttpRequest, status: int, text: str) -> HttpResponse:
     return render(request, "error.html", {"title": "Request rejected", "text": text}, status=status)
 
 
-def reject_bad_input(view: View) -> View:
-    """Wrap a view to return 400 for input that the database cannot store, and 409 for a conflict.
+class SignedInPagesMiddleware(MiddlewareMixin):
+    """Ends expired sessions, and rejects input that the database cannot store and conflicting changes.
 
-    Users whose session has expired are treated as anonymous.
+    Applies to the pages of staff and customers, of which those of customers are never cached.
     """
 
-    @wraps(view)
-    def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
+        if not request.path_info.startswith((STAFF_PAGES, CUSTOMER_PAGES)):
+            return None
         if error := check_input(request):
             return render_error(request, 400, error)
-        try:
-            log_out_if_expired(request)
-            response = view(request, *args, **kwargs)
-            if isinstance(response, SimpleTemplateResponse):
-                response.render()  # Changelists query the database while they render.
-        except (DataError, OverflowError):
-            logger.warning("Rejected input that the database cannot store.", exc_info=True)
-            return render_error(request, 400, OUT_OF_RANGE)
-        except IntegrityError:  # Forms validate first, so this is a race with another request.
-            logger.warning("Rejected a change that conflicts with another one.", exc_info=True)
-            return render_error(request, 409, CONFLICT)
-        return response
+        log_out_if_expired(request)
+        return None
 
-    return guarded_view
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, DataError | OverflowError):
+            logger.warning("Rejected input that the database cannot store.", exc_info=exception)
+            return render_error(request, 400, OUT_OF_RANGE)
+        if isinstance(exception, IntegrityError):  # Forms validate first, so another request was faster.
+            logger.warning("Rejected a change that conflicts with another one.", exc_info=exception)
+            return render_error(request, 409, CONFLICT)
+        return None
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if request.path_info.startswith(CUSTOMER_PAGES):
+            add_never_cache_headers(response)
+        return response
 
 
 # --- Forms that exceed the size limits

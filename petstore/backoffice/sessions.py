@@ -1,14 +1,16 @@
-"""Session expiry for staff.
+"""Session expiry for staff and customers.
 
 A session ends SESSION_IDLE_SECONDS after its last request and SESSION_COOKIE_AGE after signing in. The
 server enforces both limits. The cookie itself lasts until the browser is closed.
 """
 
+from __future__ import annotations
+
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.contrib.auth import SESSION_KEY, logout
+from django.contrib.auth import SESSION_KEY, get_user_model, logout
 from django.contrib.auth.signals import user_logged_in
 from django.contrib.sessions.backends.base import SessionBase
 from django.contrib.sessions.backends.db import SessionStore
@@ -17,6 +19,10 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+STAFF_PAGES, CUSTOMER_PAGES = "/admin/", "/account/"
 STARTED_AT, LAST_SEEN_AT = "session started", "session last seen"  # Unix times, in seconds.
 TOUCH_INTERVAL = 60  # Seconds between writes of LAST_SEEN_AT.
 
@@ -27,14 +33,17 @@ def has_expired(session: SessionBase, now: float) -> bool:
     return bool(age >= settings.SESSION_COOKIE_AGE or idle_time >= settings.SESSION_IDLE_SECONDS)
 
 
-def is_signed_in(cookies: str) -> bool:
-    """Whether a Cookie header names a valid session. Without a database, no session is valid."""
+def find_user(cookies: str) -> User | None:
+    """Return the user of a Cookie header with a valid session. Without a database, no session is valid."""
     close_old_connections()
     try:
         session = SessionStore(parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME))
-        return SESSION_KEY in session and not has_expired(session, time.time())
+        if SESSION_KEY not in session or has_expired(session, time.time()):
+            return None
+        users = get_user_model().objects.filter(pk=session[SESSION_KEY], is_active=True)
+        return users.first()
     except Error:
-        return False
+        return None
 
 
 def touch(session: SessionBase, now: float) -> None:

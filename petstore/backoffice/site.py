@@ -29,7 +29,7 @@ from unfold.sites import UnfoldAdminSite
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 from petstore.backoffice import palette, two_factor
 from petstore.backoffice.audit import Action, Actor, record, record_password_change
-from petstore.backoffice.error_pages import View, reject_bad_input, render_errors
+from petstore.backoffice.error_pages import View, render_errors
 from petstore.backoffice.login import LoginForm, remember_browser
 from petstore.backoffice.password_links import NewPasswordView
 
@@ -72,7 +72,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
             response.delete_cookie(NOT_SAVED_COOKIE, reverse("admin:index"))
             return response
 
-        return reject_bad_input(warning_view)
+        return warning_view
 
     def redirect_to_sign_in(self, request: HttpRequest) -> HttpResponse:
         """Redirect a form posted without a session to the sign-in page, which leads back to the form.
@@ -97,13 +97,13 @@ class PetstoreAdminSite(UnfoldAdminSite):
             def checked_view(request: HttpRequest) -> HttpResponse:
                 return view(request) if self.is_authenticated_staff(request) else redirect("admin:login")
 
-            return reject_bad_input(never_cache(checked_view))
+            return never_cache(checked_view)
 
-        new_password = reject_bad_input(cast("View", NewPasswordView.as_view(site=self)))
+        new_password = NewPasswordView.as_view(site=self)
         return [
-            path("sign-in-help/", reject_bad_input(self.sign_in_help), name="sign_in_help"),
+            path("sign-in-help/", self.sign_in_help, name="sign_in_help"),
             path("new-password/<uidb64>/<token>/", new_password, name="new_password"),
-            path("logout/", reject_bad_input(never_cache(self.logout)), name="logout"),
+            path("logout/", never_cache(self.logout), name="logout"),
             path("two-factor/", require_password(self.two_factor), name="two_factor"),
             path("two-factor/code/", require_password(self.ask_code), name="two_factor_code"),
             *super().get_urls(),
@@ -134,9 +134,6 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
     @login_not_required
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return reject_bad_input(self.checked_login)(request, extra_context)
-
-    def checked_login(self, request: HttpRequest, extra_context: dict[str, Any] | None) -> HttpResponse:
         """Sign in, or redirect to the next step of an incomplete sign-in."""
         if request.method == "GET" and self.is_authenticated_staff(request):
             missing_step = self.get_missing_step(request)

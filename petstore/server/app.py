@@ -8,7 +8,7 @@ requests in threads, where blocking is allowed.
 import asyncio
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from django.conf import settings
@@ -18,7 +18,7 @@ from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
 from petstore.api.pipeline import ApiPipeline, is_api_path
-from petstore.backoffice.sessions import is_signed_in
+from petstore.backoffice.sessions import STAFF_PAGES, find_user
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import get_request_id
 from petstore.server import bodies, body_limits
@@ -30,8 +30,11 @@ from petstore.server.wsgi import application as wsgi
 from petstore.site.middleware import PROBES
 from petstore.site.password_hashers import QUEUE_SECONDS
 
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
 MAX_CONCURRENT_REQUESTS = 512  # Per worker. Further API requests get 503.
-MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes in the body of a page request from staff.
+MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes in the body of a form of the back office.
 MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the browser shows the response.
 
 page_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
@@ -47,7 +50,7 @@ class Application:
             if settings.SERVE_MODE == "loop"
             else serve_in_thread
         )
-        self._form_queue = asyncio.Semaphore()
+        self._form_queues = asyncio.Semaphore(), asyncio.Semaphore()  # Anonymous forms, and customers'.
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare the worker. granian calls this before the worker listens and before the loop runs."""
@@ -58,7 +61,7 @@ class Application:
         exchange = Exchange(protocol)
         try:
             if not is_api_path(scope.path):
-                await serve_page(scope, exchange, self._form_queue)
+                await serve_page(scope, exchange, self._form_queues)
             elif scope.method in BODILESS_METHODS:
                 await self._serve(scope, exchange, bodies.EMPTY_BODY)
             else:
@@ -93,7 +96,7 @@ async def serve_in_thread(
 
 
 async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asyncio.Semaphore) -> None:
-    """Serve anonymous form submissions one at a time.
+    """Serve the form submissions of a queue one at a time.
 
     They may need to hash a password, which is slow, and must not occupy all threads.
     """
@@ -110,14 +113,17 @@ async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asynci
         queue.release()
 
 
-async def serve_page(scope: Any, exchange: Exchange, form_queue: asyncio.Semaphore) -> None:
-    body, is_staff = bodies.EMPTY_BODY, False
+async def serve_page(
+    scope: Any, exchange: Exchange, form_queues: tuple[asyncio.Semaphore, asyncio.Semaphore]
+) -> None:
+    body, user, is_staff = bodies.EMPTY_BODY, None, False
     if scope.path == "/healthz":  # Liveness must not depend on a free thread.
         await serve_on_loop(scope, exchange, body, wsgi.get_response)
         return
     if scope.method not in BODILESS_METHODS:
         parts = BodyParts(exchange)
-        is_staff = await is_staff_request(scope)
+        user = await find_sender(scope)
+        is_staff = user is not None and user.is_staff and scope.path.startswith(STAFF_PAGES)
         body = await read_page_body(scope, parts, is_staff)
         if body.error is not None:
             if body.error.code is ErrorCode.PAYLOAD_TOO_LARGE:
@@ -128,7 +134,7 @@ async def serve_page(scope: Any, exchange: Exchange, form_queue: asyncio.Semapho
             await bodies.discard(parts, body.error, limit)
             return
     if scope.method.upper() == "POST" and not is_staff:
-        await serve_queued(scope, exchange, body, form_queue)
+        await serve_queued(scope, exchange, body, form_queues[user is not None])
     else:
         await serve_in_thread(
             scope, exchange, body, probe_threads if scope.path in PROBES else page_threads
@@ -145,15 +151,15 @@ async def read_api_body(scope: Any, parts: BodyParts, content_length: int | None
     return await bodies.read(content_length, parts, settings.MAX_BODY_BYTES)
 
 
-async def is_staff_request(scope: Any) -> bool:
+async def find_sender(scope: Any) -> "User | None":
     cookies = build_meta(scope).get("HTTP_COOKIE", "")
     if settings.SESSION_COOKIE_NAME not in cookies:
-        return False
-    return await asyncio.get_running_loop().run_in_executor(page_threads, is_signed_in, cookies)
+        return None
+    return await asyncio.get_running_loop().run_in_executor(page_threads, find_user, cookies)
 
 
 async def read_page_body(scope: Any, parts: BodyParts, is_staff: bool) -> Body:
-    """Read the body of a page request. Only signed-in staff may send more than a small form."""
+    """Read the body of a page request. Only staff may send more than a small form, to their own pages."""
     content_length = bodies.parse_content_length(scope)
     if is_staff and (content_length is None or content_length > SMALL_BODY):
         return await bodies.read(content_length, parts, MAX_UPLOAD, body_limits.upload_budget)

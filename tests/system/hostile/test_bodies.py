@@ -230,6 +230,37 @@ def test_anonymous_form_is_bounded(service: Service, cookies: dict[str, str]) ->
     assert httpx.post(login, content=b"a" * 4_000, headers=cookies).status_code == 403  # CSRF
 
 
+SESSION = """
+import time
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+user = User.objects.create_user({!r}, is_staff={})
+session = SessionStore()
+session.update({{
+    SESSION_KEY: user.pk, BACKEND_SESSION_KEY: "django.contrib.auth.backends.ModelBackend",
+    HASH_SESSION_KEY: user.get_session_auth_hash(),
+    "session started": time.time(), "session last seen": time.time(),
+}})
+session.create()
+print(session.session_key)
+"""
+
+
+@pytest.mark.parametrize(
+    ("is_staff", "page", "status"),
+    [(True, "/admin/login/", 403), (False, "/admin/login/", 413)],
+    ids=["staff on a page of staff", "customer on a page of staff"],
+)
+def test_only_staff_may_send_large_forms(
+    service: Service, page: str, status: int, *, is_staff: bool
+) -> None:
+    name = f"kim-{time.time_ns()}"
+    key = service.manage("shell", "--no-imports", "-c", SESSION.format(name, is_staff)).strip()
+    response = httpx.post(service.url + page, content=b"a" * 5_000, headers={"Cookie": f"sessionid={key}"})
+    assert response.status_code == status  # 403 is the missing CSRF token.
+
+
 def test_form_of_staff_gets_a_page_if_it_is_too_large_and_the_sign_in_if_the_session_has_ended(
     service: Service,
 ) -> None:

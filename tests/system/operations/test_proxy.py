@@ -121,6 +121,14 @@ def test_pages_are_served_while_the_api_is_overloaded(port: int) -> None:
         assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
 
 
+def test_customers_can_not_occupy_the_slots_of_staff(port: int) -> None:
+    page = GET.replace(b"/v1/pets", b"/account/keys/")
+    with ExitStack() as stack:
+        for _ in range(MORE):
+            stack.enter_context(ask(port, page))
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=10).status_code == 200
+
+
 def test_overload_is_rejected_at_once_and_the_rest_is_served(port: int, go_on: threading.Event) -> None:
     with ExitStack() as stack:
         asked = [stack.enter_context(ask(port)) for _ in range(2 * AT_ONCE + QUEUE + MORE)]

@@ -1,0 +1,96 @@
+"""The checks that all pages for people who sign in share: those of staff and those of customers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import DataError, IntegrityError
+from django.http import HttpRequest, HttpResponse
+from django.template import engines
+from django.template.response import TemplateResponse
+from django.test import Client
+from django.urls import path
+
+from petstore import urls
+from petstore.backoffice.sessions import LAST_SEEN_AT, STARTED_AT, find_user
+
+ERRORS = {"range": DataError("out of range"), "race": IntegrityError("duplicate")}
+
+
+def greet(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(f"user: {request.user.get_username()}")
+
+
+def fail_to_render(request: HttpRequest, kind: str) -> HttpResponse:
+    def rows() -> None:
+        raise ERRORS[kind]
+
+    template: Any = engines["django"].from_string("{{ rows }}")
+    return TemplateResponse(request, template, {"rows": rows})
+
+
+urlpatterns = [
+    path("account/greet/", greet),
+    path("account/<kind>/", fail_to_render),
+    path("docs/greet/", greet),
+    *urls.urlpatterns,
+]
+
+
+@pytest.fixture
+def customer(db: None, settings: Any) -> Client:
+    settings.ROOT_URLCONF = __name__
+    client = Client(raise_request_exception=False)
+    client.force_login(User.objects.create(username="kim"))
+    return client
+
+
+@pytest.mark.parametrize("query", ["q=%00", "q=" + "x" * 300, "%00=1"])
+def test_input_that_cannot_be_stored_is_rejected(customer: Client, query: str) -> None:
+    assert customer.get(f"/account/greet/?{query}").status_code == 400
+    assert customer.get(f"/docs/greet/?{query}").status_code == 200
+    assert customer.post("/account/greet/", {"name": "a\0b"}).status_code == 400
+
+
+@pytest.mark.parametrize(("kind", "status"), [("range", 400), ("race", 409)])
+def test_database_error_during_rendering_gets_an_error_page(
+    customer: Client, kind: str, status: int
+) -> None:
+    response = customer.get(f"/account/{kind}/")
+    assert response.status_code == status
+    assert "try again" in response.text
+
+
+@pytest.mark.parametrize("name", [STARTED_AT, LAST_SEEN_AT])
+def test_session_of_a_customer_expires(customer: Client, name: str) -> None:
+    assert customer.get("/account/greet/").text == "user: kim"
+    session = customer.session
+    session[name] -= 13 * 3600
+    session.save()
+    assert customer.get("/account/greet/").text == "user: "
+    assert customer.get("/docs/greet/").text == "user: "
+
+
+def test_pages_of_customers_are_not_cached(customer: Client) -> None:
+    for page in ("greet", "race", "no/such/page"):
+        assert "no-store" in customer.get(f"/account/{page}/")["Cache-Control"]
+
+
+def test_cookie_names_its_active_user_until_the_session_expires(
+    customer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("petstore.backoffice.sessions.close_old_connections", lambda: None)
+    cookies = f"sessionid={customer.session.session_key}"
+    user = find_user(cookies)
+    assert user is not None
+    assert (user.username, user.is_staff) == ("kim", False)
+    assert find_user("sessionid=0123456789abcdefghijklmnopqrstuv") is None
+    User.objects.update(is_active=False)
+    assert find_user(cookies) is None
+    User.objects.update(is_active=True)
+    session = customer.session
+    session[STARTED_AT] = 0
+    session.save()
+    assert find_user(cookies) is None
