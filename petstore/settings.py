@@ -102,6 +102,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.forms",  # The templates of widgets, for FORM_RENDERER.
     "django_otp",
     "django_otp.plugins.otp_totp",
     "django_otp.plugins.otp_static",
@@ -137,22 +138,27 @@ ROOT_URLCONF = "petstore.urls"
 API_URLCONF = "petstore.api_urls"
 WSGI_APPLICATION = "petstore.server.wsgi.application"
 
+TEMPLATE_LOADERS = [
+    "django.template.loaders.filesystem.Loader",
+    "petstore.backoffice.icons.IconHidingLoader",
+]
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            "loaders": [("django.template.loaders.cached.Loader", TEMPLATE_LOADERS)],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
                 "petstore.site.context_processors.support",
-            ]
+            ],
         },
     }
 ]
+FORM_RENDERER = "django.forms.renderers.TemplatesSetting"  # Widgets use TEMPLATES, too.
 
 # --- The API -------------------------------------------------------------------------------------
 

@@ -198,6 +198,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
             qr = segno.make(device.config_url, error="m").svg_data_uri(scale=5, border=3, light="white")
             return self.render_page(
                 request, "two_factor/set_up", "Set up two-factor sign-in", form=form, qr=qr,
+                otpauth_url=device.config_url,
                 secret=" ".join(secret[start : start + 4] for start in range(0, len(secret), 4)),
                 may_leave=self.has_permission(request),
             )  # fmt: skip

@@ -34,6 +34,29 @@ def test_every_page_has_one_main_landmark(staff: Client, page: str) -> None:
     assert response.text.count("<main") == response.text.count("</main>") == 1
 
 
+@pytest.mark.parametrize("page", [*PAGES, "accounts/account/", "inventory/pet/{pet.pk}/change/"])
+def test_icons_are_hidden_from_screen_readers_and_icon_buttons_have_names(
+    staff: Client, pet: Pet, page: str
+) -> None:
+    client = Client() if page == "login/" else staff
+    text = client.get(f"/admin/{page.format(pet=pet)}").text
+    icons = re.findall(r"<(?!input)\w+ [^>]*material-symbols-outlined[^>]*>", text)
+    # Scripts name the icons that Unfold makes clickable.
+    assert not [icon for icon in icons if 'aria-hidden="true"' not in icon and "x-on:click" not in icon]
+    without_icons = re.sub(r'<\w+ [^>]*aria-hidden="true"[^>]*>.*?</\w+>', "", text, flags=re.DOTALL)
+    for attributes, content in re.findall(
+        r"<(?:a|button)\b([^>]*)>(.*?)</(?:a|button)>", without_icons, re.DOTALL
+    ):
+        name = re.sub(r"<[^>]+>", "", content).strip() or re.search(r'(aria-label|title)="', attributes)
+        assert name or "x-on:click" in attributes, attributes
+
+
+def test_landmarks_of_navigation_have_names(staff: Client) -> None:
+    text = staff.get("/admin/inventory/order/").text
+    assert '<nav id="nav-sidebar-inner" aria-label="Back office"' in text
+    assert re.search(r"<header\b.*Return to site.*</header>", Client().get("/admin/login/").text, re.DOTALL)
+
+
 def test_first_link_skips_the_navigation(staff: Client) -> None:
     text = staff.get("/admin/inventory/pet/").text
     body = text[text.index("<body") :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b32decode, b32encode
+from html import escape
 from typing import Any
 from urllib.parse import unquote
 
@@ -233,6 +234,7 @@ def test_set_up_page_shows_the_secret_as_qr_code_and_text(boss: User) -> None:
     assert not device.confirmed
     assert f"secret={get_secret(page)}&" in device.config_url
     assert "issuer=Pet%20Store" in device.config_url
+    assert f'href="{escape(device.config_url)}">Open the app on this phone' in page.text
     assert "no-store" in page["Cache-Control"]
 
 

@@ -8,7 +8,10 @@
   const CONTROLS = "a[href], button, input:not([type=hidden]), select, textarea, [role=button]";
   const OPENING = /^(\w+) = (true|!\1)$/;
   const LISTS = ".select2-container"; // Appended to the body.
-  const LABELS = { dock_to_right: "Menu" }; // By the name of the icon.
+  const LABELS = { // Of controls that are only an icon, by its name.
+    close: "Close the menu", dock_to_right: "Menu", more_horiz: "Actions", more_vert: "Related record",
+    computer: "Theme", dark_mode: "Theme", light_mode: "Theme",
+  };
 
   const isVisible = (element) => element.getClientRects().length > 0;
 
@@ -66,9 +69,10 @@
       if (!text || element.querySelector("a, button, input")) continue; // An element without text is a backdrop.
       element.setAttribute("role", "button");
       element.setAttribute("tabindex", "0");
-      if (LABELS[text]) element.setAttribute("aria-label", LABELS[text]);
     }
     for (const opener of document.querySelectorAll("[x-on\\:click]")) {
+      const label = LABELS[opener.textContent.trim()];
+      if (label) opener.setAttribute("aria-label", label);
       const panel = getPanel(opener);
       if (panel) connect(opener, panel);
     }

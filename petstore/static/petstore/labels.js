@@ -1,7 +1,8 @@
-/* Gives select2 the accessible name that it lacks, and capitalizes the column names on narrow screens. */
+/* Gives select2 and SimpleBar the accessible names that they lack, and capitalizes the column names on narrow screens. */
 "use strict";
 
 (() => {
+  const SCROLLED = { "#nav-sidebar-apps": "Pages", "#changelist-filter [data-simplebar]": "Filters" };
   const SELECTION = ".select2-selection:not([aria-label])";
 
   function setLabel(selection) {
@@ -15,6 +16,9 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
+    for (const [selector, label] of Object.entries(SCROLLED)) {
+      document.querySelector(selector)?.setAttribute("data-simplebar-aria-label", label);
+    }
     for (const { dataset } of document.querySelectorAll("#result_list [data-label]")) {
       dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
     }

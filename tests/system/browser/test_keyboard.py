@@ -37,7 +37,7 @@ def test_mobile_menu_opens_by_keyboard(open_page: Open) -> None:
 def open_filters(page: Page) -> tuple[Locator, Locator]:
     """Open the filters of a list by keyboard; return button and panel."""
     opener, sheet = (
-        page.get_by_role("button", name="Filters filter_list"),
+        page.get_by_role("button", name="Filters"),
         page.locator("#changelist-filter"),
     )
     opener.focus()
@@ -54,7 +54,7 @@ def expect_focus_in(panel: Locator) -> None:
 def test_filters_open_and_close_by_keyboard(open_page: Open, key: str) -> None:
     page = open_page("/admin/inventory/pet/", as_="owner")
     filters, sheet = (
-        page.get_by_role("button", name="Filters filter_list"),
+        page.get_by_role("button", name="Filters"),
         page.locator("#changelist-filter"),
     )
     expect(filters).to_have_attribute("aria-expanded", "false")

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, Request, expect
 from tests.support.live import Service
 from tests.support.thorough import some
 from tests.system.browser.conftest import Open
-from tests.system.browser.test_office_pages import serious_findings
+from tests.system.browser.test_office_pages import find_violations
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,14 +129,14 @@ def test_palette_reports_a_failed_search(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
-def test_palette_has_no_serious_finding_and_a_button(open_page: Open, look: dict[str, bool]) -> None:
+def test_palette_has_no_violation_and_a_button(open_page: Open, look: dict[str, bool]) -> None:
     page = open_page("/admin/", as_="owner", **look)
     if look:
         page.get_by_role("button", name="Menu").last.click()
     page.get_by_role("button", name="Search").first.click()
     page.keyboard.insert_text("pets")
     expect(results(page).first).to_have_text(re.compile("Pets"))
-    assert not serious_findings(page)
+    assert not find_violations(page)
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
