@@ -17,11 +17,13 @@ class PetstoreConfig(AppConfig):
     def start_worker(self) -> None:
         """Start the background threads. wsgi.py calls this method of every app that defines it."""
         from petstore.db import monitor
+        from petstore.health import sampling
         from petstore.observability import sampler, tracing
 
         sampler.start()
         tracing.start_tracing()
         monitor.start_monitor()
+        sampling.start()
 
 
 def check_field_types(model_classes: Iterable[type[models.Model]]) -> None:

@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import PAGES
 
-APPS_WITH_PAGES = ("accounts", "inventory", "auth", "backoffice")
+APPS_WITH_PAGES = ("accounts", "inventory", "health", "auth", "backoffice")
 PERMISSION_LABELS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
 
 

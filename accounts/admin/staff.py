@@ -57,7 +57,7 @@ RESET_PASSWORD = Confirmation(
 MAX_FAILED_SIGN_INS = 20  # A low limit, so that an attack does not hide other entries.
 ROLE_DESCRIPTIONS = {
     "Viewer": "read-only access to everything except staff and the audit trail",
-    "Support": "a Viewer who also manages keys and accounts",
+    "Support": "a Viewer who also manages keys, accounts and incidents",
     "Stock": "manages pets, categories and orders; no access to accounts",
     "Owner": "full access, including plans, staff and the audit trail",
 }

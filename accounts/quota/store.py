@@ -26,6 +26,16 @@ def record_write(public_id: str) -> None:
             logger.warning("The end of a long write could not be recorded in Redis: %s", error)
 
 
+def check_redis() -> str:
+    """Return `ok` if Redis responds and this process counts in it."""
+    try:
+        if redis is not None:
+            redis.ping()
+    except RedisUnavailableError:
+        return "unreachable"
+    return "unreachable" if is_redis_unavailable() else "ok"
+
+
 def is_redis_unavailable() -> bool:
     """Whether Redis, or one of its nodes, was unavailable when this process last used it."""
     return isinstance(store, FallbackQuotaStore) and store.active_backend == "database"

@@ -19,6 +19,7 @@ PAGES = {
         ("accounts.plan", "Plans", "speed"),
         ("accounts.event", "Events", "rss_feed"),
         ("accounts.refusal", "Why refused?", "help"),
+        ("health.incident", "Incidents", "campaign"),
     ],
     "Staff": [
         ("auth.user", "Staff", "badge"),

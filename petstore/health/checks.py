@@ -104,7 +104,3 @@ def check_readiness() -> dict[str, str]:
     states = run_checks(checks, TIMEOUT_SECONDS)
     status = OK if set(states.values()) == {OK} else "unavailable"
     return {"status": status, **states, **replicas.get_states(), "quota": store.get_active_backend()}
-
-
-def find_slow_checks(checks: Mapping[str, Check] = checks) -> list[str]:
-    return [name for name, check in checks.items() if check.last_duration >= SLOW_SECONDS]

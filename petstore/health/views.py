@@ -1,12 +1,16 @@
 """Probes, metrics and the status page."""
 
 import os
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from typing import Any
 
 from django.conf import settings
+from django.db import Error
+from django.db.models import Count, F, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -15,9 +19,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from petstore.api.client_ip import get_client_address
 from petstore.health import checks
+from petstore.health.models import Incident, State, StatusSample
+from petstore.health.sampling import measure
 from petstore.observability.metrics import deferred_updates
 from petstore.observability.metrics_port import MultiprocessRegistry
 from petstore.server.shutdown import is_draining
+
+PARTS = {"api": "API", "database": "Database", "quota_store": "Quota store"}  # By field of StatusSample.
+HISTORY_HOURS = 24  # And the current one.
+INCIDENT_DAYS = 30  # After its end.
 
 
 @require_safe
@@ -49,23 +59,51 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 class StatusView(TemplateView):
-    """The status page for people."""
+    """The status page for people: the state now, the last 24 hours, and incidents."""
 
     http_method_names = ["get", "head"]
     template_name = "status.html"
-    check_readiness: Callable[[], Mapping[str, str]] = staticmethod(checks.check_readiness)
-    find_slow_checks: Callable[[], list[str]] = staticmethod(checks.find_slow_checks)
+    measure: Callable[[], dict[str, State]] = staticmethod(measure)
     clock: Callable[[], datetime] = staticmethod(timezone.now)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        readiness = self.check_readiness()
-        slow = self.find_slow_checks()
-        if settings.REDIS_URL and readiness.get("quota") == "database":
-            slow.append("counting requests")
-        return super().get_context_data(
-            **kwargs,
-            ready=readiness["status"] == checks.OK,
-            now=self.clock(),
-            unavailable=[name for name in checks.checks if readiness.get(name, checks.OK) != checks.OK],
-            slow=slow,
-        )
+        now, states = self.clock(), self.measure()
+        history, incidents = None, None
+        with suppress(Error):  # Without the database, the page shows only the state now.
+            history, incidents = read_history(now), list(find_incidents(now))
+        parts = []
+        for part, name in PARTS.items():
+            hours = history[part] if history else {}
+            total = sum(hours.values(), Counter())
+            measured = total.total() - total["no_data"]
+            percent_up = f"{total['up'] * 10_000 // measured / 100:g}%" if measured else ""
+            parts.append((name, State(states[part]), hours, total, percent_up))
+        context = {"now": now, "parts": parts, "incidents": incidents, "has_history": history is not None}
+        context["table"] = [(hour, [part[2][hour] for part in parts]) for hour in reversed(parts[0][2])]
+        return super().get_context_data(**kwargs, **context, ready=states["api"] == State.UP)
+
+
+def read_history(now: datetime) -> dict[str, dict[datetime, Counter[str]]]:
+    """Count the minutes by state, by part and hour. Minutes without a sample count as `no_data`."""
+    minute = int(now.timestamp()) // 60  # It may not be sampled yet.
+    hours = range(minute // 60 - HISTORY_HOURS, (minute - 1) // 60 + 1)
+    history = {
+        part: {
+            datetime.fromtimestamp(hour * 3600, UTC): Counter(no_data=min(60, minute - hour * 60))
+            for hour in hours
+        }
+        for part in PARTS
+    }
+    samples = StatusSample.objects.filter(minute__gte=hours.start * 60, minute__lt=minute)
+    counted = samples.annotate(hour=F("minute") / 60 * 3600).values_list("hour", *PARTS)
+    for hour, *states, count in counted.annotate(Count("pk")):
+        for part, state in zip(PARTS, states, strict=True):
+            history[part][datetime.fromtimestamp(hour, UTC)].update({state: count, "no_data": -count})
+    return history
+
+
+def find_incidents(now: datetime) -> QuerySet[Incident]:
+    """Select incidents that have started and not ended long ago, the current ones first."""
+    recent = Q(ends_at=None) | Q(ends_at__gte=now - timedelta(days=INCIDENT_DAYS))
+    newest_first = F("ends_at").desc(nulls_first=True), "-starts_at"
+    return Incident.objects.filter(recent, starts_at__lte=now).order_by(*newest_first)

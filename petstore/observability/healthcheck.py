@@ -12,10 +12,10 @@ from http.client import HTTPConnection, HTTPException
 TIMEOUT_SECONDS = 2
 
 
-def is_alive(port: int, host: str = "127.0.0.1") -> bool:
+def is_alive(port: int, host: str = "127.0.0.1", path: str = "/healthz") -> bool:
     connection = HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
     try:
-        connection.request("GET", "/healthz")
+        connection.request("GET", path)
         return connection.getresponse().status == 200
     except (OSError, HTTPException):
         return False

@@ -13,12 +13,14 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.test import Client
+from django.utils import timezone
 
 from accounts.admin.staff import ROLE_DESCRIPTIONS
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Event
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.site import PetstoreAdminSite
+from petstore.health.models import Incident
 from tests.support.costs import queries_of
 from tests.support.staff import member_of, signed_in, superuser
 
@@ -26,13 +28,14 @@ GROUPS = ("Viewer", "Support", "Stock", "Owner")
 CUSTOMERS = {"accounts/account", "accounts/apikey", "accounts/plan", "accounts/event"}
 SHOP = {"inventory/pet", "inventory/category", "inventory/order"}
 STAFF = {"auth/user", "auth/group"}
-LISTS = sorted(CUSTOMERS | SHOP | STAFF | {"backoffice/auditentry"})
+INCIDENTS = {"health/incident"}
+LISTS = sorted(CUSTOMERS | SHOP | INCIDENTS | STAFF | {"backoffice/auditentry"})
 
 VISIBLE = {
-    "Viewer": CUSTOMERS | SHOP,
-    "Support": CUSTOMERS | SHOP,
+    "Viewer": CUSTOMERS | SHOP | INCIDENTS,
+    "Support": CUSTOMERS | SHOP | INCIDENTS,
     "Stock": SHOP,
-    "Owner": CUSTOMERS | SHOP | STAFF | {"backoffice/auditentry"},
+    "Owner": CUSTOMERS | SHOP | INCIDENTS | STAFF | {"backoffice/auditentry"},
 }
 # The groups that may use each page that changes something. `{}` is the ID of a row.
 PAGES_BY_GROUPS = {
@@ -40,12 +43,12 @@ PAGES_BY_GROUPS = {
         accounts/account/add accounts/account/{}/change accounts/account/{}/suspend
         accounts/account/{}/lift-suspension accounts/account/{}/change-plan accounts/apikey/add
         accounts/apikey/{}/change accounts/apikey/{}/revoke accounts/apikey/{}/rotate
-        accounts/apikey/{}/unban
+        accounts/apikey/{}/unban health/incident/add health/incident/{}/change
     """,
     ("Owner",): """
         accounts/account/{}/delete accounts/plan/{}/change auth/user/add auth/user/{}/change
         auth/user/{}/password auth/user/{}/two-factor auth/user/{}/delete auth/group/add
-        auth/group/{}/change auth/group/{}/delete
+        auth/group/{}/change auth/group/{}/delete health/incident/{}/delete
     """,
     (): """
         accounts/apikey/{}/delete accounts/plan/add accounts/plan/{}/delete accounts/event/add
@@ -72,6 +75,7 @@ def rows(account: Account, key: ApiKey, category: Category) -> dict[str, Any]:
         "accounts/account": account.pk, "accounts/apikey": key.pk, "accounts/plan": "free",
         "inventory/pet": pet.pk, "inventory/category": category.pk, "inventory/order": order.pk,
         "auth/user": clerk.pk, "auth/group": Group.objects.get(name="Viewer").pk,
+        "health/incident": Incident.objects.create(title="Outage", starts_at=timezone.now()).pk,
         "backoffice/auditentry": entry.pk, "accounts/event": Event.objects.latest("pk").pk,
     }  # fmt: skip
 

@@ -1,55 +1,239 @@
-"""The status page: readiness, failing and slow checks."""
+"""The status page: the state now, samples of the last day, and incidents."""
 
 import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import Barrier
 from typing import Any
 
 import pytest
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client, RequestFactory
 
-from petstore.health import checks
+from accounts.quota import store
+from accounts.quota.redis_store import RedisQuotaStore
+from petstore.health import sampling
+from petstore.health.checks import OK, Check
+from petstore.health.models import Incident, State, StatusSample
+from petstore.health.sampling import RETENTION, measure, sample
 from petstore.health.views import StatusView
+from tests.conftest import COMMITTED
+from tests.support.concurrency import run_concurrently
+from tests.support.servers import free_port
+
+NOW = datetime(2026, 11, 26, 12, 10, tzinfo=UTC)
+MINUTE = int(NOW.timestamp()) // 60
+UP = {"api": State.UP, "database": State.UP, "quota_store": State.UP}
+DOWN = dict.fromkeys(UP, State.DOWN)
 
 
-def definitions(**options: Any) -> dict[str, str]:
-    """Return the page's definitions by term."""
-    view: Any = StatusView.as_view(**options)
+def up() -> dict[str, State]:
+    return UP
+
+
+def down() -> dict[str, State]:
+    return DOWN
+
+
+@contextmanager
+def database_down() -> Iterator[None]:
+    def fail(*_: Any) -> None:
+        raise OperationalError
+
+    with connection.execute_wrapper(fail):
+        yield
+
+
+def get_page(measure: Callable[[], dict[str, State]] = up) -> str:
+    view: Any = StatusView.as_view(clock=lambda: NOW, measure=measure)
     response = view(RequestFactory().get("/status"))
-    page = " ".join(response.render().text.split())
+    return " ".join(response.render().text.split())
+
+
+def get_parts(page: str) -> dict[str, tuple[str, list[str], str]]:
+    """The state now, the bars and the summary of each part."""
     return {
-        name: re.sub("<[^>]*>", "", text)
-        for name, text in re.findall("<dt>(.*?)</dt> <dd>(.*?)</dd>", page)
+        name: (state, re.findall(r'<li class="([\w-]+)">', bars), summary)
+        for name, state, bars, summary in re.findall(
+            r'<h3>([\w ]+) <span class="state \w+">([\w ]+)</span></h3> <ol.*?>(.*?)</ol> <p>(.*?)</p>',
+            page,
+        )
     }
 
 
-def test_page_reports_readiness(client: Client, db: None) -> None:
+def add_samples(start: int, count: int, states: dict[str, State] = UP) -> None:
+    samples = [StatusSample(minute=minute, **states) for minute in range(start, start + count)]
+    StatusSample.objects.bulk_create(samples)
+
+
+# --- The page ------------------------------------------------------------------------------------
+
+
+def test_page_reports_the_state_now(client: Client, db: None) -> None:
     page = client.get("/status").text
     assert "The service is ready." in page
+    assert page.count("Up now") == 3
     assert client.get("/").text.count('href="/status"') == 2
 
 
-def test_page_names_unavailable_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "checks", {"database": None, "migrations": None})
-    readiness = {"status": "unavailable", "database": "no answer", "migrations": "ok", "quota": "redis"}
-    assert definitions(check_readiness=lambda: readiness)["Unavailable"] == "database"
+def test_minutes_without_a_sample_have_no_data(db: None) -> None:
+    add_samples(MINUTE - 70, 59)  # From 11:00 to 11:58.
+    state, bars, summary = get_parts(get_page())["API"]
+    assert (state, bars) == ("Up now", ["no-data"] * 25)
+    assert summary == "Up in 100% of the measured minutes: 1,391 min no data, 59 min up."
+    add_samples(MINUTE - 11, 1)
+    assert get_parts(get_page())["API"][1] == ["no-data"] * 23 + ["up", "no-data"]
 
 
-def test_page_names_slow_dependencies(settings: Any) -> None:
-    settings.REDIS_URL = "redis://localhost"
-    terms = definitions(
-        check_readiness=lambda: {"status": "ok", "quota": "database"}, find_slow_checks=lambda: ["database"]
-    )
-    assert terms["Slow"] == "database, counting requests"
+def test_without_any_sample_there_is_no_percentage(db: None) -> None:
+    assert get_parts(get_page())["Database"][2] == "1,450 min no data."
 
 
-def test_long_check_is_slow() -> None:
-    check = checks.Check(lambda: "ok")
-    check.start().result()
-    assert check.last_duration < checks.SLOW_SECONDS
-    assert checks.find_slow_checks({"database": check}) == []
-    check.last_duration = checks.SLOW_SECONDS
-    assert checks.find_slow_checks({"database": check}) == ["database"]
+def test_bars_show_the_worst_minute_of_an_hour(db: None) -> None:
+    add_samples(MINUTE - 70, 67)
+    add_samples(MINUTE - 3, 1, UP | {"quota_store": State.DEGRADED})
+    add_samples(MINUTE - 2, 1, DOWN)
+    add_samples(MINUTE - 1, 1, UP | {"quota_store": State.DEGRADED})
+    page = get_page(down)
+    parts = get_parts(page)
+    assert parts["API"][:2] == ("Down now", ["no-data"] * 23 + ["up", "down"])
+    assert parts["API"][2].startswith("Up in 98.57% of the measured minutes: 1 min down, ")
+    assert "1 min down, 2 min degraded" in parts["Quota store"][2]
+    cell = "<td>1 min down, 9 min up</td>"
+    assert f"12:00 UTC</th> {cell}{cell}<td>1 min down, 2 min degraded, 7 min up</td>" in page
 
 
-def test_ready_service_shows_only_the_time() -> None:
-    terms = definitions(check_readiness=lambda: {"status": "ok"}, find_slow_checks=list)
-    assert list(terms) == ["Last checked"]
+def test_samples_outside_the_period_are_not_shown(db: None) -> None:
+    add_samples(MINUTE, 5, DOWN)
+    add_samples(MINUTE - 24 * 60 - 11, 1, DOWN)
+    assert get_parts(get_page())["API"][2] == "1,450 min no data."
+
+
+@COMMITTED
+def test_page_works_without_the_database() -> None:
+    add_samples(MINUTE - 1, 1)
+    with database_down():
+        page = get_page(down)
+    assert page.count("Down now") == 3
+    assert "The history can't be shown while the database is unavailable." in page
+    assert "Incidents can't be shown while the database is unavailable." in page
+    assert "min up" not in page
+    assert "There were no incidents" not in page
+
+
+# --- Samples -------------------------------------------------------------------------------------
+
+
+@COMMITTED
+def test_concurrent_writers_write_one_sample_a_minute() -> None:
+    measured = Barrier(4)
+
+    def measure_with_the_others() -> dict[str, State]:
+        measured.wait(30)  # All have found that the sample is missing.
+        return UP
+
+    run_concurrently(*[lambda: sample(MINUTE, deque(), measure_with_the_others)] * 4)
+    assert StatusSample.objects.get().minute == MINUTE
+
+
+@COMMITTED
+def test_sampled_minute_is_not_measured_again() -> None:
+    sample(MINUTE, deque(), up)
+    sample(MINUTE, deque(), pytest.fail)
+    assert StatusSample.objects.get().api == State.UP
+
+
+@COMMITTED
+def test_outage_of_the_database_is_written_after_it() -> None:
+    unwritten: deque[StatusSample] = deque()
+    sample(MINUTE - 4, unwritten, up)
+    for minute in (MINUTE - 3, MINUTE - 2):
+        with database_down(), pytest.raises(OperationalError):
+            sample(minute, unwritten, down)
+    assert "1 min up" in get_page()
+    sample(MINUTE - 1, unwritten, up)
+    assert "2 min down, 1,446 min no data, 2 min up" in get_parts(get_page())["Database"][2]
+    assert not unwritten
+
+
+@COMMITTED
+def test_writer_prunes_old_samples() -> None:
+    add_samples(MINUTE - RETENTION - 5, 10)
+    sample(MINUTE, deque(), up)
+    assert StatusSample.objects.earliest("minute").minute == MINUTE - RETENTION
+
+
+def replace_checks(monkeypatch: pytest.MonkeyPatch, **results: str) -> None:
+    checks = {name: Check(partial(str, result)) for name, result in results.items()}
+    monkeypatch.setattr(sampling, "checks", {name: checks[name] for name in ("database", "migrations")})
+    monkeypatch.setattr(sampling, "status_checks", checks)
+
+
+@pytest.mark.parametrize(
+    ("database", "migrations", "redis", "states"),
+    [
+        (OK, OK, OK, ("up", "up", "up")),
+        (OK, "missing", OK, ("down", "up", "up")),
+        (OK, OK, "unreachable", ("up", "up", "degraded")),
+        ("unreachable", "unknown", OK, ("down", "down", "up")),
+        ("unreachable", "unknown", "unreachable", ("down", "down", "down")),
+    ],
+)
+def test_states_follow_the_checks(
+    monkeypatch: pytest.MonkeyPatch, database: str, migrations: str, redis: str, states: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(store, "redis", object())
+    replace_checks(monkeypatch, database=database, migrations=migrations, redis=redis)
+    assert tuple(measure().values()) == states
+
+
+def test_slow_database_is_degraded_and_so_is_its_quota_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "redis", None)
+    monkeypatch.setattr(sampling, "SLOW_SECONDS", 0)
+    replace_checks(monkeypatch, database=OK, migrations=OK, redis=OK)
+    assert measure() == {"api": "up", "database": "degraded", "quota_store": "degraded"}
+
+
+def test_unreachable_redis_is_detected_without_a_request(
+    monkeypatch: pytest.MonkeyPatch, closed_scripts: None
+) -> None:
+    monkeypatch.setattr(store, "redis", RedisQuotaStore(f"redis://127.0.0.1:{free_port()}"))
+    assert store.check_redis() == "unreachable"
+
+
+# --- Incidents -----------------------------------------------------------------------------------
+
+
+def add_incident(title: str, start: timedelta, end: timedelta | None = None, text: str = "Text.") -> None:
+    ends_at = None if end is None else NOW + end
+    Incident.objects.create(title=title, text=text, starts_at=NOW + start, ends_at=ends_at)
+
+
+def test_incidents_are_shown_from_their_start_until_30_days_after_their_end(db: None) -> None:
+    assert "There were no incidents in the last 30 days." in get_page()
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    add_incident("Future", hour)
+    add_incident("Old", -32 * day, -31 * day)
+    add_incident("Recent", -2 * hour, -hour)
+    add_incident("Last month", -40 * day, -29 * day)
+    add_incident("Open", -3 * day)
+    add_incident("Ends soon", -hour, hour)
+    shown = re.findall(r"<article class=\"incident\"> <h3>(.*?)</h3>", get_page())
+    current = ' <span class="state down">Current</span>'
+    assert shown == [f"Open{current}", f"Ends soon{current}", "Recent", "Last month"]
+    assert "2026-11-26 10:10 UTC to 2026-11-26 11:10 UTC" in get_page()
+
+
+def test_incidents_are_plain_text(db: None) -> None:
+    add_incident("<b>&", -timedelta(hours=1), text="<script>alert(1)</script>\n\nSecond {{ paragraph }}")
+    page = get_page()
+    assert "<h3>&lt;b&gt;&amp; " in page
+    assert "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p> <p>Second {{ paragraph }}</p>" in page
+
+
+def test_incident_can_not_end_before_it_starts(db: None) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        add_incident("Wrong", timedelta(), -timedelta(hours=1))

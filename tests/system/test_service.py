@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -19,6 +20,16 @@ def test_service_flushes_usage_by_itself(service: Service) -> None:
         "from inventory.models import StockCount;print(StockCount.objects.get().counted_at is not None)"
     )
     wait_until(lambda: service.manage("shell", "-v", "0", "-c", script).strip() == "True")
+
+
+def test_workers_sample_each_minute_once(service: Service) -> None:
+    script = "from petstore.health.models import StatusSample;print(*StatusSample.objects.values_list())"
+    wait_until(lambda: service.manage("shell", "-v", "0", "-c", script).strip())
+    samples = re.findall(
+        r"\((\d+), '(.*?)', '(.*?)', '(.*?)'\)", service.manage("shell", "-v", "0", "-c", script)
+    )
+    assert {sample[1:] for sample in samples} <= {("up", "up", "up"), ("up", "degraded", "degraded")}
+    assert int(samples[-1][0]) - int(samples[0][0]) == len(samples) - 1
 
 
 def test_service_has_flushed_every_request_when_it_exits(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def exec_supervisor(options: dict[str, Any]) -> None:
     values["metrics-allow-from"] = ",".join(settings.METRICS_ALLOW_FROM)
     arguments = [part for name, value in values.items() for part in (f"--{name}", str(value))]
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
+    os.environ |= {"SERVE_HOST": options["host"], "SERVE_PORT": str(options["port"])}  # For the sampler.
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # A single heap retains less memory.
     os.chdir(settings.BASE_DIR)
     os.execv(sys.executable, [sys.executable, "-m", "petstore.server.supervisor", *arguments])  # noqa: S606  Not a shell.

@@ -1,0 +1,15 @@
+"""Admin of the incidents on the status page."""
+
+from django.contrib import admin
+
+from petstore.backoffice.model_admin import PetstoreModelAdmin
+from petstore.backoffice.palette import PaletteCommand
+from petstore.health.models import Incident
+
+
+@admin.register(Incident)
+class IncidentAdmin(PetstoreModelAdmin):
+    list_display = ["title", "starts_at", "ends_at"]
+    search_fields = ["title"]
+    search_help_text = "Part of a title"
+    palette_commands = (PaletteCommand("campaign", "Add an incident"),)

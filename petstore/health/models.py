@@ -1,0 +1,47 @@
+"""Samples of the service's state, and incidents, for the status page."""
+
+from django.db import models
+from django.db.models import CheckConstraint, F, Q
+
+
+class State(models.TextChoices):
+    UP = "up", "Up"
+    DEGRADED = "degraded", "Degraded"
+    DOWN = "down", "Down"
+
+
+class StatusSample(models.Model):
+    """The state of each part of the service in one minute. Workers write and prune it (sampling.py)."""
+
+    minute = models.BigIntegerField(primary_key=True, help_text="Minutes since the epoch.")
+    api = models.CharField(max_length=8, choices=State)
+    database = models.CharField(max_length=8, choices=State)
+    quota_store = models.CharField(max_length=8, choices=State)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"status sample {self.pk}"
+
+
+class Incident(models.Model):
+    """An incident that staff describe on the status page."""
+
+    title = models.CharField(max_length=200)
+    text = models.TextField(max_length=5000, help_text="Plain text. Everyone can read it.")
+    starts_at = models.DateTimeField("from", help_text="UTC. The page shows the incident from then on.")
+    ends_at = models.DateTimeField("to", null=True, blank=True, help_text="UTC. Empty while it lasts.")
+
+    class Meta:
+        ordering = ["-starts_at"]
+        constraints = [
+            CheckConstraint(
+                name="incident_ends_after_it_starts",
+                condition=Q(ends_at=None) | Q(ends_at__gte=F("starts_at")),
+                violation_error_message="An incident can't end before it starts.",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.title
