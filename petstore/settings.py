@@ -108,7 +108,6 @@ INSTALLED_APPS = [
     "django_otp.plugins.otp_static",
     "rest_framework",
     "drf_spectacular",
-    "drf_spectacular_sidecar",
 ]
 
 MIDDLEWARE = [

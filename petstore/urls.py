@@ -28,6 +28,8 @@ urlpatterns = [
     path("docs/search", search.search, name="docs-search"),
     path("docs", docs.reference, name="docs"),
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
+    path("docs/operations/<slug:operation_id>", docs.operation, name="docs-operation"),
+    path("docs/operations/<slug:operation_id>.md", docs.operation_markdown, name="docs-operation-markdown"),
     path("docs/<slug:page>.md", docs.guide_markdown, name="docs-markdown"),
     path("docs/", RedirectView.as_view(pattern_name="docs", permanent=True)),
     path("docs/<slug:page>/", docs.redirect_without_slash),

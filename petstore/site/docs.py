@@ -15,6 +15,7 @@ from petstore.api.link_header import get_page_url
 from petstore.api.openapi.lists import get_list_operations
 from petstore.api.openapi.views import get_document
 from petstore.site.markdown import convert_to_markdown
+from petstore.site.reference import get_common_headers, get_operations
 
 GUIDES = {
     "quickstart": "Quickstart",
@@ -31,25 +32,13 @@ GUIDES = {
     "deprecation": "Deprecation",
     "changes": "Versions and changes",
 }
-# The example that the reference shows for each operation.
-SAMPLES = {
-    "listPets": "first_call",
-    "createPet": "create_pet",
-    "getPet": "deprecation",
-    "listOrders": "orders",
-    "placeOrder": "place_order",
-    "getOrder": "get_order",
-    "cancelOrder": "cancel_order",
-    "listCategories": "categories",
-    "listEvents": "events",
-    "getAccount": "account",
-}
 
 
 def get_context(page: str = "") -> dict[str, Any]:
     """Build the context that all templates share. `page` is empty for the reference and the search."""
     return get_neighbours(page) | {
         "guides": [(reverse(f"docs-{name}"), title, name == page) for name, title in GUIDES.items()],
+        "operations": get_operations().values(),
         "title": GUIDES.get(page, "Reference"),
         "base_url": settings.BASE_URL,
         "staging_base_url": settings.STAGING_BASE_URL,
@@ -120,13 +109,42 @@ def guide_markdown(request: HttpRequest, page: str) -> HttpResponse:
     """Render a guide as Markdown. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
-    text = convert_to_markdown(guide(request, page).content.decode(), get_page_url("").removesuffix("/"))
+    return render_markdown(guide(request, page))
+
+
+def render_markdown(page: HttpResponse) -> HttpResponse:
+    text = convert_to_markdown(page.content.decode(), get_page_url("").removesuffix("/"))
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
-    """Render Swagger UI with our own scripts: the Content-Security-Policy forbids inline ones."""
-    options = json.dumps(settings.SPECTACULAR_SETTINGS["SWAGGER_UI_SETTINGS"])
-    context = get_context() | {"settings": options, "samples": SAMPLES.items()}
-    return render(request, "docs/reference.html", context)
+    document = get_document()
+    context = {
+        "paragraphs": document["info"]["description"].split("\n\n"),
+        "tags": document["tags"],
+        "common_headers": get_common_headers(),
+    }
+    return render(request, "docs/reference.html", get_context() | context)
+
+
+@require_safe
+def operation(request: HttpRequest, operation_id: str, *, has_key: bool = True) -> HttpResponse:
+    """Render the reference of an operation. Raises Http404 if there is no such operation."""
+    operation = get_operations().get(operation_id)
+    if operation is None:
+        raise Http404
+    context = {
+        "title": operation["summary"],
+        "operation": operation,
+        "common_headers": get_common_headers(),
+        "demo_key": settings.DEMO_KEY if has_key else "",
+        "event_groups": group_event_examples() if operation_id == "listEvents" else (),
+    }
+    return render(request, "docs/operation.html", get_context() | context)
+
+
+@require_safe
+def operation_markdown(request: HttpRequest, operation_id: str) -> HttpResponse:
+    """Render the reference of an operation as Markdown. Raises Http404 if there is no such operation."""
+    return render_markdown(operation(request, operation_id, has_key=False))

@@ -14,11 +14,12 @@ BLOCKS = {
     "ul": "\n",
     "ol": "\n",
     "li": "\n- ",
+    "summary": "\n\n",
     "dt": "\n\n",
     "dd": ": ",
     "table": "\n\n",
 }
-SKIPPED = {"button", "nav", "script", "noscript"}  # Useful only in a browser.
+SKIPPED = {"button", "form", "nav", "script", "noscript"}  # Useful only in a browser.
 FENCE_LANGUAGES = {"sh": "sh", "py": "python", "mjs": "javascript"}
 
 

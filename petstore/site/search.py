@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 from django.views.decorators.http import require_safe
 
-from petstore.api.openapi.views import get_document
 from petstore.db.names import fold_text
 from petstore.site.docs import GUIDES, get_context, get_guide_context
+from petstore.site.reference import get_operations
 
 MAX_QUERY_LENGTH = 100
 MAX_RESULTS = 20
@@ -76,13 +76,11 @@ def index_operations() -> list[SearchResult]:
     return [
         SearchResult(
             "Operation",
-            f"{method.upper()} {path}",
-            f"{reverse('docs')}#/{operation['tags'][0]}/{operation['operationId']}",
-            f"{operation['operationId']}: {operation['summary']}. {operation.get('description', '')}",
+            f"{operation['method']} {operation['path']}",
+            reverse("docs-operation", args=[operation["id"]]),
+            f"{operation['id']}: {operation['summary']}. {operation['description']}",
         )
-        for path, methods in get_document()["paths"].items()
-        for method, operation in methods.items()
-        if "operationId" in operation
+        for operation in get_operations().values()
     ]
 
 

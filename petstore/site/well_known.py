@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from petstore.api.link_header import format_link, get_page_url
 from petstore.site.docs import GUIDES
+from petstore.site.reference import get_operations
 
 TEXT = "text/plain; charset=utf-8"
 CATALOG = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
@@ -64,8 +65,12 @@ def robots_txt(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def llms_txt(request: HttpRequest) -> HttpResponse:
-    """List the guides in Markdown for language models (llmstxt.org)."""
+    """List the guides and the operations in Markdown for language models (llmstxt.org)."""
     guides = [f"- [{title}]({build_url('docs-markdown', page=name)})" for name, title in GUIDES.items()]
+    operations = [
+        f"- [{operation['summary']}]({build_url('docs-operation-markdown', operation_id=name)})"
+        for name, operation in get_operations().items()
+    ]
     lines = [
         "# Pet Store",
         "",
@@ -78,5 +83,6 @@ def llms_txt(request: HttpRequest) -> HttpResponse:
         "## Reference",
         "",
         f"- [OpenAPI document]({build_url('openapi')}): all operations with their parameters and responses",
+        *operations,
     ]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/markdown; charset=utf-8")

@@ -8,7 +8,7 @@ from django import template
 from django.conf import settings
 from django.template import Context
 from django.template.loader import get_template
-from django.utils.html import format_html, format_html_join
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.link_header import get_page_url
@@ -16,22 +16,29 @@ from petstore.api.link_header import get_page_url
 register = template.Library()
 
 LANGUAGES = {"sh": "curl", "py": "Python", "mjs": "JavaScript"}
+# How the examples refer to the key, always within a string.
+KEY_REFERENCES = {
+    "sh": "$PETSTORE_KEY",
+    "py": "{os.environ['PETSTORE_KEY']}",
+    "mjs": "${process.env.PETSTORE_KEY}",
+}
 # The token types of Pygments that site.css has a class for.
 HIGHLIGHTED_TOKENS = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 
 
 @register.simple_tag
-def examples(name: str) -> SafeString:
-    """Render an example in each language. reading.js shows them as tabs."""
-    figures = format_html_join("\n", "{}", ((example(f"{name}.{suffix}"),) for suffix in LANGUAGES))
+def examples(name: str, key: str = "") -> SafeString:
+    """Render an example in each language, with the key filled in. reading.js shows them as tabs."""
+    figures = format_html_join("\n", "{}", ((example(f"{name}.{suffix}", key),) for suffix in LANGUAGES))
     return format_html('<div class="examples">{}</div>', figures)
 
 
 @register.simple_tag
-def example(file: str) -> SafeString:
+def example(file: str, key: str = "") -> SafeString:
     """Render a file of templates/docs/examples, and its output."""
     language = file.rpartition(".")[2]
     output = render_text(f"docs/outputs/{file}.txt")
+    code = render_text(f"docs/examples/{file}")
     return format_html(
         '<figure class="example" id="{}-example"><figcaption>{}</figcaption>'
         '<pre tabindex="0" role="region" aria-label="Example: {}"><code id="{}">{}</code></pre>'
@@ -42,11 +49,19 @@ def example(file: str) -> SafeString:
         LANGUAGES[language],
         file,
         file,
-        highlighted(render_text(f"docs/examples/{file}"), language),
+        fill_in_key(code, language, key) if key else highlighted(code, language),
         " (where “…” stands for more)" if "…" in output else "",
         file,
         output,
     )
+
+
+def fill_in_key(code: str, language: str, key: str) -> SafeString:
+    """Highlight an example that displays the key. copy.js copies the reference to the variable instead."""
+    reference = KEY_REFERENCES[language]
+    markup = highlighted(code.replace(reference, key), language)
+    shown = format_html('<span data-copied="{}">{}</span>', reference, key)
+    return SafeString(markup.replace(conditional_escape(key), shown))
 
 
 def render_text(name: str) -> str:

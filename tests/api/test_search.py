@@ -24,7 +24,7 @@ def search(client: Client, query: str) -> list[tuple[str, ...]]:
     [
         ("ship date", ("/docs/orders#ship-date", "Orders: Ship date", "Guide")),
         ("API_KEY_banned", ("/docs/errors#api_key_banned", "Errors: api_key_banned 429", "Error")),
-        ("get /store/orders", ("/docs#/orders/listOrders", "GET /store/orders", "Operation")),
+        ("get /store/orders", ("/docs/operations/listOrders", "GET /store/orders", "Operation")),
         (
             "axios-retry",
             ("/docs/retry-clients#axios-retry", "Retries by client: axios-retry", "Guide"),

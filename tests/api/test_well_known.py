@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from petstore.site.docs import GUIDES
 from petstore.site.markdown import convert_to_markdown
+from petstore.site.reference import SAMPLES
 
 
 def test_catalog_links_the_api_to_its_documents(client: Client, db: None) -> None:
@@ -64,25 +65,28 @@ def test_robots_may_read_the_pages_of_production_only(
     assert lines[:2] == ["User-agent: *", f"Disallow: {disallowed}"]
 
 
-def test_llms_txt_lists_every_guide_in_markdown(client: Client) -> None:
+def test_llms_txt_lists_every_guide_and_operation_in_markdown(client: Client) -> None:
     text = client.get("/llms.txt").text
     assert text.startswith("# Pet Store\n\n> ")
     for name, title in GUIDES.items():
         assert f"- [{title}](http://testserver/docs/{name}.md)" in text
+    for name in SAMPLES:
+        assert f"](http://testserver/docs/operations/{name}.md)" in text
 
 
-@pytest.mark.parametrize("name", GUIDES)
-def test_guide_as_markdown_has_its_headings_and_no_markup(client: Client, name: str) -> None:
+@pytest.mark.parametrize("name", [*GUIDES, *(f"operations/{name}" for name in SAMPLES)])
+def test_page_as_markdown_has_its_headings_and_no_markup(client: Client, name: str) -> None:
     page, response = client.get(f"/docs/{name}").text, client.get(f"/docs/{name}.md")
     assert response["Content-Type"] == "text/markdown; charset=utf-8"
     text = re.sub(r"^```.*?^```$|`[^`]*`", "", response.text, flags=re.DOTALL | re.MULTILINE)
-    assert text.startswith(f"# {GUIDES[name]}\n\n")
+    assert text.startswith(f"# {re.findall('<h1>(.*)</h1>', page)[0]}\n\n")
     assert len(re.findall("^#+ ", text, re.MULTILINE)) == len(re.findall("<h[1-4]", page))
     assert not re.search(r"</?[a-z]|&[a-z]+;|\]\(/", text)
 
 
-def test_markdown_of_an_unknown_guide_is_404(client: Client) -> None:
-    assert client.get("/docs/nothing.md").status_code == 404
+@pytest.mark.parametrize("name", ["nothing", "operations/nothing"])
+def test_markdown_of_an_unknown_page_is_404(client: Client, name: str) -> None:
+    assert client.get(f"/docs/{name}.md").status_code == 404
 
 
 def test_markdown_keeps_examples_tables_and_links() -> None:

@@ -90,5 +90,7 @@ class ApiViewExtension(OpenApiViewExtension):  # type: ignore[no-untyped-call]
             scope = self.target.required_scopes.get(action)
             requirement = f"the scope `{scope}`" if scope else "no scope; any valid key works"
             description = f"{operation['description']} Requires {requirement}."
-            schemas[action] = extend_schema(**operation | {"description": description}, tags=[tag])
+            extensions = operation["extensions"] | ({"x-required-scope": scope} if scope else {})
+            options = operation | {"description": description, "extensions": extensions}
+            schemas[action] = extend_schema(**options, tags=[tag])
         return extend_schema_view(**schemas)(self.target)

@@ -55,8 +55,6 @@ def build_openapi_settings(
         + ([{"url": staging_url, "description": "Staging"}] if staging_url else []),
         "SCHEMA_PATH_PREFIX": r"/v1",
         "SCHEMA_PATH_PREFIX_TRIM": True,
-        # /docs loads nothing from other sites and sends them nothing, so Swagger's online validator is off.
-        "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None, "defaultModelsExpandDepth": 0},
         "COMPONENT_SPLIT_REQUEST": False,
         "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
         "ENUM_NAME_OVERRIDES": enums,

@@ -12,9 +12,24 @@ function copySelection(element) {
   return document.execCommand("copy");
 }
 
+// A displayed key is not copied, but replaced by the name of a variable.
+function getCopiedText(element) {
+  const copied = element.cloneNode(true);
+  for (const key of copied.querySelectorAll("[data-copied]")) key.textContent = key.dataset.copied;
+  return copied.textContent;
+}
+
+document.addEventListener("copy", (event) => {
+  const selection = window.getSelection();
+  const selected = selection.rangeCount ? selection.getRangeAt(0).cloneContents() : null;
+  if (!selected?.querySelector("[data-copied]")) return;
+  event.clipboardData.setData("text/plain", getCopiedText(selected));
+  event.preventDefault();
+});
+
 async function copy(element) {
   try {
-    await navigator.clipboard.writeText(element.textContent);
+    await navigator.clipboard.writeText(getCopiedText(element));
     return true;
   } catch {
     return copySelection(element);

@@ -92,6 +92,13 @@ function addAnchor(heading) {
   heading.append(newElement("a", link, { "aria-label": label }));
 }
 
+// site.css displays the menu on wide screens even while it is closed. Open, it can be scrolled with the keyboard.
+const menu = document.querySelector(".guides details");
+if (menu && matchMedia("(min-width: 56rem)").matches) {
+  menu.open = true;
+  const current = menu.querySelector("[aria-current]");
+  if (current) menu.scrollTop = current.offsetTop - menu.clientHeight / 2;
+}
 for (const heading of document.querySelectorAll("main :is(h2, h3)[id]")) addAnchor(heading);
 for (const group of document.querySelectorAll(".examples")) makeTabs(group);
 for (const code of document.querySelectorAll("pre > code[id]")) addCopyButton(code);

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.large_file import write_large_file
 from tests.support.live import Service, live_service
 from tests.support.servers import RedisServer
 
@@ -21,5 +22,7 @@ def impatient_service(
         "SERVE_MODE": request.param,
         "CLIENT_SECONDS": str(request.module.CLIENT_SECONDS),
     }
-    with live_service(tmp_path_factory.mktemp("impatient"), workers=1, **environment) as service:
+    folder = tmp_path_factory.mktemp("impatient")
+    environment |= write_large_file(folder)
+    with live_service(folder, workers=1, **environment) as service:
         yield service

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support import raw_http
+from tests.support.large_file import LARGE_FILE
 from tests.support.live import Service
 from tests.support.raw_http import rest
 from tests.support.servers import wait_until
@@ -68,16 +69,13 @@ def test_others_are_served_while_many_are_slow(service: Service, sent: bytes) ->
             assert client.post("/pets", json={"name": "Quick", "categoryId": 1}).status_code == 201
 
 
-LARGE_FILE = b"/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"  # 3.9 MB.
-
-
 def request_without_reading(service: Service) -> socket.socket:
     """Request a large file, check that it starts to arrive, and stop reading; small socket buffers."""
     connection = socket.socket()
     connection.settimeout(CLIENT_SECONDS + 5)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", urlsplit(service.url).port))
-    connection.sendall(b"GET " + LARGE_FILE + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    connection.sendall(f"GET {LARGE_FILE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert connection.recv(15) == b"HTTP/1.1 200 OK"
     return connection
 

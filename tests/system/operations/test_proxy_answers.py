@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from petstore.api.errors import RETRY_SECONDS, ErrorCode, build_error_body
+from tests.support.large_file import LARGE_FILE, write_large_file
 from tests.support.live import ROOT, live_service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.raw_http import parsed, rest
@@ -33,7 +34,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
     folder = tmp_path_factory.mktemp("proxy")
     with ExitStack() as stack:
         server = stack.enter_context(postgresql_server("fsync=off", copy_of=migrated_server()))
-        environment = {"DATABASE_URL": server.url, "TRUSTED_PROXY_COUNT": "1"}
+        environment = {"DATABASE_URL": server.url, "TRUSTED_PROXY_COUNT": "1"} | write_large_file(folder)
         service = stack.enter_context(live_service(folder, workers=1, **environment))
         port = free_port()
         instance = int(service.environment["PORT"])
@@ -97,13 +98,12 @@ def test_slow_body_gets_the_contracts_408_from_the_proxy(stage: Any) -> None:
 
 
 def test_slow_readers_of_files_occupy_no_slot_of_a_page(stage: Any) -> None:
-    file = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"  # 3.9 MB.
     with ExitStack() as stack:
         for _ in range(SLOW_READERS):
             slow = stack.enter_context(socket.socket())
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             slow.connect(("127.0.0.1", stage.port))
-            slow.sendall(f"GET {file} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            slow.sendall(f"GET {LARGE_FILE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             assert slow.recv(15) == b"HTTP/1.1 200 OK"
         assert httpx.get(f"{stage.url}/docs", timeout=10).status_code == 200
 

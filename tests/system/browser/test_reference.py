@@ -1,0 +1,171 @@
+"""The reference: its search, links of the former reference, and "Try it"."""
+
+import json
+import re
+from typing import Any
+
+from playwright.sync_api import Page, Request, expect
+
+from tests.support.live import Service
+from tests.system.browser.conftest import DEMO_KEY, Open
+from tests.system.browser.test_public_pages import change, faults
+
+
+def open_operation(open_page: Open, operation: str, key: str = "", **look: bool) -> Page:
+    """Open the page of an operation, and enter the key; an empty one sends none."""
+    page = open_page(f"/docs/operations/{operation}", **look)
+    page.get_by_label("API key").fill(key)
+    return page
+
+
+def send(page: Page) -> tuple[str, Any]:
+    """Send the form; return status and body of the response."""
+    page.get_by_role("button", name=re.compile("^Send ")).click()
+    expect(page.locator(".answer")).to_have_text(re.compile(r"^\d{3} "))
+    return page.locator(".answer").inner_text()[:3], json.loads(
+        page.locator("[id='response.json']").inner_text()
+    )
+
+
+def test_operations_are_filtered_as_one_types(open_page: Open) -> None:
+    page = open_page("/docs")
+    box = page.get_by_role("searchbox", name="Search the operations")
+    operations = page.locator(".operations li:visible")
+    expect(operations).to_have_count(10)
+    box.press_sequentially("cancel ord")
+    expect(operations).to_have_text([re.compile("DELETE.*Cancel an order")])
+    expect(page.get_by_role("heading", level=3).locator("visible=true")).to_have_text(
+        [re.compile("^Orders")]
+    )
+    expect(page.locator("#filter-status")).to_have_text(re.compile("^1 of 10 operations"))
+    box.fill("getpet")
+    expect(operations).to_have_count(1)
+    box.press("Enter")
+    page.wait_for_url("**/docs/search?q=getpet")
+
+
+def test_links_of_the_former_reference_lead_to_the_operation(open_page: Open) -> None:
+    page = open_page("/docs#/orders/placeOrder")
+    page.wait_for_url("**/docs/operations/placeOrder")
+    page = open_page("/docs")
+    page.evaluate("location.hash = '#/pets/nothing'")
+    page.evaluate("location.hash = '#/pets/listPets'")
+    page.wait_for_url("**/docs/operations/listPets")
+
+
+def test_request_is_sent_with_its_parameters(open_page: Open, shop: Service) -> None:
+    page = open_operation(open_page, "listPets", str(shop.issue("Reader", "pro")["key"]))
+    page.get_by_role("textbox", name="limit").fill("2")
+    page.get_by_role("combobox", name="status").select_option("available")
+    status, pets = send(page)
+    assert status == "200"
+    assert [pet["status"] for pet in pets] == ["available"] * 2
+    shown = page.locator(".response dl").inner_text()
+    for name in ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"):
+        assert name in shown
+    assert page.locator("[id='request.sh']").inner_text().splitlines() == [
+        f"curl -i -X GET '{shop.url}/v1/pets?limit=2&status=available' \\",
+        '  -H "Authorization: Bearer $PETSTORE_KEY"',
+    ]
+    assert not faults(page)
+
+
+def test_pet_is_added_with_a_generated_idempotency_key(open_page: Open, shop: Service) -> None:
+    key = str(shop.issue("Writer", "pro")["key"])
+    page = open_operation(open_page, "createPet", key)
+    sent: list[Request] = []
+    page.on("request", lambda request: sent.append(request))  # noqa: PLW0108  Built-in methods won't do.
+    page.get_by_role("textbox", name="Body").fill('{"name": "Biscuit \\"B\\" [1]", "categoryId": 1}')
+    status, pet = send(page)
+    assert status == "201"
+    assert "idempotency-key" not in sent[-1].headers
+    with shop.client(key) as client:
+        assert client.get(f"/pets/{pet['id']}").json() == pet
+    page.get_by_role("button", name="Generate a key").click()
+    assert send(page)[1]["id"] != pet["id"]
+    expect(page.locator(".response dl")).not_to_contain_text("Idempotent-Replayed")
+    page.get_by_role("button", name="Send POST").click()
+    expect(page.locator(".response dl")).to_contain_text("Idempotent-Replayed")
+    assert re.fullmatch("[0-9a-f]{32}", sent[-1].headers["idempotency-key"])
+
+
+def test_numbers_are_not_rounded(open_page: Open) -> None:
+    page = open_operation(open_page, "getOrder")
+    body = '{"id":9223372036854775807,"list":[],"text":"a, {b}: \\"c\\""}'
+    page.route(
+        "**/v1/store/orders/1", lambda route: route.fulfill(body=body, content_type="application/json")
+    )
+    send(page)
+    expect(page.locator("[id='response.json']")).to_have_text(
+        '{\n  "id": 9223372036854775807,\n  "list": [],\n  "text": "a, {b}: \\"c\\""\n}',
+        use_inner_text=True,
+    )
+    page.unroute_all()
+
+
+def test_error_links_to_what_to_do(open_page: Open) -> None:
+    page = open_operation(open_page, "getOrder")
+    status, error = send(page)
+    assert (status, error["code"]) == ("401", "missing_api_key")
+    page.get_by_role("link", name="What to do about missing_api_key").last.click()
+    page.wait_for_url("**/docs/errors#missing_api_key")
+
+
+def test_failures_to_send_are_reported(open_page: Open) -> None:
+    page = open_operation(open_page, "listPets", "psk_live_☃")
+    page.get_by_role("button", name="Send GET").click()
+    expect(page.locator(".answer")).to_contain_text("Not sent: the key or a header contains a character")
+    page.get_by_label("API key").fill("")
+    page.route("**/v1/pets", lambda route: route.abort())
+    page.get_by_role("button", name="Send GET").click()
+    expect(page.locator(".answer")).to_contain_text("No response: the service can't be reached.")
+    page.unroute_all()
+
+
+def test_key_is_stored_for_the_tab_only(open_page: Open) -> None:
+    page = open_operation(open_page, "listCategories", "psk_live_typed")
+    assert send(page)[1]["code"] == "invalid_api_key"
+    page.goto("/docs/operations/getOrder")
+    expect(page.get_by_label("API key")).to_have_value("psk_live_typed")
+    assert page.evaluate("JSON.stringify(localStorage)") == "{}"
+
+
+def test_demo_key_is_filled_in_but_not_copied(open_page: Open, shop: Service) -> None:
+    key = str(shop.issue("Demonstration", "free", "--scopes", "pets:read")["key"])
+    page = open_page()
+    change(page, "/docs/operations/listPets", DEMO_KEY, key)
+    page.goto("/docs/operations/listPets")
+    assert send(page)[0] == "200"
+    assert page.evaluate("sessionStorage.length") == 0
+    example = page.locator(".examples code[id$='.sh']")
+    expect(example).to_contain_text(key)
+    page.locator(".examples").get_by_role("button", name="Copy").locator("visible=true").click()
+    expect(page.locator(".examples [role=status]:visible")).to_have_text("Copied")
+    assert 'Bearer $PETSTORE_KEY"' in page.evaluate("navigator.clipboard.readText()")
+    example.select_text()
+    page.keyboard.press("Control+C")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert 'Bearer $PETSTORE_KEY"' in copied
+    assert key not in copied
+
+
+def test_request_is_sent_with_the_keyboard(open_page: Open) -> None:
+    page = open_operation(open_page, "listCategories", narrow=True)
+    page.get_by_label("API key").press("Tab")
+    page.keyboard.type("x")
+    page.keyboard.press("Tab")
+    page.keyboard.type("5")
+    page.keyboard.press("Enter")
+    expect(page.locator(".answer")).to_have_text(re.compile("^401 "))
+    error = page.locator("details.error summary").first
+    error.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("details.error").first).to_have_attribute("open", "")
+
+
+def test_samples_are_beside_the_operation_on_wide_screens(open_page: Open) -> None:
+    page = open_page("/docs/operations/createPet")
+    text, sample = (page.locator(part).bounding_box() for part in ("#responses", "#samples"))
+    assert text
+    assert sample
+    assert text["x"] + text["width"] <= sample["x"]
