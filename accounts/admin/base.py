@@ -74,12 +74,14 @@ def make_reason_view(
     method: Callable[..., None],
     message: str,
     form_class: type[forms.Form] = ReasonForm,
+    *,
     permission: str = "has_change_permission",
+    get_next_url: Callable[[Any], str] = change_url,
 ) -> Callable[..., HttpResponse]:
     """Make a view that asks for a reason, and then calls `method(obj, **cleaned_data, by=Actor)`.
 
     `permission` names the method of the ModelAdmin that checks access to the object. The ModelAdmin must
-    also define `get_confirmation_context`.
+    also define `get_confirmation_context`. `get_next_url` maps the object to the URL of the next page.
     """
 
     def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -89,7 +91,7 @@ def make_reason_view(
             method(obj, **cleaned_data, by=Actor.from_request(request))
             self.message_user(request, message.format(obj))
             warn_if_unpublished(self, request, obj)
-            return HttpResponseRedirect(change_url(obj))
+            return HttpResponseRedirect(get_next_url(obj))
 
         context = self.get_confirmation_context(obj)
         return confirm(self, request, confirmation, form_class, act, back=change_url(obj), **context)

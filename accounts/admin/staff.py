@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -22,14 +23,14 @@ from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.decorators import display
 from unfold.forms import UserChangeForm
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin import permissions
 from accounts.admin.badges import format_time
 from accounts.admin.base import change_url, make_reason_view
 from accounts.admin.permissions import NoEscalationAdmin, get_user
 from petstore.backoffice import two_factor
-from petstore.backoffice.audit import Action, Actor, record
+from petstore.backoffice.audit import Action, Actor, get_field_values, record
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.history import HistoryEntry
@@ -45,6 +46,22 @@ RESET_TWO_FACTOR = Confirmation(
     "Reset two-factor",
     "Their app and their recovery codes stop working. Make sure that the request really comes from them: "
     "until they set up a new app, their password alone is enough to sign in.",
+    danger=True,
+)
+MAKE_STAFF = Confirmation(
+    "Make a person staff",
+    "Make staff",
+    "For a person who can already sign in, such as a customer. They are signed out, and choose a new "
+    "password with a link that you pass on to them. They remain a member of their accounts.",
+)
+NO_SUCH_PERSON = (
+    "No one outside the staff signs in with this name. Check the spelling, or add a new member of staff."
+)
+REMOVE_FROM_STAFF = Confirmation(
+    "Remove from staff?",
+    "Remove from staff",
+    "They lose their role, and can no longer open the back office. They remain a member of their accounts. "
+    "Their entries in the audit trail remain.",
     danger=True,
 )
 TWO_FACTOR_WAS_RESET = "{} can now sign in with the password alone, and set up a new app."
@@ -95,7 +112,6 @@ class StaffForm(UserChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Offer the current groups as a choice if the user has none or several."""
         super().__init__(*args, **kwargs)
-        self.initial["is_active"] = self.instance.is_active and self.instance.is_staff
         groups: list[Group] = self.initial.get("groups", [])
         if "groups" in self.fields and len(groups) != 1:
             role: Any = self.fields["groups"]
@@ -114,13 +130,23 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        role: Any = self.fields["groups"]
-        role.required = True
-        role.choices = [("", "Choose a role"), *role.choices]
+        require_role(self.fields["groups"])
 
     def save(self, commit: bool = True) -> Any:
         self.instance.set_unusable_password()
         return forms.ModelForm.save(self, commit)
+
+
+class MakeStaffForm(ReasonForm):
+    username = forms.CharField(
+        max_length=150, help_text="The name with which they sign in.", widget=UnfoldAdminTextInputWidget
+    )
+    field_order = ("username", "groups", "reason")
+
+
+def require_role(field: Any) -> None:
+    field.required = True
+    field.choices = [("", "Choose a role"), *field.choices]
 
 
 class RoleFilter(ChoiceFilter):
@@ -129,6 +155,17 @@ class RoleFilter(ChoiceFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(str(pk), name) for pk, name in Group.objects.order_by("name").values_list("pk", "name")]
+
+
+def remove_from_staff(user: User, *, reason: str, by: Actor) -> None:
+    with transaction.atomic():
+        before = get_field_values(user)
+        user.is_staff = user.is_superuser = False
+        user.save(update_fields=["is_staff", "is_superuser"])
+        user.groups.clear()
+        user.user_permissions.clear()
+        after = get_field_values(user)
+        record(by, user, Action.REMOVED_FROM_STAFF, before=before, after=after, reason=reason)
 
 
 def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
@@ -146,12 +183,16 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     list_filter = (RoleFilter, "is_active")
     permissions_field = "user_permissions"
     identity_fields = ("username", "first_name", "last_name", "email")
-    object_pages = {"two-factor/": "reset_two_factor"}
-    palette_commands = (PaletteCommand("person_add", "Add a member of staff"),)
+    object_pages = {"two-factor/": "reset_two_factor", "remove/": "remove_from_staff"}
+    list_pages = {"make-staff/": ("make_staff", "add")}
+    palette_commands = (
+        PaletteCommand("person_add", "Add a member of staff"),
+        PaletteCommand("badge", "Make a person staff", "make_staff"),
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
-        users: QuerySet[User] = super().get_queryset(request)
+        users: QuerySet[User] = super().get_queryset(request).filter(is_staff=True)
         return users.annotate(second_factor=Exists(device)).prefetch_related("groups")
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
@@ -187,7 +228,8 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        obj.is_staff = obj.is_active
+        if not change:
+            obj.is_staff = True
         super().save_model(request, obj, form, change)
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
@@ -199,7 +241,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         user = self.get_permitted_object(request, id, self.may_reset)
 
         def issue_link(cleaned_data: dict[str, Any]) -> HttpResponse:
-            if not (user.is_active and user.is_staff):
+            if not user.is_active:
                 text = 'They may not sign in, so the link would not work. Turn on "May sign in" first.'
                 raise ValidationError(text)
             return self.show_password_link(request, user, reason=cleaned_data["reason"])
@@ -241,7 +283,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     @display(description="may sign in", boolean=True)
     def may_sign_in(self, user: User) -> bool:
-        return user.is_active and user.is_staff
+        return user.is_active
 
     @display(description="last sign-in", ordering="last_login")
     def last_sign_in(self, user: User) -> str:
@@ -289,11 +331,51 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     def get_form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         if row is None:
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
-        return {"may_reset": row.second_factor and self.may_reset(request, row)}
+        may_reset = self.may_reset(request, row)
+        return {"may_reset": row.second_factor and may_reset, "may_remove": may_reset}
 
     reset_two_factor_view = make_reason_view(
         RESET_TWO_FACTOR, reset_two_factor, TWO_FACTOR_WAS_RESET, permission="may_reset"
     )
+    # In a transaction, `get_object` locks all users.
+    remove_from_staff_view = method_decorator(transaction.atomic)(
+        make_reason_view(
+            REMOVE_FROM_STAFF, remove_from_staff, "{} is no longer a member of staff.",
+            permission="may_reset", get_next_url=lambda user: reverse("admin:auth_user_changelist"),
+        )
+    )  # fmt: skip
+
+    def make_staff_view(self, request: HttpRequest) -> HttpResponse:
+        role = self.formfield_for_dbfield(User._meta.get_field("groups"), request)
+        require_role(role)
+
+        @transaction.atomic
+        def make_staff(cleaned_data: dict[str, Any]) -> HttpResponse:
+            people = User.objects.select_for_update().filter(is_active=True, is_staff=False)
+            user = people.filter(username=cleaned_data["username"]).first()
+            if user is None:
+                raise ValidationError({"username": NO_SUCH_PERSON})
+            if self.outranks(request, user):
+                raise PermissionDenied
+            before = get_field_values(user)
+            user.is_staff, user.is_superuser = True, False
+            user.set_unusable_password()  # Also ends sessions, which began without the checks for staff.
+            user.save()
+            user.groups.set(cleaned_data["groups"])
+            user.user_permissions.clear()
+            after, reason = get_field_values(user), cleaned_data["reason"]
+            record(
+                Actor.from_request(request),
+                user,
+                Action.MADE_STAFF,
+                before=before,
+                after=after,
+                reason=reason,
+            )
+            return self.show_password_link(request, user, reason=reason)
+
+        form_class = type("RoleForm", (MakeStaffForm,), {"groups": role})
+        return confirm(self, request, MAKE_STAFF, form_class, make_staff, back=self.list_url())
 
 
 @admin.register(Group)

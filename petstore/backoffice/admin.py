@@ -112,6 +112,16 @@ class ReadOnlyAdmin(PetstoreModelAdmin):
     ordering = ["-id"]
     paginator = NewestPaginator
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist = super().get_changelist_instance(request)
+        add_staff_ids(changelist.result_list)
+        return changelist
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        obj = super().get_object(request, object_id, from_field)
+        add_staff_ids([obj] if obj is not None else [])
+        return obj
+
     @admin.display(description="at")
     def timestamp(self, obj: AuditEntry | FailedSignIn) -> str:
         return f"{obj.at:%Y-%m-%d %H:%M:%S} UTC"
@@ -150,7 +160,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="by")
     def actor(self, entry: AuditEntry) -> str:
-        return render_link("auth.user", entry.actor_id, entry.actor_name)
+        return render_link(entry, "auth.user", entry.actor_id, entry.actor_name)
 
     @admin.display
     def kind(self, entry: AuditEntry) -> str:
@@ -162,7 +172,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description="object")
     def object_link(self, entry: AuditEntry) -> str:
         is_deleted = entry.action == AuditEntry.Action.DELETED
-        link = render_link(entry.model, None if is_deleted else entry.object_id, entry.object_text)
+        link = render_link(entry, entry.model, None if is_deleted else entry.object_id, entry.object_text)
         label = getattr(entry, "object_label", "")
         return format_html("{} ({})", link, label) if label else link
 
@@ -219,7 +229,8 @@ class FailedSignInAdmin(ReadOnlyAdmin):
 
     @admin.display(description="name")
     def user(self, failed_sign_in: FailedSignIn) -> str:
-        return render_link("auth.user", failed_sign_in.user_id, failed_sign_in.username) or "Unknown"
+        name = failed_sign_in.username or "Unknown"
+        return render_link(failed_sign_in, "auth.user", failed_sign_in.user_id, name)
 
 
 def format_export_row(entry: AuditEntry) -> list[str]:
@@ -248,9 +259,20 @@ def add_object_labels(entries: Iterable[AuditEntry]) -> None:
             entry.__dict__["object_label"] = row.audit_description if row else ""
 
 
-def render_link(model: str, pk: Any, text: str) -> str:
-    """Render a link to the page of a row, or only the text if it has no page."""
-    if not pk:
+def add_staff_ids(rows: Iterable[Any]) -> None:
+    """Set `staff_ids` on audit entries or failed sign-ins: the users among theirs who have a page."""
+    rows = list(rows)
+    ids: set[Any] = {getattr(row, name, None) for row in rows for name in ("actor_id", "user_id")}
+    ids |= {parse_id(row.object_id) for row in rows if getattr(row, "model", "") == "auth.user"}
+    staff = User.objects.filter(pk__in=ids - {None}, is_staff=True)
+    staff_ids = set(staff.values_list("pk", flat=True))
+    for row in rows:
+        row.__dict__["staff_ids"] = staff_ids
+
+
+def render_link(row: Any, model: str, pk: Any, text: str) -> str:
+    """Render a link from a row to the page of another, or only the text if that has no page."""
+    if not pk or (model == "auth.user" and parse_id(str(pk)) not in row.staff_ids):
         return text
     try:
         url = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])

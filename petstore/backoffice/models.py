@@ -39,6 +39,8 @@ class AuditEntry(models.Model):
         TWO_FACTOR_ON = "two_factor_on", "Turned two-factor on"
         TWO_FACTOR_OFF = "two_factor_off", "Turned two-factor off"
         TWO_FACTOR_RESET = "two_factor_reset", "Reset a colleague's two-factor"
+        MADE_STAFF = "made_staff", "Made staff"
+        REMOVED_FROM_STAFF = "removed_from_staff", "Removed from staff"
         RECOVERY_CODES = "recovery_codes", "Made new recovery codes"
 
     # The list hides these by default, because they are frequent and change no data.

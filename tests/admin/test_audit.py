@@ -90,7 +90,7 @@ def test_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None
 
 
 def test_changed_groups_are_recorded_by_name(staff: Client) -> None:
-    clerk = User.objects.create(username="clerk", is_active=True)
+    clerk = User.objects.create(username="clerk", is_staff=True)
     stock = Group.objects.get(name="Stock")
     data = {"username": "clerk", "is_active": "on", "groups": stock.pk}
     staff.post(f"/admin/auth/user/{clerk.pk}/change/", data)

@@ -238,3 +238,14 @@ def test_concurrent_uses_of_a_password_link_set_one_password() -> None:
 
     statuses = concurrently(*(lambda number=number: choose(number) for number in range(STAFF)))
     assert Counter(statuses) == {302: 1, 410: STAFF - 1}
+
+
+def test_two_superusers_cannot_remove_each_other_from_staff() -> None:
+    ann, ben = superuser("ann"), superuser("ben")
+
+    def remove(client: Client, user: User) -> None:
+        client.post(f"/admin/auth/user/{user.pk}/remove/", {"reason": "x"})
+
+    pairs = [(signed_in(ann), ben), (signed_in(ben), ann)]
+    concurrently(*(lambda client=client, user=user: remove(client, user) for client, user in pairs))
+    assert User.objects.filter(is_staff=True).count() == 1

@@ -1,0 +1,167 @@
+"""Staff and customers share the table of users. Only explicit actions turn one into the other (D46)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client
+
+from petstore.backoffice.audit import record_failed_sign_in
+from petstore.backoffice.models import AuditEntry
+from tests.admin.test_password_links import extract_link
+from tests.support.staff import PASSWORD, member_of, signed_in, superuser
+
+STAFF = "/admin/auth/user/"
+
+
+@pytest.fixture
+def customer(db: None) -> User:
+    return User.objects.create_user("kim", password=PASSWORD)
+
+
+def make_staff(client: Client, name: str = "kim", role: str = "Viewer") -> Any:
+    group = Group.objects.get(name=role).pk
+    return client.post(f"{STAFF}make-staff/", {"username": name, "groups": group, "reason": "Joins us"})
+
+
+# --- Pages of staff -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["change", "password", "two-factor", "remove", "delete", "history"])
+def test_customers_have_no_page_of_staff(customer: User, staff: Client, page: str) -> None:
+    before = User.objects.filter(pk=customer.pk).values().get()
+    sent = {"username": "taken", "reason": "x", "post": "yes", "is_active": "on", "is_staff": "on"}
+    for response in (
+        staff.get(f"{STAFF}{customer.pk}/{page}/"),
+        staff.post(f"{STAFF}{customer.pk}/{page}/", sent),
+    ):
+        assert response.status_code == 404
+    assert User.objects.filter(pk=customer.pk).values().get() == before
+
+
+def test_lists_of_staff_omit_customers(customer: User, staff: Client) -> None:
+    member_of("Viewer", name="kim-of-staff")
+    assert [user.username for user in staff.get(f"{STAFF}?q=kim").context["cl"].result_list] == [
+        "kim-of-staff"
+    ]
+    assert "kim-of-staff" in (found := staff.post("/admin/search/", {"s": "kim"}).text)
+    assert f"/{customer.pk}/change/" not in found
+    assert ">kim</" not in staff.get("/admin/backoffice/auditentry/").text
+
+
+def test_audit_trail_links_only_to_staff(customer: User, staff: Client, boss: User) -> None:
+    for user in (customer, boss):
+        record_failed_sign_in(None, user, "Wrong password.")
+        AuditEntry.objects.create(
+            action="changed", actor_id=user.pk, actor_name=user.username, address="192.0.2.1",
+            model="auth.user", object_id=str(user.pk), object_text=user.username,
+        )  # fmt: skip
+    entry = AuditEntry.objects.get(actor_id=customer.pk)
+    pages = [
+        f"/admin/backoffice/{page}/"
+        for page in ("auditentry", "failedsignin", f"auditentry/{entry.pk}/change")
+    ]
+    texts = [staff.get(page).text for page in pages]
+    assert all("kim" in text for text in texts)
+    assert not any(f"{STAFF}{customer.pk}/" in text for text in texts)
+    assert all(f"{STAFF}{boss.pk}/change/" in text for text in texts[:2])
+
+
+def test_customer_can_not_open_the_back_office(customer: User) -> None:
+    client = signed_in(customer)
+    for page in ("/admin/", STAFF, "/admin/search/", "/admin/two-factor/"):
+        assert client.get(page).status_code == 302
+    sent = {"username": customer.username, "password": PASSWORD}
+    assert Client().post("/admin/login/", sent).status_code == 200  # The form with an error.
+
+
+# --- Promotion ------------------------------------------------------------------------------------
+
+
+def test_owner_makes_a_customer_staff_who_chooses_a_new_password(customer: User) -> None:
+    thief = signed_in(customer)
+    User.objects.filter(pk=customer.pk).update(is_superuser=True)  # Has no effect without is_staff.
+    customer.user_permissions.add(Permission.objects.get(codename="delete_pet"))
+    page = make_staff(signed_in(superuser()))
+    link = extract_link(page.text)
+    promoted = User.objects.get(pk=customer.pk)
+    assert (promoted.is_staff, promoted.is_superuser, promoted.has_usable_password()) == (
+        True,
+        False,
+        False,
+    )
+    assert [group.name for group in promoted.groups.all()] == ["Viewer"]
+    assert not promoted.user_permissions.exists()
+    assert thief.get("/admin/").status_code == 302
+    entry = AuditEntry.objects.get(action="made_staff")
+    assert (entry.actor_name, entry.object_text, entry.reason) == ("boss", "kim", "Joins us")
+    assert (entry.before["is_staff"], entry.after["is_staff"]) == (False, True)
+    assert link.split("/")[-2] not in repr(list(AuditEntry.objects.values()))
+
+
+def test_only_existing_customers_are_made_staff(customer: User, staff: Client, boss: User) -> None:
+    for name in ("nobody", "boss", "KIM"):
+        assert "Check the spelling" in make_staff(staff, name).text
+    User.objects.filter(pk=customer.pk).update(is_active=False)
+    assert "Check the spelling" in make_staff(staff).text
+    assert not User.objects.filter(username="kim", is_staff=True).exists()
+    assert staff.post(f"{STAFF}make-staff/", {"username": "kim", "reason": "x"}).status_code == 200
+
+
+def test_promotion_can_not_grant_a_role_beyond_the_editors(customer: User) -> None:
+    clerk = User.objects.create(username="personnel", is_staff=True)
+    clerk.user_permissions.set(
+        Permission.objects.filter(codename__in=["view_user", "add_user", "view_pet"])
+    )
+    assert make_staff(signed_in(clerk), role="Owner").status_code == 200
+    assert make_staff(signed_in(member_of("Support"))).status_code == 403
+    customer.refresh_from_db()
+    assert not customer.is_staff
+
+
+def test_new_member_of_staff_can_not_take_the_name_of_a_customer(customer: User, staff: Client) -> None:
+    page = staff.post(f"{STAFF}add/", {"username": "kim", "groups": Group.objects.get(name="Viewer").pk})
+    assert "already exists" in page.text
+    customer.refresh_from_db()
+    assert not customer.is_staff
+
+
+# --- Removal --------------------------------------------------------------------------------------
+
+
+def test_removed_member_of_staff_keeps_a_sign_in_without_permissions(db: None, staff: Client) -> None:
+    clerk = member_of("Owner", name="clerk", is_superuser=True)
+    client = signed_in(clerk)
+    assert client.get(STAFF).status_code == 200
+    page = f"{STAFF}{clerk.pk}/remove/"
+    assert "Remove from staff" in staff.get(f"{STAFF}{clerk.pk}/change/").text
+    assert staff.get(page).status_code == 200
+    assert User.objects.get(pk=clerk.pk).is_staff
+    assert staff.post(page, {"reason": "Left us"})["Location"] == STAFF
+    removed = User.objects.get(pk=clerk.pk)
+    assert (removed.is_active, removed.is_staff, removed.is_superuser, removed.groups.count()) == (
+        True,
+        False,
+        False,
+        0,
+    )
+    assert client.get(STAFF).status_code == 302
+    assert AuditEntry.objects.get(action="removed_from_staff").reason == "Left us"
+
+
+def test_staff_can_not_remove_themselves_or_colleagues_above_them(boss: User, staff: Client) -> None:
+    owner = signed_in(member_of("Owner"))
+    for client in (staff, owner):
+        assert client.post(f"{STAFF}{boss.pk}/remove/", {"reason": "x"}).status_code == 403
+    boss.refresh_from_db()
+    assert boss.is_staff
+
+
+def test_saving_the_form_neither_makes_nor_removes_staff(boss: User, staff: Client) -> None:
+    clerk = member_of("Viewer", name="clerk")
+    sent = {"username": "clerk", "groups": clerk.groups.get().pk, "is_staff": ""}
+    assert staff.post(f"{STAFF}{clerk.pk}/change/", sent).status_code == 302
+    clerk.refresh_from_db()
+    assert (clerk.is_active, clerk.is_staff) == (False, True)
