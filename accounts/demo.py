@@ -66,9 +66,7 @@ def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Accou
     for level, account in enumerate(accounts[2::4][:3], 1):
         for row in generate_ban_rows(rng, now, keys[account.pk][0], level):
             rows[type(row)].append(row)
-    rows[Refusal] = sorted(rows[Refusal], key=lambda rejection: rejection.rejected_at)[
-        -settings.REFUSALS_KEPT_MOST :
-    ]
+    rows[Refusal].sort(key=lambda rejection: rejection.rejected_at)
     for model, instances in rows.items():
         model._default_manager.bulk_create(instances, BATCH_SIZE)
     return accounts

@@ -173,7 +173,7 @@ EVENTS_KEPT_DAYS = env.integer("EVENTS_KEPT_DAYS", 30, 1, 3650)  # D42
 
 # The rejection log.
 REFUSALS_KEPT_DAYS = env.integer("REFUSALS_KEPT_DAYS", 7, 1, 365)
-REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 100_000, 1_000, 100_000_000)
+REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 10_000, 1_000, 100_000_000)  # Per account.
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.keys.authentication.BearerKeyAuthentication"],

@@ -1,7 +1,7 @@
 """The rejection log: recent rejections for staff to look up, written behind.
 
-To withstand floods, each process logs a limited number per write, key, address and hour. It only counts
-the others.
+To withstand floods, each process logs a limited number per write, and per account, key, address and hour.
+It only counts the others.
 """
 
 from datetime import timedelta
@@ -9,21 +9,24 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import QuerySet
 
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH
 from accounts.models import ApiKey, Refusal
 from accounts.quota.limits import RateLimitDecision, to_datetime
 from petstore.api.client_ip import Address, get_network
 from petstore.observability.instrumentation import METHODS, UNKNOWN_ROUTE, format_route
 
 MAX_PER_WRITE = 1_000
-# Limits per hour apply to each process. This one prevents a single key from displacing the others.
-MAX_PER_KEY_AND_HOUR = 250
+# Limits per hour apply to each process. Those of an account are together less than a write may store, so a
+# noisy account displaces no other's rejections (D49).
+MAX_PER_KEY_AND_HOUR, MAX_PER_ACCOUNT_AND_HOUR = 250, 300
 # Separate, lower limits for denied requests (401 and 403), which no quota limits. A flood with a revoked
-# key must not displace the rejections of other clients, nor any 429.
-MAX_DENIED_PER_KEY, MAX_DENIED_PER_ADDRESS, MAX_DENIED_PER_HOUR = 50, 20, 250
+# key must not displace any 429.
+MAX_DENIED_PER_KEY, MAX_DENIED_PER_ADDRESS, MAX_DENIED_PER_ACCOUNT = 50, 20, 100
 MAX_DENIED_PER_WRITE = MAX_PER_WRITE // 2
 PRUNE_BATCH_SIZE = 10_000
+RECENT = timedelta(hours=1)  # Accounts without newer rejections have been pruned.
 NO_SUCH_PATH = "(no such path)"
 
 
@@ -41,12 +44,16 @@ class RejectedRequest(NamedTuple):
     @property
     def hourly_limits(self) -> dict[str, int]:
         """The limits that this rejection counts towards, by name."""
+        account_id = self.public_id[:ACCOUNT_ID_LENGTH]
         if self.decision is not None:
-            return {self.public_id: MAX_PER_KEY_AND_HOUR}
+            return {
+                f"key {self.public_id}": MAX_PER_KEY_AND_HOUR,
+                f"account {account_id}": MAX_PER_ACCOUNT_AND_HOUR,
+            }
         return {
-            f"denied {self.public_id}": MAX_DENIED_PER_KEY,
-            f"denied {get_network(self.address)}": MAX_DENIED_PER_ADDRESS,
-            "denied": MAX_DENIED_PER_HOUR,
+            f"denied key {self.public_id}": MAX_DENIED_PER_KEY,
+            f"denied address {account_id} {get_network(self.address)}": MAX_DENIED_PER_ADDRESS,
+            f"denied account {account_id}": MAX_DENIED_PER_ACCOUNT,
         }
 
 
@@ -86,12 +93,19 @@ def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
 
 
 def prune(now: int) -> None:
-    """Delete rows older than REFUSALS_KEPT_DAYS, and the oldest beyond REFUSALS_KEPT_MOST, in batches."""
+    """Delete rows older than REFUSALS_KEPT_DAYS, and the oldest of an account beyond REFUSALS_KEPT_MOST.
+
+    Deletes in batches.
+    """
     cutoff = to_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
-    expired = Refusal.objects.filter(rejected_at__lt=cutoff).order_by("rejected_at")
-    # The range of ids bounds the number of rows, so counting them is not necessary.
-    newest_id = Refusal.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    surplus = Refusal.objects.filter(pk__lte=newest_id - settings.REFUSALS_KEPT_MOST).order_by("pk")
-    for rejections in (expired, surplus):
-        if ids := list(rejections.values_list("pk", flat=True)[:PRUNE_BATCH_SIZE]):
-            Refusal.objects.filter(pk__in=ids).delete()
+    delete_batch(Refusal.objects.filter(rejected_at__lt=cutoff).order_by("rejected_at"))
+    recent = Refusal.objects.filter(rejected_at__gte=to_datetime(now) - RECENT).order_by()
+    for account_id in recent.values_list("account_id", flat=True).distinct():
+        # Reads only the index, as far as an account may have rows.
+        newest_first = Refusal.objects.filter(account_id=account_id).order_by("-pk")
+        delete_batch(newest_first[settings.REFUSALS_KEPT_MOST :])
+
+
+def delete_batch(rejections: QuerySet[Refusal]) -> None:
+    if ids := list(rejections.values_list("pk", flat=True)[:PRUNE_BATCH_SIZE]):
+        Refusal.objects.filter(pk__in=ids).delete()

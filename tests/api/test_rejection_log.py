@@ -24,10 +24,11 @@ from accounts.quota.limits import (
 )
 from accounts.usage import rejection_log
 from accounts.usage.rejection_log import (
+    MAX_DENIED_PER_ACCOUNT,
     MAX_DENIED_PER_ADDRESS,
-    MAX_DENIED_PER_HOUR,
     MAX_DENIED_PER_KEY,
     MAX_DENIED_PER_WRITE,
+    MAX_PER_ACCOUNT_AND_HOUR,
     MAX_PER_KEY_AND_HOUR,
     MAX_PER_WRITE,
     RejectedRequest,
@@ -194,12 +195,18 @@ def test_rejections_are_pruned_by_age(key: ApiKey, settings: Any) -> None:
 
 def test_oldest_rejections_are_pruned_beyond_the_maximum(key: ApiKey, settings: Any) -> None:
     settings.REFUSALS_KEPT_MOST = 3
+    quiet_account = Account.objects.create(name="Quiet", plan_id="free")
+    quiet_key, _ = ApiKey.objects.issue(quiet_account, by=OPERATOR)
     recorder = UsageRecorder()
+    for _ in range(3):
+        recorder.record_rejection(build_rejection(quiet_key, request_id="quiet"))
+    recorder.write()
     for number in range(5):
         recorder.record_rejection(build_rejection(key, request_id=str(number)))
     recorder.write()
-    rejection_log.prune(NOON)
-    assert [refusal.request_id for refusal in Refusal.objects.all()] == ["4", "3", "2"]
+    for _ in range(2):
+        rejection_log.prune(NOON)
+    assert [refusal.request_id for refusal in Refusal.objects.all()] == ["4", "3", "2", *["quiet"] * 3]
 
 
 def test_unknown_method_is_stored_as_other(key: ApiKey) -> None:
@@ -269,8 +276,10 @@ def test_request_without_the_secret_is_not_logged(
     assert not Refusal.objects.exists()
 
 
-def build_denied(number: int, address: str = "192.0.2.1") -> RejectedRequest:
-    return RejectedRequest("r", f"key{number}", "revoked", NOON, "GET", "v1/pets", IPv4Address(address))
+def build_denied(number: int, address: str = "192.0.2.1", account: int = 1) -> RejectedRequest:
+    return RejectedRequest(
+        "r", f"{account:08}{number:06}", "revoked", NOON, "GET", "v1/pets", IPv4Address(address)
+    )
 
 
 def count_pending(recorder: UsageRecorder) -> int:
@@ -283,7 +292,8 @@ def test_rejected_keys_are_bounded_per_address() -> None:
         recorder.record_rejection(build_denied(number))
     assert count_pending(recorder) == MAX_DENIED_PER_ADDRESS
     recorder.record_rejection(build_denied(1, "192.0.2.2"))
-    assert count_pending(recorder) == MAX_DENIED_PER_ADDRESS + 1
+    recorder.record_rejection(build_denied(1, account=2))
+    assert count_pending(recorder) == MAX_DENIED_PER_ADDRESS + 2
 
 
 def test_rejections_of_one_key_are_bounded_across_addresses() -> None:
@@ -295,11 +305,23 @@ def test_rejections_of_one_key_are_bounded_across_addresses() -> None:
 
 def test_rejected_keys_together_leave_space_for_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    for number in range(2 * MAX_DENIED_PER_HOUR):
-        recorder.record_rejection(build_denied(number, f"192.0.{number // 200}.{number % 200}"))
-    assert count_pending(recorder) == MAX_DENIED_PER_HOUR <= MAX_DENIED_PER_WRITE < MAX_PER_WRITE
+    for number in range(2 * MAX_DENIED_PER_WRITE):
+        recorder.record_rejection(build_denied(number, account=number))
+    assert count_pending(recorder) == MAX_DENIED_PER_WRITE < MAX_PER_WRITE
     recorder.record_rejection(build_rejection(key))
-    assert count_pending(recorder) == MAX_DENIED_PER_HOUR + 1
+    assert count_pending(recorder) == MAX_DENIED_PER_WRITE + 1
+
+
+def test_account_with_many_keys_leaves_space_for_other_accounts(key: ApiKey) -> None:
+    recorder, rejected = UsageRecorder(), build_rejection(key)
+    for number in range(MAX_PER_WRITE):
+        recorder.record_rejection(rejected._replace(public_id=f"{1:08}{number:06}"))
+        recorder.record_rejection(build_denied(number, f"192.0.{number // 200}.{number % 200}"))
+    pending = MAX_PER_ACCOUNT_AND_HOUR + MAX_DENIED_PER_ACCOUNT
+    assert count_pending(recorder) == pending
+    recorder.record_rejection(rejected)
+    recorder.record_rejection(build_denied(1, account=2))
+    assert count_pending(recorder) == pending + 2
 
 
 def test_key_rejections_do_not_use_up_the_limit_of_quota_rejections(key: ApiKey) -> None:
