@@ -5,7 +5,7 @@ can authenticate.
 """
 
 import secrets
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from random import Random
@@ -32,8 +32,8 @@ from accounts.models import (
     get_key_mode,
     get_signing_pepper_number,
 )
-from accounts.quota.bans import BAN_LENGTHS, Ban
-from accounts.quota.limits import MINUTE, to_datetime, to_microseconds
+from accounts.quota.bans import BAN_LENGTHS, Ban, get_rejections_to_ban
+from accounts.quota.limits import DAY, MINUTE, to_datetime, to_microseconds
 from petstore.api.client_ip import NO_ADDRESS
 from petstore.backoffice.audit import Action
 from petstore.backoffice.models import AuditEntry
@@ -47,11 +47,11 @@ PLANS = [
 ]  # fmt: skip
 # The states of the accounts' second keys, in rotation. An integer is the number of days until expiry.
 SECOND_KEY_STATES = ("in use", "revoked", "rotated", 3, 20, -9)
+BAN_LEVELS = {2: 1, 6: 2, 10: 3}  # Of the accounts' first keys, by index. The others are not banned.
 BAN_AGE = 12 * MINUTE
 WEEKDAY_FACTORS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # Monday first.
 MINUTES_PER_DAY = 24 * 60
 RECENT_DAYS = 30  # The days that have minute counts and deprecated calls.
-LOGGED_REJECTIONS = 5  # Rows in the rejection log per account and day, or per ban.
 
 
 def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Account]:
@@ -61,10 +61,8 @@ def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Accou
     rows: dict[type[Model], list[Any]] = defaultdict(list)
     for index, account in enumerate(accounts):
         options = {"reaches_limit": index % 8 == 0, "uses_deprecated_operation": index % 5 == 1}
-        for row in generate_usage_rows(rng, now, days, keys[account.pk], **options):
-            rows[type(row)].append(row)
-    for level, account in enumerate(accounts[2::4][:3], 1):
-        for row in generate_ban_rows(rng, now, keys[account.pk][0], level):
+        ban_level = BAN_LEVELS.get(index, 0)
+        for row in generate_usage_rows(rng, now, days, keys[account.pk], ban_level=ban_level, **options):
             rows[type(row)].append(row)
     rows[Refusal].sort(key=lambda rejection: rejection.rejected_at)
     for model, instances in rows.items():
@@ -142,7 +140,7 @@ def build_key(rng: Random, now: datetime, account: Account, name: str) -> ApiKey
         digest=secrets.token_hex(32),
         pepper_number=get_signing_pepper_number(),
         created_at=account.created_at + timedelta(minutes=2),
-        last_used_at=now - timedelta(minutes=rng.uniform(1, 600)),
+        last_used_at=now - timedelta(minutes=rng.uniform(0, 2)),
     )
 
 
@@ -162,14 +160,20 @@ def build_audit_entry(
 
 
 def generate_ban_rows(rng: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:
-    """Yield the rate-limit state, audit entry and rejections of a key that is banned for ignoring 429."""
-    started_at = to_microseconds(now) - BAN_AGE
+    """Yield today's rejections of a key that is banned for ignoring 429, its ban and the audit entry."""
+    since_midnight = to_microseconds(now) % DAY
+    started_at = to_microseconds(now) - min(BAN_AGE, since_midnight // 2)
     ends_at = started_at + BAN_LENGTHS[level]
+    count = get_rejections_to_ban(key.account.limits.per_minute) + rng.randint(0, 30)
     yield KeyStanding(key=key, banned_at=started_at, banned_until=ends_at, ban_level=level + 1)
-    reason = Ban(key.pk, started_at, ends_at, level + 1, 312).reason
+    reason = Ban(key.pk, started_at, ends_at, level + 1, count).reason
     yield build_audit_entry(key, Action.BANNED, to_datetime(started_at), reason, actor="the service")
-    for _ in range(LOGGED_REJECTIONS):
-        at = to_datetime(started_at + round(BAN_AGE * rng.random()))
+    minute = min(MINUTE, since_midnight // 2)
+    for _ in range(count):
+        at = to_datetime(started_at - round(minute * rng.random()))
+        yield build_rejection(rng, key, at, Refusal.Reason.MINUTE)
+    for _ in range(rng.randint(5, 20)):
+        at = to_datetime(started_at + round((to_microseconds(now) - started_at) * rng.random()))
         yield build_rejection(rng, key, at, Refusal.Reason.BAN, ban_ends_at=to_datetime(ends_at))
 
 
@@ -181,36 +185,53 @@ def generate_usage_rows(
     *,
     reaches_limit: bool,
     uses_deprecated_operation: bool,
+    ban_level: int,
 ) -> Iterator[Model]:
-    """Yield an account's usage rows. Its traffic grows over time and drops on weekends."""
+    """Yield an account's usage rows. Its traffic grows over time and drops on weekends.
+
+    The first key gets all rejections. The rejection log has each of them, as far as it reaches back.
+    """
     account, today = keys[0].account, now.date()
     limits = account.limits
     current_share = 1.2 if reaches_limit else rng.betavariate(1.6, 3.2) * 1.4  # Of the daily limit.
-    has_bursts = rng.random() < 0.3
-    elapsed_share = (now.hour * 60 + now.minute) / MINUTES_PER_DAY
+    has_bursts = rng.random() < 0.3 and not ban_level
+    elapsed_minutes = now.hour * 60 + now.minute + 1
     admitted = 0
     for days_ago in range(min(days, (now - account.created_at).days) - 1, -1, -1):
         day = today - timedelta(days=days_ago)
         day_start = datetime.combine(day, time(), UTC)
+        minutes = MINUTES_PER_DAY if days_ago else elapsed_minutes
         growth = 1 - 0.5 * days_ago / days
         share = current_share * growth * WEEKDAY_FACTORS[day.weekday()] * rng.uniform(0.85, 1.15)
-        attempted = round(limits.per_day * share * (1 if days_ago else elapsed_share))
+        attempted = round(limits.per_day * share * minutes / MINUTES_PER_DAY)
         admitted = min(attempted, limits.per_day)
-        rejected = attempted - admitted + (admitted // rng.randint(30, 300) if has_bursts else 0)
+        by_day = min(attempted - admitted, rng.randint(10, 60))  # Clients stop when they are rejected.
+        bursts = rng.randint(0, 3) if has_bursts and admitted > 6 * limits.per_minute else 0
+        excesses = [rng.randint(1, 12) for _ in range(bursts)]
+        ban_rows = (
+            list(generate_ban_rows(rng, now, keys[0], ban_level)) if ban_level and not days_ago else []
+        )
+        rejections = [row for row in ban_rows if isinstance(row, Refusal)]
+        by_ban = sum(row.reason == Refusal.Reason.BAN for row in rejections)
+        if ban_rows:
+            excesses.append(len(rejections) - by_ban)
+            admitted = max(admitted, limits.per_minute)
+        yield from ban_rows
+        rejected = by_day + by_ban + sum(excesses)
         active_keys = [key for key in keys if (key.revoked_at or key.expires_at or now).date() >= day]
         per_key, remainder = divmod(admitted, len(active_keys))
         yield DailyUsage(key=active_keys[0], day=day, admitted=per_key + remainder, rejected=rejected)
         for key in active_keys[1:]:
             yield DailyUsage(key=key, day=day, admitted=per_key)
         if days_ago < settings.REFUSALS_KEPT_DAYS:
-            reason = Refusal.Reason.DAY if admitted == limits.per_day else Refusal.Reason.MINUTE
-            for _ in range(min(rejected, LOGGED_REJECTIONS)):
+            reasons = [Refusal.Reason.DAY] * by_day
+            reasons += [Refusal.Reason.MINUTE] * (rejected - by_day - len(rejections))
+            for reason in reasons:
                 at = day_start + min(timedelta(days=1), now - day_start) * rng.uniform(0.8, 1)
-                day_used = max(admitted, limits.per_minute)
-                yield build_rejection(rng, keys[0], at, reason, day_used=day_used)
+                yield build_rejection(rng, keys[0], at, reason, day_used=admitted)
         if days_ago < RECENT_DAYS:
-            minutes = build_minute_histogram(limits.per_minute, admitted, rejected)
-            yield AccountDayLoad(account=account, day=day, minutes=minutes)
+            histogram = build_minute_histogram(limits.per_minute, admitted + by_day, excesses, minutes)
+            yield AccountDayLoad(account=account, day=day, minutes=histogram)
             if uses_deprecated_operation and (calls := round(admitted * rng.uniform(0, 0.02))):
                 last_call_at = day_start + timedelta(hours=17) if days_ago else now
                 yield DeprecatedUse(
@@ -220,15 +241,14 @@ def generate_usage_rows(
     yield QuotaCounter(account=account, last_request_at=0, last_request_admitted=True, **counters)
 
 
-def build_minute_histogram(per_minute: int, admitted: int, rejected: int) -> dict[int, int]:
-    """Map requests per minute to the number of such minutes, with bursts above the minute limit."""
-    bursts = min(10, rejected, admitted // (2 * per_minute))
-    steady_requests = admitted - bursts * per_minute if bursts else admitted + rejected
-    quotient, remainder = divmod(steady_requests, MINUTES_PER_DAY)
-    minutes = {quotient: MINUTES_PER_DAY - remainder, quotient + 1: remainder}
-    if bursts:
-        minutes[per_minute + rejected // bursts] = bursts
-    return {requests: count for requests, count in minutes.items() if requests and count}
+def build_minute_histogram(
+    per_minute: int, within_limit: int, excesses: list[int], minutes: int
+) -> dict[int, int]:
+    """Map requests per minute to the number of such minutes. Each excess is a minute above the limit."""
+    quotient, remainder = divmod(within_limit - len(excesses) * per_minute, max(1, minutes - len(excesses)))
+    histogram = Counter({quotient: minutes - len(excesses) - remainder, quotient + 1: remainder})
+    histogram.update(per_minute + excess for excess in excesses)
+    return {requests: count for requests, count in histogram.items() if requests and count}
 
 
 def build_rejection(rng: Random, key: ApiKey, at: datetime, reason: str, **values: Any) -> Refusal:

@@ -15,6 +15,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from accounts.models import Account, ApiKey, EventDraft
+from accounts.usage import reports
 from inventory.models import Category, Pet
 from petstore.backoffice.models import AuditEntry
 from petstore.management.commands.serve import resolve_free_address
@@ -297,12 +298,31 @@ def test_first_start_prints_a_working_call_and_login(client: Any) -> None:
 
 
 def test_second_start_prints_no_secret() -> None:
+    def count_rows() -> list[int]:
+        return [model._default_manager.count() for model in (ApiKey, User, Pet, Account)]
+
     run("quickstart")
+    counts = count_rows()
     printed = run("quickstart")
     assert "psk_" not in printed
     assert "password unchanged" in printed
-    assert (ApiKey.objects.count(), User.objects.count(), Pet.objects.count()) == (1, 1, 300)
+    assert count_rows() == counts
+    assert counts[1:3] == [1, 300]
     assert run_json("issue_key", *printed.partition("manage.py issue_key")[2].split())["account"] == "Demo"
+
+
+def test_first_start_adds_90_days_of_customers() -> None:
+    run("quickstart")
+    days = reports.get_daily_usage(90)
+    assert all(day.admitted for day in days[:-1])  # Today may have just begun.
+    assert len(Account.objects.exclude(name="Demo")) == 40
+
+
+def test_start_adds_no_demo_customers_to_real_ones() -> None:
+    Account.objects.create(name="Acme", plan_id="free")
+    run("quickstart")
+    assert {account.name for account in Account.objects.all()} == {"Acme", "Demo"}
+    assert Pet.objects.count() == 300
 
 
 @pytest.mark.parametrize("person", [{"username": "ann", "is_staff": True}, {"username": "admin"}])

@@ -1,10 +1,12 @@
 """Demo history is consistent, deterministic, and separate from real customers."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from random import Random
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import F, Sum
@@ -101,6 +103,39 @@ def test_history_is_consistent() -> None:
         assert account.get_requests_on(now.date()) == today.admitted <= account.limits.per_day
 
 
+def test_history_has_the_same_rejections_on_every_page() -> None:
+    """The charts, the keys, the rejection log and the what-if page agree about the same days."""
+    seed("--pets", "0", "--history-days", "30")
+    now, days = timezone.now(), settings.REFUSALS_KEPT_DAYS
+    for account in Account.objects.all():
+        per_day = reports.get_daily_usage(days, key__account=account.pk)
+        total = sum(day.rejected for day in per_day)
+        logged = Refusal.objects.filter(account=account)
+        assert [logged.filter(rejected_at__date=day.day).count() for day in per_day] == [
+            day.rejected for day in per_day
+        ]
+        for key in account.keys.all():
+            by_key = sum(day.rejected for day in reports.get_daily_usage(days, key=key.pk))
+            assert logged.filter(key=key).count() == by_key
+        by_reason = Counter(logged.values_list("reason", flat=True))
+        simulation = reports.simulate_limits(account, account.limits, days=days)
+        assert (simulation.rejected_by_minute, simulation.rejected_by_day) == (
+            by_reason[Refusal.Reason.MINUTE],
+            by_reason[Refusal.Reason.DAY],
+        )
+        assert by_reason.total() == total == simulation.rejected_now + by_reason[Refusal.Reason.BAN]
+        admitted = sum(day.admitted for day in per_day)
+        assert simulation.requests == admitted + simulation.rejected_now
+    for key in reports.find_banned_keys()[1]:
+        ban = AuditEntry.objects.get(action="banned", object_id=str(key.pk))
+        assert (
+            f" {key.rejections.filter(reason=Refusal.Reason.MINUTE, rejected_at__lt=ban.at).count()} "
+            in ban.reason
+        )
+        assert key.last_used_at is not None
+        assert now - timedelta(minutes=3) < key.last_used_at <= now
+
+
 def test_history_is_deterministic() -> None:
     def snapshot() -> list[object]:
         with transaction.atomic():
@@ -122,7 +157,7 @@ def test_history_is_deterministic() -> None:
 def test_history_uses_few_statements_for_any_number_of_accounts() -> None:
     with CaptureQueriesContext(connection) as queries, transaction.atomic():
         add_history(Random("a"), NOW, 90, 40)
-    assert len(queries) < 50
+    assert len(queries) < 150
 
 
 def test_history_is_not_added_beside_customers_without_force() -> None:

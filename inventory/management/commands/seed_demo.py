@@ -55,7 +55,8 @@ class Command(JsonCommand):
         parser.add_argument(
             "--pets", type=int, default=300, metavar="N", help="Number of pets. Default 300."
         )
-        parser.add_argument("--if-empty", action="store_true", help="Do nothing if pets exist.")
+        text = "Do nothing if pets exist. If customers exist, add no others."
+        parser.add_argument("--if-empty", action="store_true", help=text)
         history = parser.add_mutually_exclusive_group()
         text = "Also add customers, with the keys, requests, rejections and orders of the last N days."
         history.add_argument("--history-days", type=int, default=0, metavar="N", help=text)
@@ -74,14 +75,17 @@ class Command(JsonCommand):
             raise CommandError(
                 f"--history-days must be 0 to {MAX_DAYS}, and --accounts 1 to {MAX_ACCOUNTS}."
             )
-        if days and not options["force"] and Account.objects.exclude(name=QUICKSTART_ACCOUNT).exists():
+        if options["if_empty"] and Pet.objects.exists():
+            self.write_result(options, {"added": 0}, "Done. Pets exist already.")
+            return
+        has_customers = Account.objects.exclude(name=QUICKSTART_ACCOUNT).exists()
+        if has_customers and options["if_empty"]:
+            days = 0
+        elif has_customers and days and not options["force"]:
             raise CommandError(
                 "Customers exist already, and you could not tell them from demo customers later. "
                 "Use an empty database, or add --force."
             )
-        if options["if_empty"] and Pet.objects.exists():
-            self.write_result(options, {"added": 0}, "Done. Pets exist already.")
-            return
         self.add_pets(options)
         result = {"added": options["pets"]}
         text = f"Done. Added {options['pets']} pets."

@@ -61,8 +61,8 @@ class Command(JsonCommand):
             # Fail before creating a password, which is shown only once.
             write_demo_key(options["demo_key_to"], settings.DEMO_KEY)
         run_command("migrate", "--verbosity", "0")
-        run_command("seed_demo", "--pets", "300", "--if-empty")
         password, key = create_staff_login(), create_first_key()
+        run_command("seed_demo", "--if-empty", "--history-days", "90")
         if options["demo_key_to"]:
             ensure_demo_key(options["demo_key_to"])
         pages = {"api": settings.BASE_URL, "docs": get_page_url("docs"), "admin": get_page_url("admin/")}
