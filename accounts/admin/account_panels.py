@@ -36,6 +36,7 @@ MAX_KEYS = 20
 MAX_TIMELINE = 30
 BAN_ICONS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
 KEY_ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BAN_ICONS
+KEY_ICONS[Action.NARROWED] = "compress"
 SUSPENSION_ICONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
 WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expires soon: {}"}
 AUDITED_FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")

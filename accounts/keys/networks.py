@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
 
 from django.core.exceptions import ValidationError
 
@@ -30,6 +31,18 @@ def unmap(network: Network) -> Network:
 def is_allowed(address: Address, networks: Collection[str]) -> bool:
     """Whether the address is in one of the networks. An empty collection allows every address."""
     return not networks or any(address in ip_network(network) for network in networks)
+
+
+def narrow(current: Collection[str], new: Iterable[str]) -> list[str]:
+    """Normalize the new networks. Raises ValidationError unless each is within a current one."""
+    narrowed = list(dict.fromkeys(normalize(new)))
+    if current and not narrowed:
+        raise ValidationError("An empty list would allow every address. Name at least one network.")
+    for inner in map(ip_network, narrowed):
+        outer: Iterable[Any] = map(ip_network, current)  # subnet_of raises TypeError for another version.
+        if current and not any(inner.version == net.version and inner.subnet_of(net) for net in outer):
+            raise ValidationError(f"{inner} is not within the allowed networks: {', '.join(current)}.")
+    return list(current) if set(narrowed) == set(current) else narrowed
 
 
 def validate_networks(value: object) -> None:

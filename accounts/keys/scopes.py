@@ -37,3 +37,12 @@ def join_scopes(scopes: Collection[str]) -> str:
     if unknown:
         raise ValidationError(f"{unknown[0]!r} is not a scope. The scopes are {', '.join(SCOPES)}.")
     return " ".join(scope for scope in SCOPES if scope in scopes)
+
+
+def narrow(current: str, new: Collection[str]) -> str:
+    """Join the new scopes. Raises ValidationError like `join_scopes`, and for one that is not current."""
+    if added := set(new) & set(SCOPES) - set(current.split()):
+        raise ValidationError(
+            f"The key lacks {join_scopes(added)}. It can lose scopes, but never gain any."
+        )
+    return join_scopes(new)

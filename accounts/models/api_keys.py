@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -15,7 +16,7 @@ from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
 from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, PublishedModel
-from accounts.quota.limits import to_datetime, to_microseconds
+from accounts.quota.limits import to_microseconds
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, get_field_values
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
@@ -40,12 +41,37 @@ def validate_end(value: datetime) -> None:
         raise ValidationError("A key must expire within 100 years.")
 
 
+def narrow_end(current: datetime | None, new: datetime) -> datetime:
+    """Return the new end. Raises ValidationError if it has passed or is later than the current one."""
+    validate_end(new)
+    if new <= timezone.now():
+        raise ValidationError("This time has passed. Choose a later one, or revoke the key to end it now.")
+    if current is not None and new > current:
+        raise ValidationError(
+            f"The key already expires at {current:%Y-%m-%d %H:%M:%S} UTC, which is earlier."
+        )
+    return new
+
+
 def active_keys_q(now: datetime) -> Q:
     """Match keys that are neither revoked nor expired."""
     return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
 
 
 class ApiKeyManager(models.Manager["ApiKey"]):
+    def check_bans(self, account: Account) -> None:
+        """Raise ValidationError if a key of the account, even a revoked one, is banned (D50).
+
+        Locks the rate-limit states, so that no ban starts before the transaction ends.
+        """
+        states = KeyStanding.objects.select_for_update(of=("self",)).filter(key__account=account)
+        for state in states.select_related("key").order_by("pk"):
+            if ban_end := state.get_ban_end(timezone.now()):
+                raise ValidationError(
+                    f"Key {state.key} of this account is banned until {ban_end:%Y-%m-%d %H:%M:%S} UTC. "
+                    "Lift the ban, or wait until it ends, before you issue another key."
+                )
+
     def issue(
         self,
         account: Account,
@@ -56,6 +82,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         allowed_networks: Iterable[str] = (),
         by: Actor,
         rotated_from: ApiKey | None = None,
+        max_expires_at: datetime | None = None,
     ) -> tuple[ApiKey, str]:
         """Create a key; return it with its text, which is not stored. Raises ValidationError."""
         key_text = key_format.generate(get_key_mode(), account.public_id)
@@ -71,9 +98,12 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             allowed_networks=networks.normalize(allowed_networks),
             expires_at=expires_at,
             rotated_from=rotated_from,
+            max_expires_at=max_expires_at,
         )
         key.full_clean()
         with transaction.atomic():
+            if rotated_from is None:
+                self.check_bans(account)
             key.save()
             audit.record(by, key, Action.ISSUED, after=get_field_values(key))
             key.build_event(EventType.KEY_ISSUED).save()
@@ -99,6 +129,8 @@ class ApiKey(PublishedModel):
     allowed_networks = models.JSONField(default=list, blank=True, validators=[networks.validate_networks])
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True, validators=[validate_end])
+    # Set by `narrow`, and inherited by replacements.
+    max_expires_at = models.DateTimeField("latest expiry", null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_reason = models.CharField(max_length=255, blank=True, editable=False)
     rotated_from = models.OneToOneField(
@@ -127,6 +159,11 @@ class ApiKey(PublishedModel):
                 violation_error_message="A key must end later than it begins.",
             ),
             CheckConstraint(
+                name="key_expires_by_its_latest_expiry",
+                condition=Q(max_expires_at__isnull=True)
+                | Q(expires_at__isnull=False, expires_at__lte=F("max_expires_at")),
+            ),
+            CheckConstraint(
                 name="key_revoked_with_a_reason",
                 condition=Q(revoked_at__isnull=True, revoked_reason="")
                 | (Q(revoked_at__isnull=False) & ~Q(revoked_reason="")),
@@ -148,13 +185,13 @@ class ApiKey(PublishedModel):
     def get_ban_end(self, now: datetime) -> datetime | None:
         """Return the end of the ban, or None if the key is not banned."""
         state: KeyStanding | None = getattr(self, "rate_limit_state", None)
-        if state is None or state.banned_until <= to_microseconds(now):
-            return None
-        return to_datetime(state.banned_until)
+        return state.get_ban_end(now) if state is not None else None
 
     def lock(self) -> ApiKey:
         """Return the current row, locked until the end of the transaction."""
-        return ApiKey.objects.select_for_update(of=("self",)).select_related("account").get(pk=self.pk)
+        # NO KEY does not block the first rejection of the key, which inserts its rate-limit state.
+        keys = ApiKey.objects.select_for_update(of=("self",), no_key=True)
+        return keys.select_related("account").get(pk=self.pk)
 
     def revoke(self, *, reason: str, by: Actor) -> None:
         """Revoke the key for good. Raises ValidationError without a reason, or if it is already revoked."""
@@ -171,30 +208,89 @@ class ApiKey(PublishedModel):
             key.build_event(EventType.KEY_REVOKED).save()
         self.refresh_from_db()
 
+    def narrow(
+        self,
+        *,
+        key_scopes: Collection[str] | None = None,
+        expires_at: datetime | None = None,
+        allowed_networks: Iterable[str] | None = None,
+        reason: str = "",
+        by: Actor,
+    ) -> None:
+        """Take away rights from the next request on (D50). None leaves a right unchanged.
+
+        An earlier end is also the latest one of all replacements. Raises ValidationError, by argument, for
+        what would extend a right; also if nothing changes or the key is not active.
+        """
+        errors = {}
+        with transaction.atomic():
+            key = self.lock()
+            state = key.get_state(timezone.now())
+            if state != "active":
+                raise ValidationError(f"Key {key.public_id} is {state}.")
+            before = get_field_values(key)
+            rights: dict[str, tuple[str, Callable[[Any, Any], Any], Any]] = {
+                "key_scopes": ("scopes", scopes.narrow, key_scopes),
+                "expires_at": ("expires_at", narrow_end, expires_at),
+                "allowed_networks": ("allowed_networks", networks.narrow, allowed_networks),
+            }
+            for argument, (field, narrow, value) in rights.items():
+                try:
+                    if value is not None:
+                        setattr(key, field, narrow(getattr(key, field), value))
+                except ValidationError as error:
+                    errors[argument] = error
+            if errors:
+                raise ValidationError(errors)
+            if key.expires_at != before["expires_at"]:
+                key.max_expires_at = key.expires_at
+            after = get_field_values(key)
+            if after == before:
+                message = (
+                    "Nothing would change. Remove a scope, set an earlier end, or restrict the networks."
+                )
+                raise ValidationError(message)
+            key.save(update_fields=["scopes", "expires_at", "max_expires_at", "allowed_networks"])
+            audit.record(by, key, Action.NARROWED, before=before, after=after, reason=reason)
+            key.build_event(EventType.KEY_NARROWED).save()
+        self.refresh_from_db()
+
     def rotate(self, *, by: Actor, overlap: timedelta = ROTATION_OVERLAP) -> tuple[ApiKey, str]:
         """Issue a replacement with the same rights, and let this key expire after the overlap (D19).
 
-        Returns the new key and its text. An earlier expiry is kept. Raises ValidationError if the key is
-        not active or has already been rotated.
+        Returns the new key and its text. An earlier expiry is kept, and a ban is inherited (D50). Raises
+        ValidationError if the key is not active or has already been rotated.
         """
-        now = timezone.now()
         with transaction.atomic():
             old = self.lock()
+            now = timezone.now()
             if old.get_state(now) != "active":
                 raise ValidationError(f"Key {old.public_id} is {old.get_state(now)}. Issue a new one.")
             if hasattr(old, "rotated_to"):
                 replacement = old.rotated_to.public_id
                 raise ValidationError(f"Key {old.public_id} has already been rotated to {replacement}.")
-            lifetime = old.expires_at - old.created_at if old.expires_at else None
+            # Lock the state even if it is new, so that `write_bans` finds the replacement. bulk_create
+            # publishes nothing, since publications are locked after the account.
+            KeyStanding.objects.bulk_create([KeyStanding(key=old)], ignore_conflicts=True)
+            state = KeyStanding.objects.select_for_update().get(key=old)
+            renewed_end = now + (old.expires_at - old.created_at) if old.expires_at else None
             new, key_text = ApiKey.objects.issue(
                 old.account,
                 name=old.name,
                 key_scopes=old.scopes.split(),
-                expires_at=now + lifetime if lifetime else None,
+                expires_at=min(filter(None, (renewed_end, old.max_expires_at)), default=None),
                 allowed_networks=old.allowed_networks,
                 by=by,
                 rotated_from=old,
+                max_expires_at=old.max_expires_at,
             )
+            is_banned = state.get_ban_end(now) is not None
+            # The replacement starts with this state. A past ban is no event of its own.
+            state.key, state.banned_at = new, state.banned_at if is_banned else 0
+            state.save()
+            if is_banned:
+                new.add_ban_event(state.banned_at)
+                audit.record(by, new, Action.BANNED, reason=f"Inherited from {old.public_id}.")
             before = get_field_values(old)
             old.expires_at = min(old.expires_at or now + overlap, now + overlap)
             old.save(update_fields=["expires_at"])

@@ -38,6 +38,7 @@ class EventType(models.TextChoices):
     ORDER_CANCELLED = "order.cancelled"
     KEY_ISSUED = "key.issued"
     KEY_ROTATED = "key.rotated"
+    KEY_NARROWED = "key.narrowed"
     KEY_REVOKED = "key.revoked"
     KEY_BANNED = "key.banned"
     KEY_UNBANNED = "key.unbanned"

@@ -5,12 +5,14 @@ accounts/usage writes and prunes usage and rejections, off the request path.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Index, Q, QuerySet, UniqueConstraint
 from django.utils import timezone
 
+from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.observability.request_ids import VALID_REQUEST_ID
 
 MAX_REJECTIONS_LISTED = 50
@@ -122,6 +124,9 @@ class KeyStanding(PublishedModel):
             ),
             CheckConstraint(name="ban_ends_after_it_began", condition=Q(banned_until__gte=F("banned_at"))),
         ]
+
+    def get_ban_end(self, now: datetime) -> datetime | None:
+        return to_datetime(self.banned_until) if self.banned_until > to_microseconds(now) else None
 
 
 class Publication(Record):

@@ -6,7 +6,7 @@ Days and minutes are counted since the epoch; times are microseconds since the e
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import islice
 from typing import Any, NamedTuple
@@ -210,19 +210,28 @@ def write_digests(digests: dict[int, tuple[int, str]]) -> None:
 
 
 def write_bans(bans: list[Ban]) -> None:
-    """Store bans in KeyStanding and the audit trail, sorted by key to prevent deadlocks."""
-    for ban in sorted(bans, key=lambda ban: ban.key_id):
-        key = ApiKey.objects.filter(pk=ban.key_id).first()
-        if key is None:
-            continue
-        # Lock before comparing, since staff may be lifting this ban.
-        state, _ = KeyStanding.objects.select_for_update().get_or_create(key=key)
-        is_lifted = state.banned_at == ban.started_at and state.banned_until < ban.ends_at
-        if is_lifted or state.banned_at > ban.started_at:
-            continue
-        state.banned_at, state.banned_until, state.ban_level = ban.started_at, ban.ends_at, ban.next_level
-        state.save(update_fields=["banned_at", "banned_until", "ban_level"])
-        if not key.add_ban_event(ban.started_at):  # Another process stored the same ban.
-            continue
-        transaction.on_commit(BANS.inc)  # A failed write is retried.
-        audit.record(SERVICE, key, audit.Action.BANNED, reason=ban.reason)
+    """Store bans in KeyStanding and the audit trail, each in its own transaction to prevent deadlocks."""
+    pending = sorted(bans, key=lambda ban: ban.key_id)
+    for ban in pending:
+        with transaction.atomic():
+            key = ApiKey.objects.filter(pk=ban.key_id).first()
+            if key is None:
+                continue
+            # Lock before comparing, since staff may be lifting this ban.
+            state, _ = KeyStanding.objects.select_for_update().get_or_create(key=key)
+            is_lifted = state.banned_at == ban.started_at and state.banned_until < ban.ends_at
+            if is_lifted or state.banned_at > ban.started_at:
+                continue
+            state.banned_at, state.banned_until, state.ban_level = (
+                ban.started_at,
+                ban.ends_at,
+                ban.next_level,
+            )
+            state.save(update_fields=["banned_at", "banned_until", "ban_level"])
+            # A replacement inherits a ban that began before the rotation (D50).
+            inheriting = ApiKey.objects.filter(rotated_from=key, created_at__gt=to_datetime(ban.started_at))
+            pending += [replace(ban, key_id=replacement.pk) for replacement in inheriting]
+            if not key.add_ban_event(ban.started_at):  # Another process stored the same ban.
+                continue
+            transaction.on_commit(BANS.inc)  # A failed write is retried.
+            audit.record(SERVICE, key, audit.Action.BANNED, reason=ban.reason)

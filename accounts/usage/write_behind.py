@@ -182,8 +182,7 @@ class UsageRecorder:
             batch.dropped_rejections = 0
             # Parts that were written are removed from the batch, so that a retry does not repeat them.
             try:
-                with transaction.atomic():
-                    write_bans(batch.bans)
+                write_bans(batch.bans)
                 batch.bans = []
                 send_quota_warnings(batch.reached_thresholds)
                 batch.reached_thresholds = {}

@@ -27,6 +27,7 @@ class AuditEntry(models.Model):
         EXPORTED = "exported", "Exported"
         ISSUED = "issued", "Issued"
         ROTATED = "rotated", "Rotated"
+        NARROWED = "narrowed", "Narrowed"
         REVOKED = "revoked", "Revoked"
         BANNED = "banned", "Banned"
         UNBANNED = "unbanned", "Unbanned"

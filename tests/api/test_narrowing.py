@@ -1,0 +1,346 @@
+"""Narrowed keys lose rights with the next request and never regain them; rotation inherits bans (D50)."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accounts.keys import networks
+from accounts.keys.scopes import READ_SCOPES, SCOPES
+from accounts.models import Account, ApiKey, EventDraft, EventType, KeyStanding
+from accounts.quota.bans import BAN_LENGTHS, Ban
+from accounts.quota.key_record import KeyRejectionReason
+from accounts.quota.limits import DAY, MINUTE, SECOND, to_datetime, to_microseconds
+from accounts.quota.store_protocol import QuotaStore
+from accounts.usage.batch import write_bans
+from tests.conftest import OPERATOR, Api
+from tests.support.customers import ban
+from tests.support.quota import Desk
+from tests.support.thorough import times
+
+Issue = Callable[..., tuple[ApiKey, str]]
+ONE_DAY = timedelta(days=1)
+
+
+def get_errors(key: ApiKey, **rights: Any) -> dict[str, list[str]]:
+    """Narrow the key, which must fail and leave it unchanged; return the messages by field."""
+    before = ApiKey.objects.filter(pk=key.pk).values().get()
+    with pytest.raises(ValidationError) as caught:
+        key.narrow(**rights, by=OPERATOR)
+    assert ApiKey.objects.filter(pk=key.pk).values().get() == before
+    assert not key.audit_entries.filter(action="narrowed").exists()
+    if not hasattr(caught.value, "error_dict"):
+        return {"": caught.value.messages}
+    return caught.value.message_dict
+
+
+# --- Narrowing
+
+
+def test_narrowed_key_has_fewer_rights(issue: Issue) -> None:
+    key, _ = issue()
+    end = timezone.now() + ONE_DAY
+    key.narrow(
+        key_scopes=["pets:read"], expires_at=end, allowed_networks=["::ffff:10.0.0.0/104"], by=OPERATOR
+    )
+    assert (key.scopes, key.expires_at, key.max_expires_at, key.allowed_networks) == (
+        "pets:read", end, end, ["10.0.0.0/8"],
+    )  # fmt: skip
+
+
+def test_narrowing_leaves_the_other_rights_unchanged(issue: Issue) -> None:
+    end = timezone.now() + ONE_DAY
+    key, _ = issue(expires_at=end, allowed_networks=["10.0.0.0/8"])
+    key.narrow(key_scopes=READ_SCOPES, by=OPERATOR)
+    assert (key.scopes, key.expires_at, key.max_expires_at, key.allowed_networks) == (
+        " ".join(READ_SCOPES), end, None, ["10.0.0.0/8"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("current", "new", "stored"),
+    [
+        ([], ["0.0.0.0/0"], ["0.0.0.0/0"]),
+        (["10.0.0.0/8"], ["10.1.0.0/16", "10.1.0.0/16", " 10.2.3.4 "], ["10.1.0.0/16", "10.2.3.4/32"]),
+        (["::/0", "192.0.2.0/24"], ["2001:db8::/32"], ["2001:db8::/32"]),
+        (["192.0.2.0/24", "10.0.0.0/8"], ["::ffff:192.0.2.7"], ["192.0.2.7/32"]),
+    ],
+)
+def test_networks_may_shrink(issue: Issue, current: list[str], new: list[str], stored: list[str]) -> None:
+    key, _ = issue(allowed_networks=current)
+    key.narrow(allowed_networks=new, by=OPERATOR)
+    assert key.allowed_networks == stored
+
+
+@pytest.mark.parametrize(
+    ("current", "new", "problem"),
+    [
+        (["10.0.0.0/8"], [], "An empty list would allow every address"),
+        (["10.0.0.0/8"], ["0.0.0.0/0"], "0.0.0.0/0 is not within the allowed networks: 10.0.0.0/8"),
+        (["10.0.0.0/8"], ["10.0.0.0/8", "192.0.2.1"], "192.0.2.1/32 is not within"),
+        (["10.0.0.0/8"], ["::/0"], "::/0 is not within"),
+        (["0.0.0.0/0"], ["::fffe:0:0/95"], "is not within"),
+        (["::/0"], ["::ffff:10.0.0.0/104"], "10.0.0.0/8 is not within"),  # ::/0 allows no IPv4 address.
+        (["10.0.0.0/8"], ["10.0.0.1/16"], "host bits set"),
+        (["10.0.0.0/8"], ["the office"], "does not appear"),
+        ([], [""], "Not a network"),
+    ],
+)
+def test_networks_never_grow(issue: Issue, current: list[str], new: list[str], problem: str) -> None:
+    key, _ = issue(allowed_networks=current)
+    [message] = get_errors(key, allowed_networks=new).pop("allowed_networks")
+    assert problem in message
+
+
+def test_all_errors_are_reported_by_field(issue: Issue) -> None:
+    end = timezone.now() + ONE_DAY
+    key, _ = issue(key_scopes=["pets:read"], expires_at=end, allowed_networks=["10.0.0.0/8"])
+    errors = get_errors(
+        key, key_scopes=["pets:read", "pets:write"], expires_at=end + ONE_DAY, allowed_networks=[]
+    )
+    assert errors.keys() == {"key_scopes", "expires_at", "allowed_networks"}
+    assert errors["key_scopes"] == ["The key lacks pets:write. It can lose scopes, but never gain any."]
+    assert errors["expires_at"] == [
+        f"The key already expires at {end:%Y-%m-%d %H:%M:%S} UTC, which is earlier."
+    ]
+    assert get_errors(key, key_scopes=[])["key_scopes"] == ["Choose at least one scope."]
+    [message] = get_errors(key, expires_at=timezone.now())["expires_at"]
+    assert "revoke the key to end it now" in message
+
+
+def test_narrowing_must_change_something(issue: Issue) -> None:
+    end = timezone.now() + ONE_DAY
+    everywhere, _ = issue()
+    limited, _ = issue(expires_at=end, allowed_networks=["10.0.0.0/8", "192.0.2.0/24"])
+    for key, rights in (
+        (everywhere, {}),
+        (everywhere, {"key_scopes": SCOPES[::-1], "allowed_networks": []}),
+        (limited, {"expires_at": end, "allowed_networks": ["192.0.2.0/24", "10.0.0.0/8"]}),
+    ):
+        assert "Nothing would change" in get_errors(key, **rights)[""][0]
+
+
+@pytest.mark.parametrize("state", ["revoked", "expired"])
+def test_only_active_keys_are_narrowed(issue: Issue, state: str) -> None:
+    key, _ = issue()
+    now = timezone.now()
+    if state == "revoked":
+        key.revoke(reason="Lost", by=OPERATOR)
+    else:
+        ApiKey.objects.filter(pk=key.pk).update(created_at=now - ONE_DAY, expires_at=now)
+    assert get_errors(key, key_scopes=["pets:read"]) == {"": [f"Key {key.public_id} is {state}."]}
+
+
+def test_key_of_a_suspended_account_can_be_narrowed(issue: Issue, account: Account) -> None:
+    key, _ = issue()
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    key.narrow(key_scopes=["pets:read"], by=OPERATOR)
+    assert key.scopes == "pets:read"
+
+
+def test_narrowing_is_in_the_audit_trail_and_the_feed(issue: Issue) -> None:
+    key, _ = issue(name="Till 3", key_scopes=["pets:read", "orders:read"])
+    end = timezone.now() + ONE_DAY
+    key.narrow(key_scopes=["pets:read"], expires_at=end, reason="Reads pets only", by=OPERATOR)
+    entry = key.audit_entries.get(action="narrowed")
+    assert (entry.actor_name, entry.reason) == ("tests", "Reads pets only")
+    assert (entry.before["scopes"], entry.after["scopes"]) == ("pets:read orders:read", "pets:read")
+    assert entry.after.keys() == {"scopes", "expires_at", "max_expires_at"}
+    event = EventDraft.objects.get(type=EventType.KEY_NARROWED)
+    assert (event.account_id, event.data) == (key.account_id, key.build_event(EventType.KEY_NARROWED).data)
+
+
+def test_narrowed_rights_hold_from_the_next_request_on(store: QuotaStore) -> None:
+    desk = Desk(store, 60, 1_000, now=to_microseconds(timezone.now()))
+    desk.add_key()
+    narrowed, other = desk.keys
+    assert {len(desk.admit(index).caller.scopes) for index in (0, 1)} == {len(SCOPES)}  # type: ignore[union-attr]
+    narrowed.narrow(key_scopes=["pets:read"], by=OPERATOR)
+    for result in (desk.admit(), desk.peek()):
+        assert result.caller is not None
+        assert result.caller.scopes == {"pets:read"}
+    narrowed.narrow(allowed_networks=["192.0.2.0/30"], by=OPERATOR)
+    assert desk.admit().rejection is None
+    narrowed.narrow(allowed_networks=["192.0.2.2/31"], by=OPERATOR)
+    assert desk.admit().rejection is desk.peek().rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
+    other.narrow(expires_at=to_datetime(desk.now + MINUTE), by=OPERATOR)
+    assert desk.admit(1).rejection is None
+    desk.wait(60)
+    assert desk.admit(1).rejection is KeyRejectionReason.EXPIRED
+
+
+def test_narrowed_key_gets_403_for_a_lost_scope(key: ApiKey, api: Api) -> None:
+    assert api.get("/store/orders").status_code == 200
+    key.narrow(key_scopes=["pets:read"], by=OPERATOR)
+    assert api.get("/store/orders").json()["code"] == "insufficient_scope"
+    assert api.get("/pets").status_code == 200
+
+
+# --- Rotation
+
+
+def test_replacement_of_a_narrowed_key_expires_at_its_latest_expiry(issue: Issue) -> None:
+    key, _ = issue(expires_at=timezone.now() + 365 * ONE_DAY)
+    end = timezone.now() + 2 * ONE_DAY
+    key.narrow(expires_at=end, key_scopes=["pets:read"], allowed_networks=["10.0.0.0/8"], by=OPERATOR)
+    for _ in range(3):
+        key, _ = key.rotate(by=OPERATOR)
+        assert (key.expires_at, key.max_expires_at) == (end, end)
+        assert (key.scopes, key.allowed_networks) == ("pets:read", ["10.0.0.0/8"])
+
+
+@pytest.mark.parametrize("expires_at", [None, timezone.now() + 2 * ONE_DAY])
+def test_database_rejects_an_expiry_beyond_the_latest_one(issue: Issue, expires_at: Any) -> None:
+    key, _ = issue()
+    key.narrow(expires_at=timezone.now() + ONE_DAY, by=OPERATOR)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ApiKey.objects.filter(pk=key.pk).update(expires_at=expires_at)
+
+
+NETWORKS = [
+    "0.0.0.0/0",
+    "10.0.0.0/8",
+    "10.128.0.0/9",
+    "10.1.2.3",
+    "::/0",
+    "2001:db8::/32",
+    "::ffff:10.0.0.0/104",
+]
+ADDRESSES = [ip_address(text) for text in ("10.1.2.3", "10.200.0.1", "192.0.2.1", "2001:db8::1", "fe80::1")]
+NARROWING = st.fixed_dictionaries(
+    {},
+    optional={
+        "key_scopes": st.lists(st.sampled_from(SCOPES)),
+        "expires_at": st.integers(-1, 400).map(lambda days: timezone.now() + days * ONE_DAY),
+        "allowed_networks": st.lists(st.sampled_from(NETWORKS), max_size=3),
+    },
+)
+
+
+def get_rights(key: ApiKey) -> tuple[set[str], set[Any], Any]:
+    allowed = {address for address in ADDRESSES if networks.is_allowed(address, key.allowed_networks)}
+    return set(key.scopes.split()), allowed, key.max_expires_at
+
+
+@settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(150, 30)
+)
+@given(
+    lifetime=st.none() | st.integers(1, 300),
+    start=st.lists(st.sampled_from(NETWORKS), max_size=3),
+    steps=st.lists(st.none() | NARROWING, min_size=1, max_size=8),
+)
+def test_no_sequence_of_steps_adds_a_right(
+    account: Account, lifetime: int | None, start: list[str], steps: list[dict[str, Any] | None]
+) -> None:
+    """A step of None is a rotation. A right may only be lost, and so may the life of the latest key."""
+    now = timezone.now()
+    expires_at = now + lifetime * ONE_DAY if lifetime else None
+    key, _ = ApiKey.objects.issue(account, expires_at=expires_at, allowed_networks=start, by=OPERATOR)
+    for step in steps:
+        scopes, addresses, latest = get_rights(key)
+        end = key.expires_at
+        try:
+            if step is None:
+                key, _ = key.rotate(by=OPERATOR)
+            else:
+                key.narrow(**step, by=OPERATOR)
+        except ValidationError:
+            key.refresh_from_db()
+        new_scopes, new_addresses, new_latest = get_rights(key)
+        assert new_scopes
+        assert new_scopes <= scopes
+        assert new_addresses <= addresses
+        if latest is not None:
+            assert new_latest is not None
+            assert new_latest <= latest
+        if new_latest is not None or step is not None:
+            assert end is None or (key.expires_at is not None and key.expires_at <= end)
+        if lifetime is not None:
+            assert key.expires_at is not None
+            assert key.expires_at - key.created_at <= lifetime * ONE_DAY
+
+
+# --- Bans
+
+
+def test_ban_of_a_replacement_is_lifted_on_its_own(issue: Issue) -> None:
+    old, _ = issue()
+    ban(old)
+    new, _ = old.rotate(by=OPERATOR)
+    old.unban(reason="They fixed it", by=OPERATOR)
+    with pytest.raises(ValidationError, match=f"Key {new.public_id} of this account is banned"):
+        issue()
+    new.unban(reason="They fixed it", by=OPERATOR)
+    issue()
+
+
+def test_replacement_of_a_banned_key_is_banned_at_its_level(store: QuotaStore) -> None:
+    desk = Desk(store, 1, 1_000, now=to_microseconds(timezone.now()) - 25 * SECOND)
+    ban_end = desk.get_banned().banned_until
+    new, text = desk.keys[0].rotate(by=OPERATOR)
+    desk.texts.append(text)
+    assert desk.send(1).banned_until == desk.send(0).banned_until == ban_end
+    desk.now = ban_end
+    assert not desk.send(1).banned
+    assert desk.get_banned(1).banned_until - desk.now == BAN_LENGTHS[1]
+    assert new.audit_entries.filter(action="banned").count() == 2
+    assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 3
+
+
+def test_level_of_a_past_ban_is_inherited(store: QuotaStore) -> None:
+    desk = Desk(store, 1, 1_000, now=to_microseconds(timezone.now()) - MINUTE * 10)
+    desk.now = desk.get_banned().banned_until
+    new, text = desk.keys[0].rotate(by=OPERATOR)
+    desk.texts.append(text)
+    assert not desk.send(1).banned
+    assert not new.audit_entries.filter(action="banned").exists()
+    assert desk.get_banned(1).banned_until - desk.now == BAN_LENGTHS[1]
+
+
+def test_ban_that_began_before_the_rotation_also_bans_the_replacements(issue: Issue) -> None:
+    """Its request may store it only after the rotation."""
+    old, _ = issue()
+    start = to_microseconds(timezone.now())
+    new, _ = old.rotate(by=OPERATOR)
+    newest, _ = new.rotate(by=OPERATOR)
+    write_bans([Ban(old.pk, start, start + 5 * MINUTE, next_level=1, rejections=20)])
+    states = KeyStanding.objects.filter(banned_at=start, banned_until=start + 5 * MINUTE, ban_level=1)
+    assert set(states.values_list("key", flat=True)) == {old.pk, new.pk, newest.pk}
+    assert newest.audit_entries.filter(action="banned").count() == 1
+
+
+def test_ban_that_began_after_the_rotation_does_not_ban_the_replacement(issue: Issue) -> None:
+    old, _ = issue()
+    new, _ = old.rotate(by=OPERATOR)
+    start = to_microseconds(timezone.now())
+    write_bans([Ban(old.pk, start, start + 5 * MINUTE, next_level=1, rejections=20)])
+    assert new.get_ban_end(timezone.now()) is None
+
+
+def test_account_with_a_banned_key_gets_no_other_key_until_the_ban_is_lifted(issue: Issue) -> None:
+    key, _ = issue()
+    issue(of=Account.objects.create(name="Other", plan_id="free"))
+    ban(key)
+    message = f"Key {key.public_id} of this account is banned until .* UTC. Lift the ban, or wait"
+    with pytest.raises(ValidationError, match=message):
+        issue()
+    key.revoke(reason="A way around the ban", by=OPERATOR)
+    with pytest.raises(ValidationError, match=message):
+        issue()
+    key.unban(reason="They fixed it", by=OPERATOR)
+    issue()
+
+
+def test_account_gets_keys_again_when_the_ban_has_ended(issue: Issue) -> None:
+    key, _ = issue()
+    now = to_microseconds(timezone.now())
+    KeyStanding.objects.create(key=key, banned_at=now - DAY, banned_until=now, ban_level=1)
+    issue()
