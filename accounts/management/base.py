@@ -3,7 +3,7 @@
 import getpass
 from argparse import ArgumentParser
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
@@ -15,6 +15,7 @@ from accounts.quota import publication
 from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, escape_nonprintable
 
+MAX_DAYS = 36_500
 # The relations that serialize_key reads.
 KEY_RELATIONS = ("account__plan", "account__quota", "rate_limit_state")
 
@@ -52,12 +53,26 @@ def serialize_key(key: ApiKey) -> dict[str, Any]:
         "allowed_networks": key.allowed_networks,
         "created_at": format_time(key.created_at),
         "expires_at": format_time(key.expires_at),
+        "max_expires_at": format_time(key.max_expires_at),
         "revoked_at": format_time(key.revoked_at),
         "last_used_at": format_time(key.last_used_at),
         "banned_until": format_time(key.get_ban_end(now)),
         "used_today": key.account.get_requests_on(now.date()),
         "limit_per_day": key.account.limits.per_day,
     }
+
+
+def comma_separated(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def days_from_now(days: int | None) -> datetime | None:
+    """Convert --expires-in-days. Raises CommandError if it is out of range."""
+    if days is None:
+        return None
+    if not 1 <= days <= MAX_DAYS:
+        raise CommandError(f"--expires-in-days must be from 1 to {MAX_DAYS}.")
+    return timezone.now() + timedelta(days=days)
 
 
 def format_time(timestamp: datetime | None) -> str | None:

@@ -66,7 +66,7 @@ def test_help_describes_options_examples_and_exit_statuses(app: str, name: str) 
     for line in lines:
         assert len(line) <= 100
         options = parser.parse_args(own_part(line, name))
-        if name in {"revoke_key", "rotate_key", "unban_key"}:
+        if name in {"narrow_key", "revoke_key", "rotate_key", "unban_key"}:
             assert re.fullmatch(r"[0-9A-Za-z]{14}", options.id)
     assert not [action.dest for action in parser._actions if not action.help]
     assert ("--json" in parser._option_string_actions) is (name not in PRINTS_NO_DATA)
@@ -93,8 +93,9 @@ def test_names_cannot_control_the_terminal(hostile_key: ApiKey, tmp_path: Path) 
     KeyStanding.objects.update_or_create(key=hostile_key, defaults=ban)
     reason = ("--reason", "x")
     for command in (
-        ("list_keys",), ("issue_key", "--account", HOSTILE), ("scan_keys", str(leak)),
-        ("rotate_key", hostile_key.public_id), ("unban_key", hostile_key.public_id, *reason),
+        ("list_keys",), ("scan_keys", str(leak)), ("unban_key", hostile_key.public_id, *reason),
+        ("issue_key", "--account", HOSTILE), ("rotate_key", hostile_key.public_id),
+        ("narrow_key", hostile_key.public_id, "--scopes", "pets:read"),
         ("suspend_account", HOSTILE, *reason), ("suspend_account", HOSTILE, "--lift", *reason),
         ("revoke_key", hostile_key.public_id, *reason),
     ):  # fmt: skip
@@ -108,6 +109,7 @@ def test_names_cannot_control_the_terminal(hostile_key: ApiKey, tmp_path: Path) 
     "command",
     [
         ("list_keys", "--account", HOSTILE), ("revoke_key", HOSTILE, "--reason", "x"),
+        ("narrow_key", HOSTILE),
         ("suspend_account", HOSTILE, "--reason", "x"), ("scan_keys", HOSTILE),
         ("import_pets", f"{HOSTILE}.csv"), ("export_pets", f"/{HOSTILE}/x.csv"),
         ("export_pets", "--category", HOSTILE), ("listen", HOSTILE, "--key", "x"),

@@ -4,7 +4,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from inventory.models import Category, Pet
 from petstore.backoffice.models import AuditEntry
 from petstore.management.commands.serve import resolve_free_address
 from tests.conftest import OPERATOR, Api
+from tests.support.customers import ban
 from tests.support.servers import free_port
 
 Issue = Callable[..., tuple[ApiKey, str]]
@@ -216,6 +217,72 @@ def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
         assert message == "--overlap-hours must be from 0 to 8760."
     run("rotate_key", key.public_id)
     assert "has already been rotated to " in get_error("rotate_key", key.public_id)
+
+
+# --- narrow_key ----------------------------------------------------------------------------------
+
+
+def test_narrowed_key_loses_rights(issue: Issue) -> None:
+    key, text = issue()
+    options = ("--scopes", "pets:read", "--allow-from", "127.0.0.0/8,::1/128", "--reason", "Only reads")
+    printed = run("narrow_key", key.public_id, *options)
+    assert printed == f"Done. Key {key.public_id} of Acme Pets is narrowed.\n"
+    assert Api(text).get("/pets").status_code == 200
+    assert Api(text).get("/store/orders").json()["code"] == "insufficient_scope"
+    assert key.audit_entries.get(action="narrowed").reason == "Only reads"
+
+
+@pytest.mark.parametrize(
+    ("options", "end"),
+    [
+        (("--expires-at", "2100-01-31"), datetime(2100, 1, 31, tzinfo=UTC)),
+        (("--expires-at", "2100-01-31T18:00+02:00"), datetime(2100, 1, 31, 16, tzinfo=UTC)),
+        (("--expires-in-days", "7"), None),
+    ],
+)
+def test_narrow_key_sets_the_latest_expiry(issue: Issue, options: Any, end: datetime | None) -> None:
+    key, _ = issue()
+    end = end or timezone.now() + timedelta(days=7)
+    result = run_json("narrow_key", key.public_id, *options)
+    assert result["expires_at"] == result["max_expires_at"]
+    assert abs(datetime.fromisoformat(result["expires_at"]) - end) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "Nothing would change."),
+        (("--scopes", ""), "key_scopes: Choose at least one scope."),
+        (("--scopes", "pets:fly"), "key_scopes: 'pets:fly' is not a scope."),
+        (("--scopes", "pets:read,events:read"), "key_scopes: The key lacks events:read."),
+        (("--allow-from", ""), "allowed_networks: An empty list would allow every address."),
+        (
+            ("--allow-from", "::/0"),
+            "allowed_networks: ::/0 is not within the allowed networks: 10.0.0.0/8.",
+        ),
+        (("--expires-in-days", "0"), "--expires-in-days must be from 1 to 36500."),
+        (("--expires-at", "2020-01-01"), "expires_at: This time has passed."),
+        (("--expires-at", "9999-12-31T23:59-23:00"), "expires_at: A key must expire within 100 years."),
+        (("--expires-at", "0001-01-01T00:00+23:00"), "expires_at: This time has passed."),
+        (("--expires-at", "soon"), "Enter a valid date/time."),
+        (("--expires-at", "2100-01-01", "--expires-in-days", "7"), "not allowed with argument"),
+    ],
+)
+def test_narrow_key_explains_an_error(issue: Issue, options: tuple[str, ...], message: str) -> None:
+    key, _ = issue(key_scopes=["pets:read", "pets:write"], allowed_networks=["10.0.0.0/8"])
+    assert message in get_error("narrow_key", key.public_id, *options)
+    assert not key.audit_entries.filter(action="narrowed").exists()
+
+
+def test_account_with_a_banned_key_gets_no_other_key(issue: Issue) -> None:
+    key, _ = issue()
+    ban(key)
+    message = get_error("issue_key", "--account", "Acme Pets", "--plan", "pro")
+    assert f"Key {key.public_id} of this account is banned until" in message
+    assert "Lift the ban" in message
+    assert Account.objects.get(pk=key.account_id).plan_id == "business"
+    assert run_json("rotate_key", key.public_id)["banned_until"] is not None
+    run("unban_key", key.public_id, "--reason", "They fixed it")
 
 
 # --- suspend_account -----------------------------------------------------------------------------

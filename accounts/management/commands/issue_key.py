@@ -1,24 +1,22 @@
 """Issue an API key."""
 
 from argparse import ArgumentParser
-from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.db import transaction
-from django.utils import timezone
 
 from accounts.keys.scopes import SCOPES
-from accounts.management.base import KeyCommand, get_operator, serialize_key
+from accounts.management.base import (
+    KeyCommand,
+    comma_separated,
+    days_from_now,
+    get_operator,
+    serialize_key,
+)
 from accounts.models import Account, ApiKey, PlanCode
 from petstore.db.names import NAME_LENGTH, find_by_name
 from petstore.management.base import escape_nonprintable
-
-MAX_DAYS = 36_500
-
-
-def comma_separated(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 class Command(KeyCommand):
@@ -55,9 +53,7 @@ class Command(KeyCommand):
     @transaction.atomic
     def issue(self, options: dict[str, Any]) -> tuple[ApiKey, str]:
         account = self.get_or_create_account(options)
-        days = options["expires_in_days"]
-        if days is not None and not 1 <= days <= MAX_DAYS:
-            raise CommandError(f"--expires-in-days must be from 1 to {MAX_DAYS}.")
+        expires_at = days_from_now(options["expires_in_days"])
         allow_from = options["allow_from"]
         if allow_from == []:  # An empty variable in a script must not allow every network.
             raise CommandError("--allow-from names no network. Omit it to allow all.")
@@ -65,7 +61,7 @@ class Command(KeyCommand):
             account,
             name=options["name"],
             key_scopes=options["scopes"],
-            expires_at=timezone.now() + timedelta(days=days) if days else None,
+            expires_at=expires_at,
             allowed_networks=allow_from or [],
             by=get_operator(),
         )
