@@ -1,4 +1,4 @@
-"""Admin of API keys. Staff issue, rotate and revoke keys, and lift bans. Keys are never deleted."""
+"""Admin of API keys. Staff issue, narrow, rotate and revoke keys, and lift bans. Keys are never deleted."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ from accounts.admin.base import (
     page_url,
     warn_if_unpublished,
 )
-from accounts.admin.key_forms import IssueForm, RotateForm
+from accounts.admin.key_forms import IssueForm, NarrowForm, RotateForm
 from accounts.models import Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
@@ -54,6 +54,13 @@ ROTATE = Confirmation(
     "Rotate the key",
     "Issues a replacement with the same scopes and networks, and shows it once. The old key keeps working "
     "for the number of hours below, unless it expires earlier.",
+)
+NARROW = Confirmation(
+    "Narrow this key?",
+    "Narrow the key",
+    "Takes effect with the next request. This can't be undone: the key and its replacements never get "
+    "these rights back, and no replacement expires later.",
+    danger=True,
 )
 UNBAN_PHRASE = "Lift the ban on"  # In the command palette.
 
@@ -109,7 +116,7 @@ class PlanFilter(ChoiceFilter):
 @admin.register(ApiKey)
 class ApiKeyAdmin(PetstoreModelAdmin):
     can_delete = False
-    object_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
+    object_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate", "narrow/": "narrow"}
     add_title = "Issue a key"
     autocomplete_fields = ["account"]
     issue_fields = [
@@ -223,8 +230,10 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         return buttons | {
             "show_save": not is_revoked,
             "may_revoke": may_change,
+            "may_narrow": may_change and row.get_state(now) == "active",
             "may_rotate": row.get_state(now) == "active" and self.may_rotate(request, row),
-            "may_unban": may_change and row.get_ban_end(now) is not None,
+            # The ban of a revoked key still prevents issuing keys.
+            "may_unban": self.has_change_permission(request, row) and row.get_ban_end(now) is not None,
             "state_badge": badges.build_state_badge(row, now),
             "ban": self.ban(row),
             "replacement": getattr(row, "rotated_to", None),
@@ -275,10 +284,13 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             curl=f"curl -H 'Authorization: Bearer {key_text}' {settings.BASE_URL}/pets",
         )  # fmt: skip
 
-    # --- Revoking, unbanning and rotating
+    # --- Revoking, unbanning, narrowing and rotating
 
     revoke_view = make_reason_view(REVOKE, ApiKey.revoke, "Key {} has been revoked.")
     unban_view = make_reason_view(UNBAN, ApiKey.unban, "The ban on key {} has been lifted.")
+    narrow_view = make_reason_view(
+        NARROW, ApiKey.narrow, "Key {} has been narrowed.", NarrowForm, with_object=True
+    )
 
     def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         key = self.get_permitted_object(request, object_id, self.may_rotate)
@@ -306,6 +318,8 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             **count_recent_requests(now, key=key),
             "Other active keys on this account": other_keys or "None. This is the only one.",
         }
+        if replacement := getattr(key, "rotated_to", None):
+            details["Replaced by"] = f"{replacement}, which keeps its rights"
         if ban_end := key.get_ban_end(now):
             if entry := key.audit_entries.filter(action=Action.BANNED).first():
                 details["Banned since"] = badges.format_time(entry.at)

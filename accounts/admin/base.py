@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -73,15 +74,17 @@ def make_reason_view(
     confirmation: Confirmation,
     method: Callable[..., None],
     message: str,
-    form_class: type[forms.Form] = ReasonForm,
+    form_class: Callable[..., forms.Form] = ReasonForm,
     *,
     permission: str = "has_change_permission",
     get_next_url: Callable[[Any], str] = change_url,
+    with_object: bool = False,
 ) -> Callable[..., HttpResponse]:
     """Make a view that asks for a reason, and then calls `method(obj, **cleaned_data, by=Actor)`.
 
     `permission` names the method of the ModelAdmin that checks access to the object. The ModelAdmin must
     also define `get_confirmation_context`. `get_next_url` maps the object to the URL of the next page.
+    `with_object` passes the object to the form.
     """
 
     def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -94,7 +97,8 @@ def make_reason_view(
             return HttpResponseRedirect(get_next_url(obj))
 
         context = self.get_confirmation_context(obj)
-        return confirm(self, request, confirmation, form_class, act, back=change_url(obj), **context)
+        build_form = partial(form_class, obj) if with_object else form_class
+        return confirm(self, request, confirmation, build_form, act, back=change_url(obj), **context)
 
     return view
 

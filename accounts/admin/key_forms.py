@@ -1,4 +1,4 @@
-"""The forms that issue and rotate an API key."""
+"""The forms that issue, narrow and rotate an API key."""
 
 import secrets
 from datetime import datetime, timedelta
@@ -10,8 +10,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from unfold import widgets
 
+from accounts.admin import badges
 from accounts.keys import networks, scopes
-from accounts.models import ROTATION_OVERLAP, Account, IdempotencyRecord
+from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord
+from petstore.backoffice.confirmation import ReasonForm
 from petstore.backoffice.forms import MultilineField
 
 DEFAULT_OVERLAP_HOURS = int(ROTATION_OVERLAP.total_seconds() // 3600)
@@ -57,6 +59,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         if account.suspended_at:
             message = f"{account} is suspended, so a new key would not work. Lift the suspension first."
             raise ValidationError(message)
+        ApiKey.objects.check_bans(account)  # Holds until the form is saved, in the same transaction.
         return account
 
     def clean_scopes(self) -> str:
@@ -106,6 +109,34 @@ def claim_submission(submission_token: str, account: Account) -> bool:
     except IntegrityError:
         return False
     return True
+
+
+class NarrowForm(ReasonForm):
+    """Offers what the key has. An empty end leaves it unchanged."""
+
+    key_scopes = IssueForm.declared_fields["scopes"]
+    expires_at = forms.DateTimeField(
+        label="Earlier end (UTC)", required=False, widget=widgets.UnfoldAdminTextInputWidget
+    )
+    allowed_networks = IssueForm.declared_fields["allowed_networks"]
+    clean_allowed_networks = IssueForm.clean_allowed_networks
+    field_order = ("key_scopes", "expires_at", "allowed_networks")
+
+    def __init__(self, key: ApiKey, data: Any = None) -> None:
+        current, end = key.scopes.split(), key.expires_at
+        initial = {"key_scopes": current, "allowed_networks": "\n".join(key.allowed_networks)}
+        super().__init__(data, initial=initial)
+        fields: dict[str, Any] = self.fields
+        fields["key_scopes"].label = "Scopes"
+        fields["key_scopes"].choices = [row for row in fields["key_scopes"].choices if row[0] in current]
+        fields["expires_at"].widget.input_type = "datetime-local"
+        fields[
+            "expires_at"
+        ].help_text = f"Now: {badges.format_time(end) if end else 'never'}. Leave empty to keep it."
+        if key.allowed_networks:
+            fields[
+                "allowed_networks"
+            ].help_text = "One per line, each within a network that the key allows."
 
 
 class RotateForm(forms.Form):

@@ -43,7 +43,7 @@ def confirm(
     model_admin: PetstoreModelAdmin,
     request: HttpRequest,
     confirmation: Confirmation,
-    form_class: type[forms.Form],
+    form_class: Callable[[Any], forms.Form],
     act: Callable[[dict[str, Any]], Response],
     *,
     back: str,

@@ -373,7 +373,7 @@ def test_confirmation_page_explains_the_consequences(
     assert "2\xa0hours ago" in page.context["details"]["Last used"]
     for word in (account.name, key.public_id, "its next request gets 401", "can't be undone"):
         assert word in unescape(page.text)
-    assert len(queries) <= 8
+    assert len(queries) <= 9
     issue()
     assert staff.get(page_url(key, "revoke")).context["details"]["Other active keys on this account"] == 1
 
@@ -390,7 +390,7 @@ def test_action_is_rolled_back_if_the_audit_entry_fails(
     assert key.revoked_at is None
 
 
-@pytest.mark.parametrize("verb", ["revoke", "rotate"])
+@pytest.mark.parametrize("verb", ["revoke", "rotate", "narrow"])
 def test_get_of_a_confirmation_page_changes_nothing(staff: Client, key: ApiKey, verb: str) -> None:
     assert staff.get(page_url(key, verb)).status_code == 200
     key.refresh_from_db()
@@ -403,6 +403,96 @@ def test_revocation_needs_a_reason(staff: Client, key: ApiKey, reason: str) -> N
     assert response.context["form"].errors.keys() == {"reason"}
     key.refresh_from_db()
     assert key.revoked_at is None
+
+
+# --- Narrowing -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def limited_key(issue: Any) -> ApiKey:
+    """A key with two scopes, two networks and an end with microseconds, which the form can't show."""
+    end = datetime(2100, 1, 31, 12, 30, 15, 123456, UTC)
+    options = {
+        "key_scopes": ["pets:read", "orders:read"],
+        "allowed_networks": ["10.0.0.0/8", "127.0.0.1/32"],
+    }
+    return issue(expires_at=end, **options)[0]  # type: ignore[no-any-return]
+
+
+def test_narrowing_offers_only_what_the_key_has(staff: Client, limited_key: ApiKey) -> None:
+    assert page_url(limited_key, "narrow") in staff.get(page_url(limited_key)).text
+    page = staff.get(page_url(limited_key, "narrow"))
+    assert re.findall(r'name="key_scopes" value="([^"]+)"[^>]* checked', page.text) == [
+        "pets:read",
+        "orders:read",
+    ]
+    assert "pets:write" not in page.text
+    assert page.context["form"]["allowed_networks"].value() == "10.0.0.0/8\n127.0.0.1/32"
+    assert "Now: 2100-01-31 12:30 UTC. Leave empty to keep it." in page.text
+
+
+def test_narrowed_key_keeps_what_the_form_leaves_unchanged(
+    staff: Client, boss: User, limited_key: ApiKey
+) -> None:
+    networks = "127.0.0.1/32\r\n10.0.0.0/8\r\n"
+    data = {
+        "key_scopes": ["pets:read", "orders:read"],
+        "allowed_networks": networks,
+        "reason": "Reads pets",
+    }
+    assert "Nothing would change" in staff.post(page_url(limited_key, "narrow"), data).text
+    data |= {"key_scopes": ["pets:read"], "expires_at": ""}
+    page = staff.post(page_url(limited_key, "narrow"), data, follow=True)
+    assert f"Key {limited_key.public_id} has been narrowed." in page.text
+    assert "scopes: pets:read orders:read → pets:read" in unescape(re.sub(r"<[^>]+>", "", page.text))
+    end = limited_key.expires_at
+    limited_key.refresh_from_db()
+    assert (limited_key.scopes, limited_key.expires_at, limited_key.max_expires_at) == (
+        "pets:read",
+        end,
+        None,
+    )
+    entry = limited_key.audit_entries.get(action="narrowed")
+    assert (entry.actor_id, entry.reason) == (boss.pk, "Reads pets")
+
+
+def test_end_and_networks_are_narrowed(staff: Client, limited_key: ApiKey) -> None:
+    data = {"key_scopes": ["pets:read", "orders:read"], "allowed_networks": "10.1.0.0/16"}
+    staff.post(page_url(limited_key, "narrow"), data | {"expires_at": "2099-06-01T08:00", "reason": "x"})
+    limited_key.refresh_from_db()
+    assert limited_key.allowed_networks == ["10.1.0.0/16"]
+    assert limited_key.expires_at == limited_key.max_expires_at == datetime(2099, 6, 1, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("key_scopes", [], "This field is required."),
+        ("key_scopes", ["pets:read", "pets:write"], "pets:write is not one of the available choices."),
+        ("expires_at", "2100-02-01T00:00", "The key already expires at 2100-01-31 12:30:15 UTC"),
+        ("expires_at", "2020-01-01T00:00", "revoke the key to end it now"),
+        ("expires_at", "soon", "Enter a valid date/time."),
+        ("expires_at", "9999-12-31T23:59", "within 100 years"),
+        ("allowed_networks", "", "An empty list would allow every address."),
+        ("allowed_networks", "0.0.0.0/0", "0.0.0.0/0 is not within the allowed networks"),
+        ("allowed_networks", "10.0.0.1/8", "host bits set"),
+    ],
+)
+def test_narrowing_adds_no_right(
+    staff: Client, limited_key: ApiKey, field: str, value: Any, problem: str
+) -> None:
+    data = {"key_scopes": ["pets:read"], "allowed_networks": "10.0.0.0/8", "expires_at": "", "reason": "x"}
+    page = staff.post(page_url(limited_key, "narrow"), data | {field: value})
+    [message] = page.context["form"].errors.pop(field)
+    assert problem in message
+    assert not page.context["form"].errors
+    assert not limited_key.audit_entries.filter(action="narrowed").exists()
+
+
+def test_narrowing_a_rotated_key_points_to_its_replacement(staff: Client, key: ApiKey) -> None:
+    new, _ = key.rotate(by=OPERATOR)
+    details = staff.get(page_url(key, "narrow")).context["details"]
+    assert details["Replaced by"] == f"{new.public_id}, which keeps its rights"
 
 
 # --- Rotating ------------------------------------------------------------------------------------
@@ -452,7 +542,7 @@ def test_invalid_overlap_is_rejected(staff: Client, key: ApiKey, hours: str) -> 
 def test_viewer_is_offered_no_action(key: ApiKey) -> None:
     client = clerk_who_may("view_apikey")
     text = client.get(page_url(key)).text
-    for verb in ("revoke", "rotate"):
+    for verb in ("revoke", "rotate", "narrow"):
         assert client.get(page_url(key, verb)).status_code == 403
         assert page_url(key, verb) not in text
 
@@ -469,7 +559,7 @@ def test_add_permission_does_not_include_viewing(account: Account, form: dict[st
     assert client.get(page_url(ApiKey.objects.get())).status_code == 403
 
 
-@pytest.mark.parametrize("verb", ["revoke", "rotate"])
+@pytest.mark.parametrize("verb", ["revoke", "rotate", "narrow"])
 def test_actions_need_a_csrf_token(boss: User, key: ApiKey, verb: str) -> None:
     client = signed_in(boss, enforce_csrf_checks=True)
     assert client.post(page_url(key, verb), {"reason": "Leaked"}).status_code == 403
@@ -491,6 +581,20 @@ def test_lifted_ban_takes_effect_with_the_next_request(staff: Client, key: ApiKe
     event = key.audit_entries.latest("id")
     assert (event.action, event.actor_name, event.reason) == ("unbanned", "boss", "Their loop is mended.")
     assert "is not banned" in staff.post(page_url(key, "unban"), {"reason": "Why not."}).text
+
+
+def test_account_with_a_banned_key_gets_no_other_key(
+    staff: Client, key: ApiKey, form: dict[str, Any]
+) -> None:
+    ban(key)
+    staff.post(page_url(key, "revoke"), {"reason": "A way around the ban"})
+    page = staff.post(ADD, form)
+    [message] = page.context["adminform"].form.errors["account"]
+    assert f"Key {key.public_id} of this account is banned until" in message
+    assert "Lift the ban" in message
+    assert page_url(key, "unban") in staff.get(page_url(key)).text
+    staff.post(page_url(key, "unban"), {"reason": "They fixed it"})
+    assert KEY_TEXT.search(staff.post(ADD, form).text)
 
 
 # --- Secrets in reasons --------------------------------------------------------------------------
