@@ -185,7 +185,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             for name, before, after in changes[:MAX_CHANGES]
         ]
         suffix = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
-        return format_html("{}{}", format_html_join(SafeString("<br>"), "{}", lines), suffix)
+        return format_html("{}{}", format_html_join(SafeString("<br> "), "{}", lines), suffix)
 
     @admin.display
     def from_address(self, entry: AuditEntry) -> str:

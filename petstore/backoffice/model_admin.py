@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import SEARCH_VAR
@@ -18,8 +19,10 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldBooleanWidget
 
 from petstore.backoffice import audit, edit_conflicts, palette
 from petstore.backoffice.audit import Action, Actor
@@ -103,6 +106,12 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> Any:
         raise Http404  # Django would redirect to the home page.
+
+    def action_checkbox(self, obj: Any) -> SafeString:
+        """Name the row that the checkbox selects."""
+        attributes = {"class": "action-select", "aria-label": f"Select {obj}"}
+        box = UnfoldBooleanWidget(attributes, check_test=lambda value: False)
+        return box.render(ACTION_CHECKBOX_NAME, str(obj.pk))
 
     @admin.display(description="name", ordering="name")
     def visible_name(self, row: Any) -> str:

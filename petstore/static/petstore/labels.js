@@ -19,8 +19,9 @@
     for (const [selector, label] of Object.entries(SCROLLED)) {
       document.querySelector(selector)?.setAttribute("data-simplebar-aria-label", label);
     }
-    for (const { dataset } of document.querySelectorAll("#result_list [data-label]")) {
+    for (const { classList, dataset, textContent } of document.querySelectorAll("#result_list [data-label]")) {
       dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
+      classList.toggle("empty", textContent.trim() === "-"); // Narrow screens hide it.
     }
   });
 

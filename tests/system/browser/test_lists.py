@@ -1,0 +1,55 @@
+"""The geometry of the back office's lists."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+from tests.system.browser.test_daily_work import get, wait_for_record
+
+LISTS = [
+    "inventory/order/", "inventory/pet/", "inventory/category/", "accounts/apikey/", "accounts/account/",
+    "accounts/plan/", "accounts/event/", "accounts/refusal/", "auth/user/", "auth/group/",
+    "backoffice/auditentry/",
+]  # fmt: skip
+MAX_ROW_HEIGHT = 110  # Pixels.
+# Long names wrap.
+HEIGHTS = """rows => rows.filter((row) => row.innerText.length < 200)
+    .map((row) => row.getBoundingClientRect().height)"""
+SHIP = "from inventory.models import Order; o = Order.objects.get(pk={}); o.approve(by='t'); o.ship(by='t')"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rows(shop: Service) -> None:
+    """A row in each list: orders with and without a ship date, and a refusal."""
+    issued = shop.issue("The Rabbits of the North", "pro")
+    with shop.client(issued["key"]) as client:
+        pets = client.get("/pets?limit=20&status=available").json()
+        for pet in pets[-2:]:
+            order = client.post("/store/orders", json={"petId": pet["id"]}).json()["id"]
+    shop.manage("shell", "--no-imports", "-c", SHIP.format(order))
+    shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
+    wait_for_record(shop, get(shop, issued["key"]))
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_rows_are_compact_on_a_phone(open_page: Open, path: str) -> None:
+    page = open_page(f"/admin/{path}", as_="root", narrow=True)
+    rows = page.locator(":is(#result_list .data-row, .refusals tbody tr)")
+    expect(rows.first).to_be_visible()
+    heights = rows.evaluate_all(HEIGHTS)
+    assert heights
+    assert max(heights) <= MAX_ROW_HEIGHT
+
+
+def test_checkbox_of_a_row_is_small_and_named_on_a_phone(open_page: Open) -> None:
+    page = open_page("/admin/inventory/order/", as_="root", narrow=True)
+    row = page.locator("#result_list .data-row").first
+    box = row.get_by_role("checkbox", name="Select Order").bounding_box()
+    link = row.get_by_role("link").first.bounding_box()
+    assert box
+    assert link
+    assert box["x"] + box["width"] < link["x"]
+    assert abs(box["y"] + box["height"] / 2 - link["y"] - link["height"] / 2) < 6  # On the first line.
+    label = "cell => getComputedStyle(cell, '::before').content"
+    assert row.locator(".action-checkbox").evaluate(label) == "none"
