@@ -3,6 +3,7 @@
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 
 class PetStatus(models.TextChoices):
@@ -35,16 +36,21 @@ class Stage(models.TextChoices):
 
     TO_APPROVE = "to_approve", "To approve"
     TO_SHIP = "to_ship", "To ship"
+    SCHEDULED = "scheduled"  # The ship date is in the future.
     SHIPPED = "shipped"
     DONE = "done"
 
     @property
     def condition(self) -> Q:
-        """The condition of the orders at this stage, which a partial index also has."""
-        return STAGE_CONDITIONS[self]
+        """The condition of the orders at this stage, for which a partial index exists."""
+        if self in {Stage.SCHEDULED, Stage.SHIPPED}:
+            lookup = "ship_date__gt" if self == Stage.SCHEDULED else "ship_date__lte"
+            return Q(status=OrderStatus.APPROVED, **{lookup: timezone.now()})
+        return INDEX_CONDITIONS[self]
 
 
-STAGE_CONDITIONS = {
+# The conditions of the partial indexes. That of shipped orders includes the scheduled ones.
+INDEX_CONDITIONS = {
     Stage.TO_APPROVE: Q(status=OrderStatus.PLACED),
     Stage.TO_SHIP: Q(status=OrderStatus.APPROVED, ship_date__isnull=True),
     Stage.SHIPPED: Q(status=OrderStatus.APPROVED, ship_date__isnull=False),

@@ -64,7 +64,8 @@ def get_stock() -> Stock | None:
     )
     orders = {
         Stage.TO_APPROVE: latest.orders_placed,
-        Stage.TO_SHIP: latest.orders_approved - latest.orders_shipped,
+        Stage.TO_SHIP: latest.orders_approved - latest.orders_scheduled - latest.orders_shipped,
+        Stage.SCHEDULED: latest.orders_scheduled,
         Stage.SHIPPED: latest.orders_shipped,
         Stage.DONE: latest.orders_done,
     }
@@ -93,7 +94,8 @@ def refresh(now: datetime | None = None) -> bool:
         took_ms=round(duration.total_seconds() * 1_000),
         pets=pets,
         orders_placed=orders[Stage.TO_APPROVE],
-        orders_approved=orders[Stage.TO_SHIP] + orders[Stage.SHIPPED],
+        orders_approved=orders[Stage.TO_SHIP] + orders[Stage.SCHEDULED] + orders[Stage.SHIPPED],
+        orders_scheduled=orders[Stage.SCHEDULED],
         orders_shipped=orders[Stage.SHIPPED],
         orders_done=orders[Stage.DONE],
     )

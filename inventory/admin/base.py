@@ -18,7 +18,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
-from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
+from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus, TransitionError
 from petstore.backoffice.changelist import BigTableAdmin, parse_id, selects_all_pages
 from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import SafeAutocompleteSelect
@@ -68,7 +68,7 @@ def get_status_history(obj: Order | Pet) -> list[HistoryEntry]:
 
 def describe_transition(event: OrderEvent | PetEvent) -> str:
     if event.from_status == event.to_status:
-        return "ship date set"
+        return "returned" if event.to_status == OrderStatus.DELIVERED else "ship date set"
     return f"{event.from_status} → {event.to_status}" if event.from_status else event.to_status
 
 
@@ -110,7 +110,7 @@ class RowActionsAdmin(BigTableAdmin):
 
     @display(description="status", label=STATUS_COLOURS)
     def status_badge(self, obj: Order | Pet) -> tuple[str, str]:
-        return obj.status, obj.get_status_display()
+        return obj.status, obj.status_label if isinstance(obj, Order) else obj.get_status_display()
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Offer only `row_actions`, without Django's bulk deletion."""
@@ -152,7 +152,9 @@ class RowActionsAdmin(BigTableAdmin):
                     action.perform(obj, get_actor_name(request), cleaned_data)
                     self.log_change(request, obj, action.get_audit_reason(cleaned_data))
             except self.model.DoesNotExist:
-                skipped["they no longer exist"].append(f"{self.opts.verbose_name} {obj.pk}")
+                skipped["deleted since this page was loaded"].append(f"{self.opts.verbose_name} {obj.pk}")
+            except TransitionError as error:  # Another row that the action needs has changed.
+                skipped[error.message.removesuffix(".")].append(str(obj))
             except Error:
                 logger.exception("The database failed while %s was being %s.", obj, action.past_participle)
                 text = self.get_failure_message(obj, objs[index + 1 :], action)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from django.http import HttpRequest
 from django.urls import reverse
 
+from inventory.admin.orders import find_orders, list_actions
 from inventory.admin.status_tabs import count_orders_by_stage
 from inventory.models import PetStatus, Stage
 from inventory.stock import Stock, get_stock
@@ -14,6 +15,7 @@ from petstore.backoffice.navigation import may_view
 from petstore.db.names import visible_name
 
 MAX_CHARTED_CATEGORIES = 12
+MAX_OLDEST_ORDERS = 5
 # What the orders of a stage wait for, and the icon and the link text of the next step.
 WAITING_STAGES = {
     Stage.TO_APPROVE: ("for approval", "approval", "Approve"),
@@ -49,7 +51,10 @@ def build_orders_card(request: HttpRequest, stock: Stock | None) -> Card:
         if may_change and count.at_least:
             subject = "order waits" if count.at_least == 1 else "orders wait"
             steps.append(Step(1, icon, f"{count.text} {subject} {purpose}.", verb, link))
-    return Card("orders", "left", 1, {"waiting": waiting, "link": list_url("inventory_order")}, steps)
+    oldest = find_orders(Stage.TO_APPROVE)[:MAX_OLDEST_ORDERS] if may_change else []
+    to_approve = [(order, list_actions(order)[:1]) for order in oldest]
+    context = {"waiting": waiting, "to_approve": to_approve, "link": list_url("inventory_order")}
+    return Card("orders", "left", 1, context, steps)
 
 
 def build_pets_card(request: HttpRequest, stock: Stock | None) -> Card:

@@ -1,16 +1,19 @@
 """Admin of orders, with their panels on the pages of accounts and events."""
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.options import IS_POPUP_VAR, IncorrectLookupParameters
+from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.template.loader import render_to_string
 from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -24,11 +27,12 @@ from inventory.admin.base import (
     RowAction,
     RowActionsAdmin,
     describe_pet,
+    describe_transition,
     get_status_history,
     parse_reference,
 )
-from inventory.admin.status_tabs import EXAMPLE_ORDERS, StageFilter, build_tabs, inline_values
-from inventory.models import LIVE_STATUSES, Order, OrderEvent, OrderStatus, Pet, Stage
+from inventory.admin.status_tabs import StageFilter, build_tabs, inline_values
+from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetStatus, Stage
 from petstore.backoffice.changelist import TimeFilter, parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.dashboard import list_url
@@ -37,12 +41,14 @@ from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, MIN_VERB_LENGTH, SearchResult
 from petstore.db.keysets import OneFilterKey
 
+BUTTONS_TEMPLATE = "admin/inventory/order/buttons.html"
 MAX_MATCHING_ACCOUNTS = 100  # In a search by the name of the account.
 MAX_ORDERS_IN_PANEL = 10
 MAX_ORDERS_IN_TIMELINE = 30
 MAX_SHIP_DATE_DISTANCE = timedelta(days=365)
 WAITING_STAGES = {"approve": Stage.TO_APPROVE, "ship": Stage.TO_SHIP, "deliver": Stage.SHIPPED}
-SHIP_DATE_WARNING = "Clients can see the ship date of their order."
+SHIP_DATE_WARNING = "The client can see the date."
+RETURN_WARNING = "Returned pets become available again. Their orders stay delivered."
 
 
 class ShipDateForm(forms.Form):
@@ -61,24 +67,29 @@ class ShipDateForm(forms.Form):
 
 @dataclass(frozen=True)
 class OrderAction(RowAction):
-    allowed_statuses: tuple[OrderStatus, ...]
+    stages: tuple[Stage, ...]  # The first is the stage at which it is the usual next step.
     method: str  # A method of Order that takes `by` and the form's data.
-    requires_ship_date: bool | None = None  # False: requires that there is none.
 
     def applies_to(self, order: Order) -> bool:
-        if order.status not in self.allowed_statuses:
-            return False
-        has_ship_date = order.ship_date is not None
-        return self.requires_ship_date is None or self.requires_ship_date == has_ship_date
+        if order.stage == Stage.DONE in self.stages:  # A return.
+            return order.status == OrderStatus.DELIVERED and order.pet.status == PetStatus.SOLD
+        return order.stage in self.stages
+
+    def is_direct(self, order: Order) -> bool:
+        """Whether the button acts at once: the usual next step does, unless it needs data."""
+        is_usual = self.confirmation is None or self.stages[0] == order.stage
+        return is_usual and self.form is forms.Form
 
     def get_skip_reason(self, obj: Order) -> tuple[str, str] | None:
         if self.applies_to(obj):
             return None
-        if obj.status in self.allowed_statuses:
-            date = "a ship date, which can be changed" if obj.ship_date else "no ship date yet"
-            return f"they have {date}", str(obj)
-        reason = f"{obj.status} orders can't be {self.past_participle}"
-        if obj.status == OrderStatus.PLACED:
+        label = obj.status_label.lower()
+        reason = f"{label} orders can't be {self.past_participle}"
+        if label == self.past_participle:
+            reason = f"already {label}"
+        elif obj.status == OrderStatus.DELIVERED and obj.stage in self.stages:
+            reason = f"the pet is {obj.pet.status}"
+        elif obj.stage == Stage.TO_APPROVE:
             reason += "; approve them first"
         return reason, str(obj)
 
@@ -87,45 +98,53 @@ class OrderAction(RowAction):
 
 
 ACTIONS = {
-    "approve": OrderAction("Approve", "approved", (OrderStatus.PLACED,), "approve"),
-    "ship": OrderAction("Ship now", "shipped", (OrderStatus.APPROVED,), "ship", requires_ship_date=False),
+    "approve": OrderAction("Approve", "approved", (Stage.TO_APPROVE,), "approve"),
+    "ship": OrderAction("Ship now", "shipped", (Stage.TO_SHIP,), "ship"),
     "ship_later": OrderAction(
         "Ship on a date...",
-        "given a ship date",
-        (OrderStatus.APPROVED,),
+        "scheduled",
+        (Stage.TO_SHIP,),
         "ship",
-        requires_ship_date=False,
         form=ShipDateForm,
         confirmation=Confirmation("Ship {} on a date", "Set the ship date", SHIP_DATE_WARNING),
     ),
     "deliver": OrderAction(
         "Deliver...",
         "delivered",
-        (OrderStatus.APPROVED,),
+        (Stage.SHIPPED, Stage.SCHEDULED, Stage.TO_SHIP),
         "deliver",
-        confirmation=Confirmation("Deliver {}", "Deliver", "The pet becomes sold. This can't be undone."),
+        confirmation=Confirmation(
+            "Deliver {}", "Deliver", "Delivered pets are sold. This can't be undone."
+        ),
     ),
     "change_ship_date": OrderAction(
         "Change ship date...",
-        "given another ship date",
-        (OrderStatus.APPROVED,),
+        "rescheduled",
+        (Stage.SCHEDULED, Stage.SHIPPED),
         "ship",
-        requires_ship_date=True,
         form=ShipDateForm,
         confirmation=Confirmation("Change the ship date of {}", "Change the ship date", SHIP_DATE_WARNING),
     ),
     "cancel": OrderAction(
         "Cancel...",
         "cancelled",
-        LIVE_STATUSES,
+        (Stage.TO_APPROVE, Stage.TO_SHIP, Stage.SCHEDULED, Stage.SHIPPED),
         "cancel",
         form=ReasonForm,
         confirmation=Confirmation(
             "Cancel {}",
-            "Cancel the order",
-            "The pet becomes available again. This can't be undone.",
+            "Cancel {}",
+            "Pets of cancelled orders become available again. This can't be undone.",
             danger=True,
         ),
+    ),
+    "return": OrderAction(
+        "Return...",
+        "returned",
+        (Stage.DONE,),
+        "return_pet",
+        form=ReasonForm,
+        confirmation=Confirmation("Return {}", "Return {}", RETURN_WARNING),
     ),
 }
 
@@ -152,16 +171,28 @@ class OrderAdmin(RowActionsAdmin):
     object_pages = {"act/<slug:name>/": "act"}
     row_actions = ACTIONS
 
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Add a column with the next step, which returns to this page of the list."""
+        context = {"return_to": request.get_full_path()}
+
+        @admin.display(description="next step")
+        def next_step(order: Order) -> str:
+            actions = list_actions(order)[:1]
+            return render_to_string(BUTTONS_TEMPLATE, context | {"order": order, "actions": actions})
+
+        may_act = self.has_change_permission(request) and IS_POPUP_VAR not in request.GET
+        return [*self.list_display, *([next_step] if may_act else [])]
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return super().changelist_view(request, (extra_context or {}) | {"tabs": build_tabs(request)})
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Offer on a tab only the actions that apply to its orders."""
         actions = super().get_actions(request)
-        example = EXAMPLE_ORDERS.get(request.GET.get(StageFilter.parameter_name, ""))
-        if example is None:
+        stage = request.GET.get(StageFilter.parameter_name)
+        if stage not in Stage.values:
             return actions
-        return {name: action for name, action in actions.items() if ACTIONS[name].applies_to(example)}
+        return {name: action for name, action in actions.items() if stage in ACTIONS[name].stages}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Do nothing: orders change only by actions."""
@@ -171,7 +202,8 @@ class OrderAdmin(RowActionsAdmin):
         account_ids = list(accounts.values_list("pk", flat=True)[: MAX_MATCHING_ACCOUNTS + 1])
         if len(account_ids) > MAX_MATCHING_ACCOUNTS:
             text = f"More than {MAX_MATCHING_ACCOUNTS} account names contain this. Type more of the name."
-            self.message_user(request, text, messages.WARNING)
+            if request.path == self.list_url():  # The page of an order reads its list, too.
+                self.message_user(request, text, messages.WARNING)
         condition = Q(account_id__in=account_ids[:MAX_MATCHING_ACCOUNTS])
         if (pk := parse_id(term)) is not None:
             condition |= Q(pk=pk) | Q(pet_id=pk)
@@ -192,7 +224,7 @@ class OrderAdmin(RowActionsAdmin):
         self, order: Order, verb_prefix: str, *, may_change: bool
     ) -> Iterator[SearchResult]:
         url = change_url(order)
-        description = f"{order.get_status_display()}, {describe_pet(order.pet)} for {order.account}"
+        description = f"{order.status_label}, {describe_pet(order.pet)} for {order.account}"
         if not verb_prefix:
             yield SearchResult(1, "receipt_long", f"Order {order.pk}", description, url)
         actions = [name for name, action in ACTIONS.items() if may_change and action.applies_to(order)]
@@ -208,37 +240,41 @@ class OrderAdmin(RowActionsAdmin):
                 continue
             url = list_url("inventory_order", stage=stage)
             yield SearchResult(1, "receipt_long", f"Orders to {verb}", "", url)
-            waiting = Order.objects.filter(inline_values(stage.condition)).order_by("id")
-            for order in waiting.select_related("account", "pet")[:MAX_RESULTS]:
+            for order in find_orders(stage)[:MAX_RESULTS]:
                 title = f"{verb.capitalize()} order {order.pk}"
                 description = f"{describe_pet(order.pet)} for {order.account}"
                 yield SearchResult(2, "receipt_long", title, description, change_url(order))
 
     def get_form_context(self, request: HttpRequest, row: Order) -> dict[str, Any]:
-        may_change = self.has_change_permission(request, row)
-        row_actions = [
-            (reverse("admin:inventory_order_act", args=[row.pk, name]), action)
-            for name, action in ACTIONS.items()
-            if may_change and action.applies_to(row)
-        ]
         return {
-            "badge": {"text": describe_status(row), "type": STATUS_COLOURS[row.status]},
-            "row_actions": row_actions,
-            "show_save": False,
-            "show_save_and_continue": False,
-            "show_close": True,
+            "badge_type": STATUS_COLOURS[row.status],
+            "actions": list_actions(row) if self.has_change_permission(request, row) else [],
+            "return_to": request.get_full_path(),
+            "neighbours": self.find_neighbours(request, row),
             "history_title": "Order history",
             "history": get_status_history(row),
         }
 
+    def find_neighbours(self, request: HttpRequest, order: Order) -> list[Order | None]:
+        """Return the previous and the next order of the list that led to this page."""
+        list_request = copy(request)
+        list_request.GET = QueryDict(request.GET.get("_changelist_filters"))
+        try:
+            changelist = self.get_changelist_instance(list_request)
+        except IncorrectLookupParameters:
+            return []
+        return changelist.find_neighbours(order.pk)  # type: ignore[no-any-return]
+
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
-        """Confirm and perform an action on one order."""
+        """Confirm and perform an action on one order, then return to the page in `next`."""
         order: Order = self.get_permitted_object(request, object_id, self.has_change_permission)
         action = ACTIONS.get(name)
         if action is None:
             raise Http404
         confirmation = action.get_confirmation(str(order), "The order moves on to its next status.")
         back, rows = change_url(order), [(order.pk, self.describe(order))]
+        if REDIRECT_FIELD_NAME in request.GET:
+            back = self.admin_site.get_next_url(request)
 
         def perform(cleaned_data: dict[str, Any]) -> HttpResponse:
             self.perform_action(request, [order], action, cleaned_data)
@@ -253,12 +289,16 @@ class OrderAdmin(RowActionsAdmin):
         return f"Order {obj.pk}: {describe_pet(obj.pet)} for {obj.account}"
 
 
-def describe_status(order: Order) -> str:
-    status = str(order.get_status_display())
-    if order.status != OrderStatus.APPROVED or order.ship_date is None:
-        return status
-    verb = "shipped" if order.ship_date <= timezone.now() else "ships"
-    return f"{status}, {verb} {order.ship_date:%Y-%m-%d}"
+def find_orders(stage: Stage) -> QuerySet[Order]:
+    """Select the orders of a stage, the oldest first."""
+    orders = Order.objects.filter(inline_values(stage.condition)).order_by("id")
+    return orders.select_related("account", "pet")
+
+
+def list_actions(order: Order) -> list[tuple[str, OrderAction, bool]]:
+    """List the actions that apply, the usual next step first, and whether each acts at once."""
+    actions = sorted(ACTIONS.items(), key=lambda item: item[1].stages[0] != order.stage)
+    return [(name, action, action.is_direct(order)) for name, action in actions if action.applies_to(order)]
 
 
 # --- Panels on the pages of accounts and events
@@ -274,8 +314,7 @@ def build_orders_panel(account: Account, request: HttpRequest) -> Panel | None:
 
 
 def build_history_entry(order: Order, event: OrderEvent) -> HistoryEntry:
-    change = event.to_status if event.to_status != event.from_status else "ship date set"
-    title = f"Order {order.pk}: {change}"
+    title = f"Order {order.pk}: {describe_transition(event)}"
     return HistoryEntry(
         event.at, title, event.by, event.reason, link=change_url(order), icon="receipt_long"
     )

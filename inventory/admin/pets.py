@@ -7,13 +7,15 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import SEARCH_VAR
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Substr
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from unfold.contrib.filters import admin as filters
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin.base import change_url
+from accounts.models import ApiKey
 from inventory.admin.base import (
     AutocompleteFilter,
     RowAction,
@@ -24,12 +26,14 @@ from inventory.admin.base import (
 )
 from inventory.admin.import_export import PetImportExportAdmin
 from inventory.members import PET
-from inventory.models import LIVE_STATUSES, Category, Pet, PetStatus, TransitionError
+from inventory.models import LIVE_STATUSES, Category, OrderEvent, Pet, PetStatus, TransitionError
 from inventory.search import Folded, filter_by_prefix
 from petstore.backoffice.changelist import parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
+
+MAX_ORDERS_IN_PANEL = 10
 
 
 class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -66,11 +70,11 @@ class PetAction(RowAction):
     def get_skip_reason(self, obj: Pet) -> tuple[str, str] | None:
         label, is_sold = describe_pet(obj), obj.status == PetStatus.SOLD
         if order := obj.orders.filter(status__in=LIVE_STATUSES).first():
-            return "they have an open order; cancel or deliver it first", f"{label} in order {order.pk}"
+            return "held by an open order; cancel or deliver it first", f"{label} in order {order.pk}"
         if self.is_return:
             return None if is_sold else ("only sold pets can be returned", label)
         if obj.status == self.to_status:
-            return f"they are already {self.to_status.value}", label
+            return f"already {self.to_status.value}", label
         return ("sold pets can only be returned", label) if is_sold else None
 
     def perform(self, obj: Pet, by: str, cleaned_data: dict[str, Any]) -> None:
@@ -95,7 +99,7 @@ ACTIONS = {
         confirmation=Confirmation(
             "Return {} to stock",
             "Return to stock",
-            "Sold pets become available again. Other pets don't change.",
+            "Only sold pets become available again.",
         ),
     ),
 }
@@ -184,7 +188,15 @@ class PetAdmin(PetImportExportAdmin):
     def get_form_context(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
         if row is None:
             return {}
-        return {"history_title": "Status history", "history": get_status_history(row)}
+        placed = OrderEvent.objects.filter(order=OuterRef("pk"), from_status="")
+        public_id = Subquery(placed.values(public_id=Substr("by", len("key ") + 1))[:1])
+        key = ApiKey.objects.filter(public_id=OuterRef("public_id"))
+        orders = row.orders.select_related("account").annotate(public_id=public_id)
+        return {
+            "orders": orders.annotate(key=Subquery(key.values("pk")))[:MAX_ORDERS_IN_PANEL],
+            "history_title": "Status history",
+            "history": get_status_history(row),
+        }
 
     def describe(self, obj: Pet) -> str:
         return describe_pet(obj)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, cast
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from django.http import HttpRequest
-from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 
 from inventory.models import Order, OrderStatus, Stage
@@ -16,12 +15,6 @@ from petstore.backoffice.dashboard import list_url
 from petstore.db.identity import is_postgresql
 
 MAX_EXACT_COUNT = 1_000
-EXAMPLE_ORDERS: dict[str, Order] = {  # Unsaved.
-    Stage.TO_APPROVE: Order(status=OrderStatus.PLACED),
-    Stage.TO_SHIP: Order(status=OrderStatus.APPROVED),
-    Stage.SHIPPED: Order(status=OrderStatus.APPROVED, ship_date=timezone.now()),
-    Stage.DONE: Order(status=OrderStatus.DELIVERED),
-}
 
 
 class StageFilter(ChoiceFilter, DropdownFilter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -13,6 +13,7 @@ from accounts.models import EventDraft, EventType
 from inventory import members
 from inventory.models.pets import Pet, StatusChange
 from inventory.status import (
+    INDEX_CONDITIONS,
     LIVE_STATUSES,
     ORDER_TRANSITIONS,
     OrderStatus,
@@ -62,7 +63,7 @@ class Order(models.Model):
         "accounts.Account", on_delete=models.PROTECT, related_name="orders", db_index=False
     )
     pet = models.ForeignKey(Pet, on_delete=models.PROTECT, related_name="orders")
-    status = models.CharField(max_length=9, choices=OrderStatus, default=OrderStatus.PLACED)
+    status = models.CharField("API status", max_length=9, choices=OrderStatus, default=OrderStatus.PLACED)
     ship_date = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -76,8 +77,8 @@ class Order(models.Model):
             models.Index("account", "status", TwoFilterKey("id"), name="order_of_account_and_status"),
             models.Index("status", OneFilterKey("id"), name="order_of_status"),
             *(
-                models.Index(fields=["id"], name=f"order_{stage}", condition=stage.condition)
-                for stage in Stage
+                models.Index(fields=["id"], name=f"order_{stage}", condition=condition)
+                for stage, condition in INDEX_CONDITIONS.items()
             ),
             models.Index(fields=["created_at"], name="order_by_time"),
         ]
@@ -99,6 +100,20 @@ class Order(models.Model):
 
     def as_json(self) -> dict[str, Any]:
         return members.ORDER.as_json(self)
+
+    @property
+    def stage(self) -> Stage:
+        if self.status != OrderStatus.APPROVED:
+            return Stage.TO_APPROVE if self.status == OrderStatus.PLACED else Stage.DONE
+        if self.ship_date is None:
+            return Stage.TO_SHIP
+        return Stage.SHIPPED if self.ship_date <= timezone.now() else Stage.SCHEDULED
+
+    @property
+    def status_label(self) -> str:
+        """The label of the status, or of the stage of an approved order with a ship date."""
+        is_dated = self.stage in {Stage.SCHEDULED, Stage.SHIPPED}
+        return str(self.stage.label if is_dated else self.get_status_display())
 
     def approve(self, *, by: str, reason: str = "") -> None:
         self._change_status(OrderStatus.APPROVED, by=by, reason=reason)
@@ -126,6 +141,22 @@ class Order(models.Model):
     def deliver(self, *, by: str, reason: str = "") -> None:
         """Deliver the order, and mark its pet as sold. Raises TransitionError."""
         self._change_status(OrderStatus.DELIVERED, by=by, reason=reason, pet_status=PetStatus.SOLD)
+
+    @transaction.atomic
+    def return_pet(self, *, by: str, reason: str) -> None:
+        """Make the pet available again (D15). The order stays delivered, which is its final status.
+
+        Raises TransitionError unless the pet is sold, and by this order.
+        """
+        refresh(self, lock=True)
+        pet = Pet(pk=self.pet_id)
+        refresh(pet, lock=True)
+        sale = pet.events.first()
+        if self.status != OrderStatus.DELIVERED or sale is None or sale.order_id != self.pk:
+            raise TransitionError(f"The pet of order {self.pk} was returned or has changed since.")
+        pet.transition(PetStatus.AVAILABLE, by=by, reason=reason, order_id=self.pk)
+        statuses = {"from_status": self.status, "to_status": self.status}
+        self.events.create(**statuses, by=by, reason=reason[:255])
 
     @atomic
     def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:

@@ -195,6 +195,7 @@ class StockCount(models.Model):
     pets = models.JSONField(default=list, help_text="[category id, status, number of pets] of each.")
     orders_placed = models.BigIntegerField(default=0)
     orders_approved = models.BigIntegerField(default=0, help_text="Those that have shipped, too.")
+    orders_scheduled = models.BigIntegerField(default=0, db_default=0)
     orders_shipped = models.BigIntegerField(default=0, db_default=0)
     orders_done = models.BigIntegerField(default=0, db_default=0)
 

@@ -91,6 +91,12 @@ class KeysetChangeList(ChangeList):
         self.can_show_all = self.multi_page = self.show_all = False
         self.paginator = KeysetPaginator(rows, self.list_per_page)
 
+    def find_neighbours(self, pk: int) -> list[Any]:
+        """Return the rows before and after this one, or None where the list ends."""
+        directions = [self.queryset.reverse(), self.queryset]
+        conditions = [(rows, self.build_seek_condition(rows, pk)) for rows in directions]
+        return [rows.filter(condition).first() if condition else None for rows, condition in conditions]
+
     def build_seek_condition(self, queryset: QuerySet[Any], pk: int) -> Q | None:
         """Build the condition for the rows after this one, or return None if its sort value is missing."""
         first_ordering = str(queryset.query.order_by[0])

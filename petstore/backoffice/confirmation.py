@@ -35,8 +35,8 @@ class Confirmation:
     downloads_file: bool = False  # The page stays open and may be submitted again at once.
 
     def with_subject(self, subject: str) -> Self:
-        """Fill the placeholder in the title."""
-        return replace(self, title=self.title.format(subject))
+        """Fill the placeholders in the title and on the button."""
+        return replace(self, title=self.title.format(subject), button=self.button.format(subject))
 
 
 def confirm(

@@ -243,7 +243,7 @@ def test_timeline_has_keys_plans_and_orders_newest_first(
     )
     assert [(entry.title, entry.reason) for entry in timeline] == [
         (f"Key {key.public_id}: revoked", "Leaked"),
-        (f"Order {order.pk}: approved", "Paid"),
+        (f"Order {order.pk}: placed → approved", "Paid"),
         (f"Order {order.pk}: placed", ""),
         (change, "Agreed"),
         (f"Key {key.public_id}: issued", ""),

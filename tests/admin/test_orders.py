@@ -3,21 +3,24 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts.models import Account
+from accounts.models import Account, ApiKey
 from inventory import stock
 from inventory.admin import status_tabs
 from inventory.admin.orders import ACTIONS
-from inventory.models import Category, Order, OrderStatus, Pet
+from inventory.models import Category, Order, OrderStatus, Pet, TransitionError
 from petstore.backoffice.models import AuditEntry
-from tests.support.staff import clerk_who_may
+from tests.support.staff import clerk_who_may, signed_in
 
 ORDERS = "/admin/inventory/order/"
 
@@ -93,7 +96,7 @@ def test_skipped_orders_are_grouped_by_reason(staff: Client, orders: list[Order]
     page = run_action(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
     assert "2 orders cancelled." in page
     assert f"1 skipped, order {delivered.pk}: delivered orders can't be cancelled." in page
-    assert f"1 skipped, order {cancelled.pk}: cancelled orders can't be cancelled." in page
+    assert f"1 skipped, order {cancelled.pk}: already cancelled." in page
     assert {get_status(order) for order in (placed, approved)} == {"cancelled"}
 
 
@@ -116,13 +119,18 @@ def test_cancellation_needs_a_reason(staff: Client, orders: list[Order]) -> None
 
 @pytest.mark.parametrize(
     ("index", "verbs"),
-    [(0, {"approve", "cancel"}), (1, {"ship", "ship_later", "deliver", "cancel"}), (2, set()), (3, set())],
+    [
+        (0, {"approve", "cancel"}),
+        (1, {"ship", "ship_later", "deliver", "cancel"}),
+        (2, {"return"}),
+        (3, set()),
+    ],
 )
 def test_order_page_offers_exactly_the_legal_actions(
     staff: Client, orders: list[Order], index: int, verbs: set[str]
 ) -> None:
     page = staff.get(f"{ORDERS}{orders[index].pk}/change/").text
-    all_verbs = {"approve", "ship", "ship_later", "change_ship_date", "deliver", "cancel"}
+    all_verbs = {"approve", "ship", "ship_later", "change_ship_date", "deliver", "cancel", "return"}
     assert {verb for verb in all_verbs if f"/act/{verb}/" in page} == verbs
     assert 'name="_save"' not in page
 
@@ -198,11 +206,11 @@ def test_ship_date_of_a_shipped_order_changes_only_by_its_own_action(staff: Clie
     ship_date = order.ship_date
     assert ship_date is not None
     page = staff.get(f"{ORDERS}{order.pk}/change/").text
-    assert f"Approved, shipped {ship_date:%Y-%m-%d}" in page
+    assert re.search(rf">\s*Shipped\s*</span>\s+on {ship_date:%Y-%m-%d}", page)
     positions = [page.find(f"/act/{verb}/") for verb in ("deliver", "change_ship_date", "cancel")]
     assert positions == sorted(positions)
     assert -1 not in positions
-    assert "they have a ship date, which can be changed" in press_button(staff, order, "ship")
+    assert f"1 skipped, order {order.pk}: already shipped." in press_button(staff, order, "ship")
     order.refresh_from_db()
     assert order.ship_date == ship_date
     day = (timezone.now() + timedelta(days=3)).replace(second=0, microsecond=0)
@@ -249,7 +257,11 @@ def test_orders_are_found_by_their_id_their_pet_or_their_account(
 
 def find_tabs(page: str) -> list[tuple[str, ...]]:
     tab = r'<a href="[^"]*"(?: aria-current="(page)")?>([\w ]+?)(?: <span>([\d,+]+)</span>)?</a>'
-    return re.findall(tab, page)[:5]
+    return re.findall(tab, page)[:6]
+
+
+def find_badges(page: str) -> list[str]:
+    return re.findall(r"field-status_badge.*?>\s*([A-Z]\w+)\s*<", page, re.DOTALL)
 
 
 def test_tabs_show_the_stages_of_orders(staff: Client, orders: list[Order]) -> None:
@@ -264,18 +276,23 @@ def test_tabs_show_the_stages_of_orders(staff: Client, orders: list[Order]) -> N
         "done": [cancelled, delivered],
     }
     assert find_tabs(staff.get(ORDERS, {"stage": "done"}).text) == [
-        ("", "All", ""), ("", "To approve", "1"), ("", "To ship", "1"), ("", "Shipped", "0"),
-        ("page", "Done", "2"),
+        ("", "All", ""), ("", "To approve", "1"), ("", "To ship", "1"), ("", "Scheduled", "0"),
+        ("", "Shipped", "0"), ("page", "Done", "2"),
     ]  # fmt: skip
-    approved.ship(by="tests")
-    assert list_orders(staff, stage="to_ship") == []
+    approved.ship(by="tests", ship_date=timezone.now() + timedelta(days=2))
+    assert list_orders(staff, stage="to_ship") == list_orders(staff, stage="shipped") == []
+    assert list_orders(staff, stage="scheduled") == [approved]
+    assert find_badges(staff.get(ORDERS).text) == ["Cancelled", "Delivered", "Scheduled", "Placed"]
+    approved.ship(by="tests", ship_date=timezone.now())
+    assert list_orders(staff, stage="scheduled") == []
     assert list_orders(staff, stage="shipped") == [approved]
+    assert find_badges(staff.get(ORDERS).text) == ["Cancelled", "Delivered", "Shipped", "Placed"]
 
 
 def test_tabs_and_home_show_current_counts(staff: Client, orders: list[Order]) -> None:
     assert stock.refresh()
     staff.post(f"{ORDERS}{orders[0].pk}/act/approve/")
-    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == ["", "0", "2", "0", "2"]
+    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == ["", "0", "2", "0", "0", "2"]
     assert "2 orders wait to be shipped." in staff.get("/admin/").text
 
 
@@ -284,7 +301,7 @@ def test_large_stages_show_the_latest_stock_count(
 ) -> None:
     monkeypatch.setattr(status_tabs, "MAX_EXACT_COUNT", 1)
     assert stock.refresh()
-    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == ["", "1", "1", "0", "2+"]
+    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == ["", "1", "1", "0", "0", "2+"]
 
 
 def test_orders_are_filtered_by_status_and_time(staff: Client, orders: list[Order]) -> None:
@@ -367,7 +384,7 @@ def test_order_cancelled_concurrently_is_skipped(
 
     monkeypatch.setattr(Order, "refresh_from_db", cancel_and_refresh)
     page = run_action(staff, "cancel", order, confirmed="1", reason="Not collected")
-    assert "cancelled orders can't be cancelled" in page
+    assert f"1 skipped, order {order.pk}: already cancelled." in page
     assert not order.events.filter(reason="Not collected").exists()
 
 
@@ -377,8 +394,9 @@ def test_order_cancelled_concurrently_is_skipped(
         ("", set(ACTIONS)),
         ("to_approve", {"approve", "cancel"}),
         ("to_ship", {"ship", "ship_later", "deliver", "cancel"}),
+        ("scheduled", {"deliver", "change_ship_date", "cancel"}),
         ("shipped", {"deliver", "change_ship_date", "cancel"}),
-        ("done", set()),
+        ("done", {"return"}),
     ],
 )
 def test_tab_offers_the_actions_of_its_orders(
@@ -386,7 +404,7 @@ def test_tab_offers_the_actions_of_its_orders(
 ) -> None:
     page = staff.get(ORDERS, {"stage": stage} if stage else {})
     assert page.status_code == 200
-    assert {name for name in ACTIONS if f'<option value="{name}"' in page.text} == expected
+    assert {name for name in ACTIONS if f'name="action" value="{name}"' in page.text} == expected
 
 
 def test_change_of_ship_date_is_described(staff: Client, order: Order) -> None:
@@ -396,3 +414,173 @@ def test_change_of_ship_date_is_described(staff: Client, order: Order) -> None:
         text = staff.get(path).text
         assert "ship date set" in text
         assert "to be shipped" not in text
+
+
+# --- The next step in the list and on the page, and the return of a delivered order
+
+
+def find_steps(page: str) -> list[str]:
+    """Return the labels and orders of the buttons and links of steps, in the order of the page."""
+    return re.findall(r'class="step-button[^"]*" aria-label="([^"]+)"', page)
+
+
+def test_list_offers_the_next_step_of_each_order(staff: Client, orders: list[Order], pet: Pet) -> None:
+    _, approved, delivered, _ = orders
+    shipped = Order.objects.place(account_id=approved.account_id, pet_id=pet.pk, by="tests")
+    shipped.approve(by="tests")
+    shipped.ship(by="tests")
+    approved.ship(by="tests", ship_date=timezone.now() + timedelta(days=1))
+    assert find_steps(staff.get(ORDERS).text) == [
+        f"Deliver: order {shipped.pk}", f"Return... order {delivered.pk}",
+        f"Change ship date... order {approved.pk}", f"Approve: order {orders[0].pk}",
+    ]  # fmt: skip
+    viewer = clerk_who_may("view_order").get(ORDERS)
+    assert (viewer.status_code, find_steps(viewer.text)) == (200, [])
+    assert "Next step" not in viewer.text
+
+
+def find_action(page: str, label: str) -> str:
+    """Return the URL to which the button of a step posts the form, or to which its link leads."""
+    match = re.search(rf'(?:formaction|href)="([^"]+)" class="step-button[^"]*" aria-label="{label}', page)
+    assert match, label
+    return unescape(match[1])
+
+
+def test_row_button_acts_and_returns_to_the_same_list(staff: Client, order: Order) -> None:
+    page = staff.get(ORDERS, {"stage": "to_approve"}).text
+    assert (
+        '<form method="post" id="next-step" hidden><input type="hidden" name="csrfmiddlewaretoken"' in page
+    )
+    response = staff.post(find_action(page, "Approve"))
+    assert response.headers["Location"] == f"{ORDERS}?stage=to_approve"
+    assert get_status(order) == "approved"
+    assert AuditEntry.objects.for_object(order).get().actor_name == "boss"
+
+
+def test_row_button_needs_a_csrf_token(order: Order, boss: User) -> None:
+    client = signed_in(boss, enforce_csrf_checks=True)
+    assert client.post(find_action(client.get(ORDERS).text, "Approve")).status_code == 403
+    assert get_status(order) == "placed"
+
+
+@pytest.mark.parametrize("url", ["https://example.com/", "//example.com", "javascript:alert(1)", "\\\\x"])
+def test_action_returns_to_no_other_site(staff: Client, order: Order, url: str) -> None:
+    response = staff.post(f"{ORDERS}{order.pk}/act/approve/?{urlencode({'next': url})}")
+    assert response.headers["Location"] == "/admin/"
+
+
+@pytest.mark.parametrize(
+    ("verb", "change", "reason"),
+    [
+        ("approve", "approve", "already approved"),
+        ("approve", "cancel", "cancelled orders can't be approved"),
+        ("ship", "cancel", "cancelled orders can't be shipped"),
+    ],
+)
+def test_step_that_a_colleague_has_done_is_reported(
+    staff: Client, order: Order, verb: str, change: str, reason: str
+) -> None:
+    if verb == "ship":
+        order.approve(by="tests")
+    url = find_action(staff.get(ORDERS).text, "Approve|Ship now".split("|")[verb == "ship"])
+    getattr(order, change)(by="a colleague")
+    page = staff.post(url, follow=True)
+    assert page.status_code == 200
+    assert f"1 skipped, order {order.pk}: {reason}." in unescape(page.text)
+
+
+def test_usual_delivery_needs_no_confirmation_but_an_early_one_does(staff: Client, order: Order) -> None:
+    order.approve(by="tests")
+    path = f"{ORDERS}{order.pk}/change/"
+    assert f"Deliver... order {order.pk}" in find_steps(staff.get(path).text)
+    order.ship(by="tests")
+    response = staff.post(find_action(staff.get(path).text, "Deliver"))
+    assert (response.headers["Location"], get_status(order)) == (path, "delivered")
+
+
+def test_order_page_leads_to_its_neighbours_in_the_list(staff: Client, orders: list[Order]) -> None:
+    def find_neighbours(order: Order, filters: str = "") -> list[tuple[str, str]]:
+        query = {"_changelist_filters": filters} if filters else {}
+        page = staff.get(f"{ORDERS}{order.pk}/change/", query).text
+        return re.findall(r'rel="(prev|next)" href="([^"]+)"', page)
+
+    def link(order: Order, query: str = "") -> str:
+        return f"{ORDERS}{order.pk}/change/{query}"
+
+    first, second, third, fourth = orders
+    assert find_neighbours(second) == [("prev", link(third)), ("next", link(first))]
+    assert find_neighbours(fourth) == [("next", link(third))]
+    query = "?_changelist_filters=status__exact%3Ddelivered"
+    assert find_neighbours(second, "status__exact=delivered") == [("prev", link(third, query))]
+    assert find_neighbours(second, "q=nothing+like+it") == []
+    assert find_neighbours(second, "o=1&before=2") != []
+    assert find_neighbours(second, "status__isnull=x") == []
+    assert staff.get(link(second), {"_changelist_filters": "pet__name=x"}).status_code < 500
+
+
+def test_return_makes_the_pet_available_and_is_recorded(staff: Client, orders: list[Order]) -> None:
+    delivered = orders[2]
+    path = f"{ORDERS}{delivered.pk}/act/return/"
+    assert f"Return order {delivered.pk}" in staff.get(path).text
+    assert "This field is required" in press_button(staff, delivered, "return", reason=" ")
+    page = press_button(staff, delivered, "return", reason="The buyer is allergic.")
+    assert f"Order {delivered.pk} is returned." in page
+    assert "<strong>returned</strong>" in page
+    assert (get_status(delivered), Pet.objects.get(pk=delivered.pet_id).status) == (
+        "delivered",
+        "available",
+    )
+    assert find_steps(staff.get(f"{ORDERS}{delivered.pk}/change/").text) == []
+    for event in (delivered.events.latest("id"), delivered.pet.events.latest("id")):
+        assert (event.by, event.reason) == ("staff boss", "The buyer is allergic.")
+    assert AuditEntry.objects.for_object(delivered).get().reason == "The buyer is allergic."
+    assert "the pet is available" in press_button(staff, delivered, "return", reason="Again")
+
+
+def test_order_cannot_return_a_pet_that_was_sold_again(staff: Client, orders: list[Order]) -> None:
+    delivered = orders[2]
+    delivered.return_pet(by="tests", reason="Allergic")
+    second = Order.objects.place(account_id=delivered.account_id, pet_id=delivered.pet_id, by="tests")
+    second.approve(by="tests")
+    second.deliver(by="tests")
+    page = press_button(staff, delivered, "return", reason="Again")
+    assert f"The pet of order {delivered.pk} was returned or has changed since." in page
+    assert Pet.objects.get(pk=delivered.pet_id).status == "sold"
+    assert "1 skipped, order" in run_action(staff, "return", delivered, reason="Again", **CONFIRMED)
+    assert f"Order {second.pk} is returned." in press_button(staff, second, "return", reason="Now")
+
+
+@pytest.mark.parametrize("index", [0, 1, 3])
+def test_only_delivered_orders_can_be_returned(orders: list[Order], index: int) -> None:
+    before = orders[index].status
+    with pytest.raises(TransitionError):
+        orders[index].return_pet(by="tests", reason="No")
+    assert get_status(orders[index]) == before
+
+
+@pytest.mark.parametrize(("count", "subject"), [(1, "Cancel 1 order"), (2, "Cancel 2 orders")])
+def test_confirmation_of_a_bulk_action_counts_its_orders(
+    staff: Client, orders: list[Order], count: int, subject: str
+) -> None:
+    page = run_action(staff, "cancel", *orders[:count])
+    assert re.search(rf"<button[^>]*>\s*{subject}\s*</button>", page)
+    assert "Pets of cancelled orders become available again." in page
+
+
+def test_pet_page_shows_its_orders_with_their_buyers(
+    staff: Client, account: Account, key: ApiKey, pet: Pet
+) -> None:
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by=f"key {key.public_id}")
+    path = f"/admin/inventory/pet/{pet.pk}/change/"
+    links = [
+        f"/admin/inventory/order/{order.pk}/change/",
+        f"/admin/accounts/account/{account.pk}/change/",
+        f"/admin/accounts/apikey/{key.pk}/change/",
+    ]
+    page = staff.get(path).text
+    assert all(f'href="{link}"' in page for link in links)
+    clerk = clerk_who_may("view_pet", "view_order")
+    page = clerk.get(path).text
+    assert [f'href="{link}"' in page for link in links] == [True, False, False]
+    assert key.public_id in page
+    clerk.logout()

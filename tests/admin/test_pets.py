@@ -48,7 +48,7 @@ def test_bulk_action_reports_changed_and_skipped_pets(staff: Client, pets: dict[
     page = run_action(staff, "make_available", *pets.values())
     assert "1 pet made available." in page
     available, sold = pets["available"], pets["sold"]
-    assert f"1 skipped, Available one ({available.pk}): they are already available." in page
+    assert f"1 skipped, Available one ({available.pk}): already available." in page
     assert f"1 skipped, Sold one ({sold.pk}): sold pets can only be returned." in page
     assert stored_statuses(*pets.values()) == ["available", "available", "sold"]
 
@@ -100,7 +100,7 @@ def test_pet_with_an_open_order_is_skipped(staff: Client, account: Account, pets
     pet = pets["available"]
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     page = run_action(staff, "make_available", pet)
-    reason = "they have an open order; cancel or deliver it first"
+    reason = "held by an open order; cancel or deliver it first"
     assert f"1 skipped, Available one ({pet.pk}) in order {order.pk}: {reason}." in page
     assert stored_statuses(pet) == ["pending"]
 
@@ -124,7 +124,7 @@ def test_pet_deleted_concurrently_is_reported(
 
     monkeypatch.setattr(Pet, "refresh_from_db", raise_does_not_exist)
     page = run_action(staff, "mark_sold", pets["available"])
-    assert f"1 skipped, pet {pets['available'].pk}: they no longer exist." in page
+    assert f"1 skipped, pet {pets['available'].pk}: deleted since this page was loaded." in page
 
 
 def test_bulk_action_costs_few_queries_per_pet(staff: Client, category: Category) -> None:

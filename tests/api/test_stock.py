@@ -28,21 +28,24 @@ def test_stock_is_counted_by_category_and_status_with_open_orders(
     add_pets(category, PetStatus.SOLD, 3)
     add_pets(other, PetStatus.SOLD, 2)
     pets = add_pets(category, PetStatus.AVAILABLE, 5)
-    orders = [Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="me") for pet in pets[:4]]
-    orders[0].approve(by="me")
-    orders[1].cancel(by="me")
+    orders = [Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="me") for pet in pets]
+    for order in orders[:3]:
+        order.approve(by="me")
+    orders[1].ship(by="me", ship_date=timezone.now() + timedelta(days=2))
+    orders[2].ship(by="me")
+    orders[3].cancel(by="me")
     before = timezone.now()
     assert stock.refresh()
     latest = stock.get_stock()
     assert latest is not None
     counts = {row.category_id: (row.available, row.pending, row.sold) for row in latest.categories}
     assert counts == dict.fromkeys(Category.objects.values_list("pk", flat=True), (0, 0, 0)) | {
-        category.pk: (2, 3, 3),
+        category.pk: (1, 4, 3),
         other.pk: (0, 0, 2),
     }
     assert [row.name for row in latest.categories] == sorted(row.name for row in latest.categories)
-    assert tuple(latest.count_pets(status) for status in PetStatus.values) == (2, 3, 5)
-    assert latest.orders == {"to_approve": 2, "to_ship": 1, "shipped": 0, "done": 1}
+    assert tuple(latest.count_pets(status) for status in PetStatus.values) == (1, 4, 5)
+    assert latest.orders == {"to_approve": 1, "to_ship": 1, "scheduled": 1, "shipped": 1, "done": 1}
     assert before <= latest.counted_at <= timezone.now()
 
 

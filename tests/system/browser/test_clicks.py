@@ -78,3 +78,52 @@ def test_plan_is_changed_with_three_clicks_and_a_reason(shop: Service, home: Cal
     expect(page.get_by_text("They grow").first).to_be_visible()
     assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
     assert clicks(page) == 3
+
+
+PLACE_ORDERS = """
+from accounts.models import Account
+from inventory.models import Order, Pet
+pets = Pet.objects.filter(status="available", orders=None)[:{count}]
+for pet in pets:
+    Order.objects.place(account_id=Account.objects.first().pk, pet_id=pet.pk, by="tests")
+"""
+
+
+@pytest.fixture
+def stock_home(open_page: Open) -> Iterator[Page]:
+    """The home page of Stock in a browser that counts clicks."""
+    with open_page(as_="stock").add_init_script(COUNT):
+        yield open_page("/admin/", as_="stock")
+
+
+def test_order_is_delivered_with_three_clicks(shop: Service, stock_home: Page) -> None:
+    shop.issue("Delivered Clicks", "free")
+    shop.manage("shell", "--no-imports", "-c", PLACE_ORDERS.format(count=1))
+    page = stock_home
+    page.reload()
+    approve = page.get_by_role("button", name="Approve: order").first
+    order = (approve.get_attribute("aria-label") or "").removeprefix("Approve: ")
+    approve.click()
+    page.get_by_role("button", name=f"Ship now: {order}").click()
+    page.get_by_role("button", name=f"Deliver: {order}").click()
+    expect(page.get_by_text(f"{order.capitalize()} is delivered.")).to_be_visible()
+    assert clicks(page) == 3
+
+
+def test_order_is_returned_with_three_clicks(shop: Service, stock_home: Page) -> None:
+    shop.issue("Returned Clicks", "free")
+    deliver = (
+        "    order = Order.objects.latest('id'); order.approve(by='tests'); order.deliver(by='tests')\n"
+    )
+    shop.manage("shell", "--no-imports", "-c", PLACE_ORDERS.format(count=1) + deliver)
+    page = stock_home
+    page.get_by_role("link", name=re.compile("Orders$")).first.click()
+    link = page.get_by_role("link", name="Return... order").first
+    order = (link.get_attribute("aria-label") or "").removeprefix("Return... ")
+    link.click()
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("The buyer is allergic")
+    press(page, f"Return {order}")
+    expect(page.get_by_text(f"{order.capitalize()} is returned.")).to_be_visible()
+    assert page.url.endswith("/admin/inventory/order/")
+    assert clicks(page) == 3

@@ -141,3 +141,19 @@ def test_user_menu_and_theme_switch_work_by_keyboard(open_page: Open) -> None:
         page.keyboard.press("Escape")
         expect(menu).to_be_hidden()
         expect(opener).to_be_focused()
+
+
+def test_bulk_action_runs_by_its_button_but_not_by_enter_in_a_checkbox(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/", as_="stock")
+    box = page.locator("input.action-select").first
+    button = page.get_by_role("button", name="Return to stock...")
+    expect(button).to_be_hidden()
+    for key, expected in (("Enter", "No action selected."), ("Shift+Tab", "Return 1 pet to stock")):
+        box.focus()
+        page.keyboard.press(" ")
+        expect(button).to_be_visible()
+        if key == "Shift+Tab":  # The buttons precede the list.
+            while not button.evaluate("button => button === document.activeElement"):
+                page.keyboard.press(key)
+        page.keyboard.press("Enter")
+        expect(page.get_by_text(expected).first).to_be_visible()
