@@ -119,12 +119,7 @@ def render_markdown(page: HttpResponse) -> HttpResponse:
 
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
-    document = get_document()
-    context = {
-        "paragraphs": document["info"]["description"].split("\n\n"),
-        "tags": document["tags"],
-        "common_headers": get_common_headers(),
-    }
+    context = {"tags": get_document()["tags"], "common_headers": get_common_headers()}
     return render(request, "docs/reference.html", get_context() | context)
 
 

@@ -93,9 +93,9 @@ function addAnchor(heading) {
 }
 
 // site.css displays the menu on wide screens even while it is closed. Open, it can be scrolled with the keyboard.
-const menu = document.querySelector(".guides details");
+const menu = document.querySelector(".menu");
 if (menu && matchMedia("(min-width: 56rem)").matches) {
-  menu.open = true;
+  menu.closest("details").open = true;
   const current = menu.querySelector("[aria-current]");
   if (current) menu.scrollTop = current.offsetTop - menu.clientHeight / 2;
 }

@@ -22,9 +22,9 @@ search.addEventListener("input", () => filter(search.value));
 filter(search.value);  // Which the browser may have restored.
 
 function followFormerLink() {
-  const [, operation] = /^#\/\w+\/(\w+)$/.exec(location.hash) ?? [];
+  const [, tag, operation] = /^#\/(\w+)(?:\/(\w+))?$/.exec(location.hash) ?? [];
   const link = operation && document.querySelector(`[data-operation="${operation}"]`);
-  if (link) location.replace(link.href);
+  if (tag) location.replace(link?.href ?? `#${tag}`);
 }
 
 addEventListener("hashchange", followFormerLink);

@@ -53,7 +53,8 @@ function buildRequest() {
 const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 function formatCurl({ url, method, headers, body }) {
-  const parts = [`curl -i -X ${method} ${quote(url)}`, '-H "Authorization: Bearer $PETSTORE_KEY"'];
+  const option = method === "GET" ? "" : `-X ${method} `;
+  const parts = [`curl -i ${option}${quote(url)}`, '-H "Authorization: Bearer $PETSTORE_KEY"'];
   parts.push(...headers.map(([name, value]) => `-H ${quote(`${name}: ${value}`)}`));
   if (body) parts.push(`-d ${quote(body)}`);
   return parts.join(" \\\n  ");
@@ -99,7 +100,7 @@ function displayHeaders(headers) {
 function displayAdvice(code) {
   const link = section.querySelector(".advice a");
   link.parentElement.hidden = !code;
-  link.href = `${form.dataset.errors}#${code}`;
+  link.hash = code;
   link.textContent = `What to do about ${code}`;
 }
 
@@ -154,7 +155,7 @@ section.addEventListener("click", ({ target }) => {
 });
 
 restoreKey();
-section.hidden = false;
+section.hidden = document.querySelector(".jump").hidden = false;
 addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("main details")) details.open = true;
 });

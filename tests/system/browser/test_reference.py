@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 from tests.support.live import Service
 from tests.system.browser.conftest import DEMO_KEY, Open
@@ -48,7 +48,10 @@ def test_links_of_the_former_reference_lead_to_the_operation(open_page: Open) ->
     page = open_page("/docs#/orders/placeOrder")
     page.wait_for_url("**/docs/operations/placeOrder")
     page = open_page("/docs")
-    page.evaluate("location.hash = '#/pets/nothing'")
+    page.evaluate("location.hash = '#/orders'")
+    page.wait_for_url("**/docs#orders")
+    page.evaluate("location.hash = '#/pets/removedOperation'")
+    page.wait_for_url("**/docs#pets")
     page.evaluate("location.hash = '#/pets/listPets'")
     page.wait_for_url("**/docs/operations/listPets")
 
@@ -64,7 +67,7 @@ def test_request_is_sent_with_its_parameters(open_page: Open, shop: Service) -> 
     for name in ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"):
         assert name in shown
     assert page.locator("[id='request.sh']").inner_text().splitlines() == [
-        f"curl -i -X GET '{shop.url}/v1/pets?limit=2&status=available' \\",
+        f"curl -i '{shop.url}/v1/pets?limit=2&status=available' \\",
         '  -H "Authorization: Bearer $PETSTORE_KEY"',
     ]
     assert not faults(page)
@@ -169,3 +172,31 @@ def test_samples_are_beside_the_operation_on_wide_screens(open_page: Open) -> No
     assert text
     assert sample
     assert text["x"] + text["width"] <= sample["x"]
+
+
+def test_printed_page_has_the_errors_and_no_form(open_page: Open) -> None:
+    page = open_page("/docs/operations/listPets")
+    example = page.get_by_role("region", name="Example: missing_api_key")
+    expect(example).to_be_hidden()
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(example).to_be_visible()
+    expect(page.get_by_label("API key")).to_be_hidden()
+    page.emulate_media(media="screen")
+
+
+def test_page_is_complete_without_scripts(chromium: Browser, shop: Service) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{shop.url}/docs/operations/placeOrder")
+    page.get_by_text("pet_not_available").first.click()
+    expect(page.get_by_role("region", name="Example: pet_not_available")).to_be_visible()
+    expect(page.locator(".example")).to_have_count(3)
+    expect(page.get_by_role("button", name="Send POST")).to_have_count(0)
+    page.goto(f"{shop.url}/docs")
+    box = page.get_by_role("searchbox", name="Search the operations")
+    box.fill("cancelOrder")
+    box.press("Enter")
+    page.get_by_role("link", name="DELETE /store/orders/{orderId}").click()
+    page.wait_for_url("**/docs/operations/cancelOrder")
+    context.close()
