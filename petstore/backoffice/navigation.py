@@ -58,5 +58,5 @@ def may_view(request: HttpRequest, model: str) -> bool:
 def environment_callback(request: HttpRequest) -> list[str]:
     """Return the environment label and its Unfold colour."""
     if not settings.HTTPS:  # A developer's machine.
-        return ["Local", "info"]
+        return ["Demo" if settings.DEMO_KEY else "Local", "info"]
     return ["Staging", "warning"] if settings.ENVIRONMENT == "staging" else ["Production", "danger"]

@@ -42,7 +42,6 @@ def get_context(page: str = "") -> dict[str, Any]:
         "title": GUIDES.get(page, "Reference"),
         "base_url": settings.BASE_URL,
         "staging_base_url": settings.STAGING_BASE_URL,
-        "environment": settings.ENVIRONMENT,
         "key_prefix": "psk_test_" if settings.ENVIRONMENT == "staging" else "psk_live_",
         "events_kept_days": settings.EVENTS_KEPT_DAYS,
         "anonymous_per_minute": settings.ANONYMOUS_PER_MINUTE,

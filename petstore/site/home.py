@@ -33,7 +33,6 @@ class HomeView(TemplateView):
             **kwargs,
             base_url=settings.BASE_URL,
             staging_base_url=settings.STAGING_BASE_URL,
-            environment=settings.ENVIRONMENT,
             demo_key=settings.DEMO_KEY,
             ready=ready,
             plans=plans,

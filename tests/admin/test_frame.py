@@ -131,6 +131,11 @@ def test_pages_show_the_environment_label(
     ] == [label]
 
 
+def test_environment_label_of_a_demo(staff: Client, settings: Any) -> None:
+    settings.DEMO_KEY = "psk_live_demo"
+    assert ">Demo<" in re.sub(r"\s+", "", staff.get("/admin/accounts/plan/").text)
+
+
 # --- 403 and 404 ---------------------------------------------------------------------------------
 
 

@@ -119,6 +119,26 @@ def test_home_page_shows_the_key_of_a_demo(client: Client, db: None, settings: A
     assert "YOUR_KEY" not in page
 
 
+@pytest.mark.parametrize("environment", ["production", "staging"])
+def test_pages_of_a_demo_say_so(client: Client, db: None, settings: Any, environment: str) -> None:
+    settings.ENVIRONMENT, settings.DEMO_KEY = environment, "psk_live_demo"
+    assert re.findall(r"<dt>(.*?)</dt>", client.get("/").text)[0] == "Demo"
+    pages = {page: client.get(page).text for page in PAGES}
+    own = {page for page, text in pages.items() if "<code>make run</code> printed" in text}
+    assert {"/", "/docs/quickstart", "/docs/authentication", "/docs/environments"} <= own
+    for text in pages.values():
+        assert not re.search(r"(?i)to get a key|orders\s+(in production )?are real|order is real", text)
+        assert not re.search(r"this is (production|staging)|pages of (production|staging)", text)
+
+
+def test_pages_of_production_say_so(client: Client, db: None) -> None:
+    assert "this is production" in client.get("/docs/authentication").text
+    for page in ("/", "/docs/quickstart", "/docs/environments"):
+        text = client.get(page).text
+        assert "To get a key, contact us." in text
+        assert "make run" not in text
+
+
 @pytest.mark.parametrize(
     ("since", "text"),
     [(timedelta(microseconds=-1), "will be removed on"), (timedelta(), "was removed on")],

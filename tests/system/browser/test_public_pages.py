@@ -10,7 +10,7 @@ from petstore.site.docs import GUIDES
 from petstore.site.reference import SAMPLES
 from tests.support.live import Service
 from tests.support.thorough import some
-from tests.system.browser.conftest import DEMO_KEY, Open
+from tests.system.browser.conftest import DEMO_KEY, Open, Profiles
 from tests.system.browser.test_office_pages import serious_findings
 
 PAGES = ["/", *(f"/docs/{name}" for name in GUIDES), "/docs/search?q=pets", "/status", "/nothing", "/docs"]
@@ -70,14 +70,64 @@ def test_menu_is_collapsed_on_narrow_pages_and_sticky_on_wide_ones(open_page: Op
 def test_demo_home_page_shows_the_response_of_the_first_call(open_page: Open, shop: Service) -> None:
     key = str(shop.issue("Demo", "free", "--scopes", "pets:read")["key"])
     page = open_page("/")
-    shown = page.get_by_role("region", name="The response")
+    shown, explanation = page.get_by_role("region", name="The response"), page.locator("#answer p")
     expect(shown).to_contain_text("HTTP/1.1 401 Unauthorized")
+    expect(explanation).to_contain_text("The demo key no longer works.")
     change(page, "/", DEMO_KEY, key)
     page.reload()
     expect(shown).to_contain_text("HTTP/1.1 200 OK\nX-RateLimit-Remaining: 59")
     pets = json.loads(shown.inner_text().partition("\n\n")[2])
     assert [pet["status"] for pet in pets] == ["available"] * 3
+    expect(explanation).to_have_text(
+        "This page has just sent this request with the demo key. The response:"
+    )
     assert page.locator("[id='set-key.sh']").inner_text() == f"export PETSTORE_KEY='{key}'"
+    shop.send(key, 59, threads=4)
+    page.reload()
+    expect(shown).to_contain_text("HTTP/1.1 429 Too Many Requests")
+    seconds = re.findall(r"Retry-After: (\d+)", shown.inner_text())[0]
+    expect(explanation).to_contain_text("The demo key has used up its requests of this minute.")
+    expect(explanation).to_contain_text(f"Reload the page in {seconds} second")
+
+
+DEMO_RESPONSES = [
+    (429, "daily_quota_exceeded", "7200", "used up its requests of today. Reload the page after "),
+    (
+        429,
+        "api_key_banned",
+        "300",
+        "is banned for a while, because a client ignored 429. Reload the page after ",
+    ),
+    (403, "account_suspended", "", "The service rejected the demo key: In short."),
+    (
+        503,
+        "service_unavailable",
+        "5",
+        "can't serve this request at the moment. Reload the page in 5 seconds.",
+    ),
+    (502, "", "", "can't serve this request at the moment. Reload the page in a minute."),
+]
+
+
+def test_demo_home_page_explains_a_failed_first_call(open_page: Open, profiles: Profiles) -> None:
+    page = open_page()
+    responses = iter(DEMO_RESPONSES)
+
+    def respond(route: Route) -> None:
+        status, code, wait, _ = next(responses)
+        body = json.dumps({"code": code, "message": "In short."}) if code else "<html>"
+        route.fulfill(status=status, body=body, headers={"Retry-After": wait} if wait else {})
+
+    page.route("**/v1/pets?*", respond, times=len(DEMO_RESPONSES))
+    for *_, text in DEMO_RESPONSES:
+        page.goto("/")
+        expect(page.locator("#answer p")).to_contain_text(text)
+    assert len(profiles.problems) == 2  # The 5xx.
+    profiles.problems.clear()
+    page.route("**/v1/pets?*", lambda route: route.abort())
+    page.goto("/")
+    expect(page.locator("#answer p")).to_contain_text("The service did not respond.")
+    expect(page.get_by_role("region", name="The response")).to_be_hidden()
 
 
 def test_first_tab_stop_skips_to_the_content(open_page: Open) -> None:
