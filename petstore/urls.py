@@ -32,7 +32,10 @@ urlpatterns = [
     path("docs/operations/<slug:operation_id>.md", docs.operation_markdown, name="docs-operation-markdown"),
     path("docs/<slug:page>.md", docs.guide_markdown, name="docs-markdown"),
     path("docs/", RedirectView.as_view(pattern_name="docs", permanent=True)),
-    path("docs/<slug:page>/", docs.redirect_without_slash),
+    *(
+        path(f"docs/{page}/", RedirectView.as_view(pattern_name=f"docs-{page}", permanent=True))
+        for page in docs.GUIDES
+    ),
     path("openapi.json", views.openapi_json, name="openapi"),
     path("openapi.yaml", views.openapi_yaml, name="openapi-yaml"),
     path("llms.txt", well_known.llms_txt, name="llms-txt"),

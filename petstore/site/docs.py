@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -66,14 +66,6 @@ def get_neighbours(page: str) -> dict[str, tuple[str, str]]:
 
 def get_link(page: str) -> tuple[str, str]:
     return reverse(f"docs-{page}"), GUIDES[page]
-
-
-@require_safe
-def redirect_without_slash(request: HttpRequest, page: str) -> HttpResponse:
-    """Redirect a guide's URL with a trailing slash. Raises Http404 if there is no such guide."""
-    if page not in GUIDES:
-        raise Http404
-    return HttpResponsePermanentRedirect(reverse(f"docs-{page}"))
 
 
 def get_guide_context(page: str) -> dict[str, Any]:

@@ -8,15 +8,14 @@ from django.shortcuts import render
 from petstore.api.errors import ApiError, ErrorCode, build_error_response
 from petstore.api.pipeline import is_api_path
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
+from petstore.site.docs import get_context
+from petstore.site.search import suggest_pages
 
 # The error code under /v1 and the text of the page, by status.
 RESPONSES = {
     400: (ErrorCode.INVALID_PARAMETER, "The server could not read the request. Go back and try again."),
     403: (ErrorCode.INSUFFICIENT_SCOPE, "Your role can't open this page. Ask an Owner."),
-    404: (
-        ErrorCode.RESOURCE_NOT_FOUND,
-        "This page does not exist. Check the address, or start at the home page.",
-    ),
+    404: (ErrorCode.RESOURCE_NOT_FOUND, "This page does not exist."),
     500: (ErrorCode.INTERNAL_ERROR, "Something went wrong on our side. Try again in a few minutes."),
 }
 
@@ -38,4 +37,7 @@ def error_page(request: HttpRequest, exception: Exception | None = None, *, stat
     if is_api_path(request.path_info):  # Only if the pipeline itself has failed.
         return build_error_response(ApiError(code)).to_django()
     context = {"title": HTTPStatus(status).phrase, "text": text}
+    if status == HTTPStatus.NOT_FOUND:
+        context = get_context() | {"title": "Page not found", "pages": suggest_pages(request.path_info)}
+        return render(request, "docs/not-found.html", context, status=status)
     return render(request, "error.html", context, status=status)

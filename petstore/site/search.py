@@ -1,26 +1,44 @@
-"""Full-text search over guides, errors and operations; a linear scan suffices."""
+"""Search over guides, errors and operations; a linear scan suffices."""
 
 import html
 import re
+import tomllib
+from difflib import get_close_matches
 from functools import cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import strip_tags
+from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_safe
 
 from petstore.db.names import fold_text
 from petstore.site.docs import GUIDES, get_context, get_guide_context
 from petstore.site.reference import get_operations
 
+DATA = tomllib.loads(Path(__file__).with_name("search.toml").read_text("utf-8"))
+STOP_WORDS = frozenset(DATA["stop_words"].split())
 MAX_QUERY_LENGTH = 100
 MAX_RESULTS = 20
+MAX_SUGGESTIONS = 3
 EXCERPT_LENGTH = 160
+MIN_PREFIX_LENGTH = 3
+MIN_SIMILARITY = 0.8  # For typing errors, from 0 to 1.
+ZONE_WEIGHTS = (6, 3, 1)  # Of a match in the heading, in the title with the guide's name, in the text.
+COVERED_WEIGHT = 3  # Of the share of the heading that matches.
+INEXACT_WEIGHT = 0.7  # Of a synonym or prefix.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
-BLOCK_END = re.compile(r"</(?:dd|dt|figcaption|li|p|pre|td|th)>")
+OMITTED = re.compile(r"<figure.*?</figure>|<thead>.*?</thead>", re.DOTALL)
+CELL_END = re.compile(r"</t[dh]>\s*(?=<t[dh])")
+BLOCK_END = re.compile(r"</(?:dd|dt|li|p|pre)>")
+WORD = re.compile(r"[^\W_]+")
+SUFFIX = re.compile(
+    r"(?<=\w{3})(?:ations?|at(?:e[sd]?|ing)|ions?|ing|ie[sd]|e[sd]?|s|y)$|(?<=([^\W\d]))\1$"
+)
 
 
 class SearchResult(NamedTuple):
@@ -30,30 +48,112 @@ class SearchResult(NamedTuple):
     text: str
 
 
+class Findings(NamedTuple):
+    results: list[SearchResult]
+    is_complete: bool  # Whether the results contain all words. Otherwise no entry does.
+    words: list[str]  # After the correction of typing errors.
+    matched: set[str]  # The words of the documentation that these match.
+
+
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()[:MAX_QUERY_LENGTH]
-    results = find_results(query, build_index()) if query else []
-    context = get_context() | {"title": "Search", "query": query, "results": results[:MAX_RESULTS]}
+    context: dict[str, Any] = get_context() | {"title": "Search", "query": query}
+    if query:
+        words = split_query(query)
+        findings = build_index().find(words)
+        shown = findings.results[: MAX_RESULTS if findings.is_complete else MAX_SUGGESTIONS]
+        context["results"] = [highlight(result, findings.matched) for result in shown]
+        context |= {"findings": findings, "is_corrected": findings.words != words}
     return render(request, "docs/search.html", context)
 
 
-def find_results(query: str, index: list[SearchResult]) -> list[SearchResult]:
-    """Return the entries that contain every word, with matches in the title first."""
-    words = fold_text(query).split()
-
-    def matches(text: str) -> bool:
-        key = fold_text(text)
-        return all(word in key for word in words)
-
-    results = [entry for entry in index if matches(f"{entry.title} {entry.text}")]
-    results.sort(key=lambda entry: not matches(entry.title))
-    return [entry._replace(text=extract_excerpt(entry.text, words[0])) for entry in results]
+def suggest_pages(path: str) -> list[SearchResult]:
+    """Return the pages whose titles match a path best."""
+    results, *_, matched = build_index().find(split_query(path[:MAX_QUERY_LENGTH]))
+    return [page for page in results if matched & {*split_words(page.title)}][:MAX_SUGGESTIONS]
 
 
-def extract_excerpt(text: str, word: str) -> str:
-    """Cut out the whole words around the first occurrence of `word`."""
-    start = max(fold_text(text).find(word) - EXCERPT_LENGTH // 2, 0)
+def split_words(text: str) -> list[str]:
+    return WORD.findall(fold_text(text).lower())
+
+
+def split_query(query: str) -> list[str]:
+    words = split_words(query)
+    return [word for word in words if word not in STOP_WORDS] or words
+
+
+def stem(word: str) -> str:
+    """Strip the suffixes of an English word, so that its forms are equal."""
+    while (shorter := SUFFIX.sub("", word)) != word:
+        word = shorter
+    return word
+
+
+class SearchIndex:
+    def __init__(self, entries: list[SearchResult]) -> None:
+        self._entries = []
+        for entry in entries:
+            zones = (entry.title.rpartition(": ")[2], entry.title, entry.text)
+            self._entries.append((entry, [set(split_words(zone)) for zone in zones]))
+        self._stems = {word: stem(word) for _, zones in self._entries for zone in zones for word in zone}
+        self._synonyms = {
+            stem(word): set(map(stem, split_words(others))) for word, others in DATA["synonyms"].items()
+        }
+
+    def find(self, words: list[str]) -> Findings:
+        """Rank the entries with every word or, if there are none, those with some of them."""
+        words = [self._correct(word) for word in words]
+        matches = [self._match(word) for word in words]
+        matched = set().union(*matches)
+        ranked = []
+        for entry, zones in self._entries:
+            scores = [score for match in matches if (score := rate(match, zones))]
+            covered = len(zones[0] & matched) / max(len(zones[0]), 1)
+            ranked.append((len(scores), sum(scores) + COVERED_WEIGHT * covered, entry))
+        ranked.sort(key=lambda ranking: ranking[:2], reverse=True)
+        is_complete = ranked[0][0] == len(words) > 0
+        results = [entry for found, _, entry in ranked if found >= (len(words) if is_complete else 1)]
+        return Findings(results, is_complete, words, matched)
+
+    def _match(self, word: str) -> dict[str, float]:
+        """Return how well words of the documentation match a word: other forms, synonyms and prefixes."""
+        root = stem(word)
+        roots = {root} | self._synonyms.get(root, set())
+        return {
+            known: 1 if known_root == root else INEXACT_WEIGHT
+            for known, known_root in self._stems.items()
+            if known_root in roots or (len(word) >= MIN_PREFIX_LENGTH and known.startswith(word))
+        }
+
+    def _correct(self, word: str) -> str:
+        """Return the most similar known word if this one matches nothing."""
+        if self._match(word):
+            return word
+        similar = get_close_matches(word, [*self._stems, *DATA["synonyms"]], 1, MIN_SIMILARITY)
+        return similar[0] if similar else word
+
+
+def rate(match: dict[str, float], zones: list[set[str]]) -> float:
+    best = [max((match[word] for word in zone & match.keys()), default=0) for zone in zones]
+    return max(weight * rating for weight, rating in zip(ZONE_WEIGHTS, best, strict=True))
+
+
+def highlight(entry: SearchResult, matched: set[str]) -> SearchResult:
+    """Cut out the text around the first match, and mark the matches as HTML."""
+    words = "|".join(map(re.escape, matched))
+    pattern = re.compile(rf"(?<![^\W_]|[&#])({words})(?![^\W_])", re.IGNORECASE)  # Not the lt of &lt;.
+    first = pattern.search(entry.text)
+    title, text = (
+        mark_safe(pattern.sub(r"<mark>\1</mark>", html.escape(part)))  # noqa: S308
+        for part in (entry.title, extract_excerpt(entry.text, first.start() if first else 0))
+    )
+    return entry._replace(title=title, text=text)
+
+
+def extract_excerpt(text: str, position: int) -> str:
+    """Cut out the whole words around a position."""
+    start = max(position - EXCERPT_LENGTH // 2, 0)
     if start:
         start = text.find(" ", start) + 1
     end = start + EXCERPT_LENGTH
@@ -64,21 +164,23 @@ def extract_excerpt(text: str, word: str) -> str:
 
 
 @cache
-def build_index() -> list[SearchResult]:
-    index = index_operations()
+def build_index() -> SearchIndex:
+    entries = index_operations()
+    for name, title, text in DATA["pages"]:
+        entries.append(SearchResult("Page", title, reverse(name), text))
     for name in GUIDES:
         page = render_to_string(f"docs/{name}.html", get_guide_context(name), HttpRequest())
-        index += index_sections(name, page)
-    return index
+        entries += index_sections(name, page)
+    return SearchIndex(entries)
 
 
 def index_operations() -> list[SearchResult]:
     return [
         SearchResult(
             "Operation",
-            f"{operation['method']} {operation['path']}",
+            f"{operation['summary']}: {operation['method']} {operation['path']}",
             reverse("docs-operation", args=[operation["id"]]),
-            f"{operation['id']}: {operation['summary']}. {operation['description']}",
+            f"{operation['id']}: {operation['description']}".replace("`", ""),
         )
         for operation in get_operations().values()
     ]
@@ -100,5 +202,6 @@ def index_sections(name: str, page: str) -> list[SearchResult]:
 
 
 def extract_text(markup: str) -> str:
-    spaced = BLOCK_END.sub(" ", markup)  # Otherwise words of adjacent blocks would run together.
-    return " ".join(html.unescape(strip_tags(spaced)).split())
+    """Strip tags, example programs and table headings, and separate the cells of tables."""
+    cells = CELL_END.sub(": ", OMITTED.sub(" ", markup)).replace("</tr>", "; ")
+    return " ".join(html.unescape(strip_tags(BLOCK_END.sub(" ", cells))).split())

@@ -1,5 +1,6 @@
 """Template tags for the example programs of the documentation. The tests run each example."""
 
+import json
 from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
@@ -37,7 +38,7 @@ def examples(name: str, key: str = "") -> SafeString:
 def example(file: str, key: str = "") -> SafeString:
     """Render a file of templates/docs/examples, and its output."""
     language = file.rpartition(".")[2]
-    output = render_text(f"docs/outputs/{file}.txt")
+    output = "\n".join(map(indent_json, render_text(f"docs/outputs/{file}.txt").splitlines()))
     code = render_text(f"docs/examples/{file}")
     return format_html(
         '<figure class="example" id="{}-example"><figcaption>{}</figcaption>'
@@ -62,6 +63,15 @@ def fill_in_key(code: str, language: str, key: str) -> SafeString:
     markup = highlighted(code.replace(reference, key), language)
     shown = format_html('<span data-copied="{}">{}</span>', reference, key)
     return SafeString(markup.replace(conditional_escape(key), shown))
+
+
+def indent_json(line: str) -> str:
+    """Indent a line if it is an object or an array of objects. An array may end in `…`."""
+    try:
+        value = json.loads(line.replace(", …]", ', "…"]')) if line.startswith(("{", "[{")) else None
+    except ValueError:
+        return line
+    return json.dumps(value, indent=2, ensure_ascii=False).replace('"…"', "…") if value else line
 
 
 def render_text(name: str) -> str:

@@ -1,5 +1,5 @@
-// Tabs for examples with a stored choice of language, copy buttons, and links to headings. Without this script, the
-// examples in all languages are listed one below the other.
+// Tabs for examples with a stored choice of language, copy buttons, links to headings, and the shortcut / for the
+// search. Without this script, the examples in all languages are listed one below the other.
 "use strict";
 
 const LANGUAGE = "language";
@@ -91,6 +91,13 @@ function addAnchor(heading) {
   const link = { className: "anchor", textContent: "#", href: `#${heading.id}` };
   heading.append(newElement("a", link, { "aria-label": label }));
 }
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isTyping) return;
+  event.preventDefault();
+  document.querySelector(".search input").select();
+});
 
 // site.css displays the menu on wide screens even while it is closed. Open, it can be scrolled with the keyboard.
 const menu = document.querySelector(".menu");
