@@ -46,7 +46,7 @@ def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str)
         simulation = reports.simulate_limits(obj, limits, days=WHAT_IF_DAYS)
         context |= {"limits": limits, "simulation": simulation, "summary": summarize(simulation)}
         if simulation.requests:
-            context["share"] = f"{simulation.rejected / simulation.requests:.1%}"
+            context["share"] = f"{simulation.other.total / simulation.requests:.1%}"
     return self.render_page(request, "accounts/what_if", f"Try other limits for {obj}", **context)
 
 
@@ -56,7 +56,7 @@ def summarize(simulation: reports.Simulation) -> str:
             f"No requests were recorded in the last {simulation.days} days. "
             "The last few seconds and requests during a ban are not included."
         )
-    difference = simulation.rejected - simulation.rejected_now
+    difference = simulation.other.total - simulation.current.total
     if not difference:
         return "These limits would have refused as many requests as the current ones."
     count = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'}"

@@ -5,6 +5,7 @@ Days are UTC days and include today. Write-behind delays the numbers by up to te
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -155,18 +156,30 @@ def find_expiring_keys(limit: int = 20, now: datetime | None = None) -> Expiring
 # --- What-if simulation --------------------------------------------------------------------------
 
 
+@dataclass
+class Rejections:
+    by_minute: int = 0
+    by_day: int = 0
+    account_ids: set[int] = field(default_factory=set)  # Accounts with at least one rejection.
+
+    def add(self, account_id: int, histogram: Counter[int], limits: Limits) -> None:
+        by_minute, by_day = count_rejections(histogram, limits)
+        self.by_minute += by_minute
+        self.by_day += by_day
+        if by_minute or by_day:
+            self.account_ids.add(account_id)
+
+    @property
+    def total(self) -> int:
+        return self.by_minute + self.by_day
+
+
 class Simulation(NamedTuple):
     days: int
     accounts: int  # Accounts that sent requests.
     requests: int  # Requests that were admitted, or rejected by the quota.
-    rejected_by_minute: int
-    rejected_by_day: int
-    rejected_now: int  # Rejections under the current limits, simulated in the same way.
-    accounts_rejected: int  # Accounts with at least one simulated rejection.
-
-    @property
-    def rejected(self) -> int:
-        return self.rejected_by_minute + self.rejected_by_day
+    current: Rejections  # Under the current limits, simulated in the same way.
+    other: Rejections
 
 
 def simulate_limits(
@@ -178,21 +191,15 @@ def simulate_limits(
     requests count as requests, which overestimates rejections. Requests during a ban are not recorded.
     """
     condition = Q(account__plan=subject) if isinstance(subject, Plan) else Q(account=subject)
-    requests = by_minute = by_day = rejected_now = 0
+    requests = 0
     accounts: set[int] = set()
-    affected_accounts: set[int] = set()
+    current, other = Rejections(), Rejections()
     for account_id, histogram, current_limits in iterate_day_loads(condition, list_days(days, today)):
-        minute_rejections, day_rejections = count_rejections(histogram, limits)
         requests += count_requests(histogram)
-        by_minute += minute_rejections
-        by_day += day_rejections
-        rejected_now += sum(count_rejections(histogram, current_limits))
         accounts.add(account_id)
-        if minute_rejections or day_rejections:
-            affected_accounts.add(account_id)
-    return Simulation(
-        days, len(accounts), requests, by_minute, by_day, rejected_now, len(affected_accounts)
-    )
+        current.add(account_id, histogram, current_limits)
+        other.add(account_id, histogram, limits)
+    return Simulation(days, len(accounts), requests, current, other)
 
 
 def iterate_day_loads(condition: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], Limits]]:

@@ -106,9 +106,9 @@ def test_other_limits_are_compared_with_the_current_ones(staff: Client, loads: N
         "Requests per minute": ("1,000", "100"),
         "Requests per day": ("100,000", "1,100"),
         "Refused": ("1,000", "2,900 (72.5%)"),
-        "of these, by the minute limit": ("", "2,800"),
-        "of these, by the daily limit": ("", "100"),
-        "Accounts refused at least once": ("", "1 of 1"),
+        "of these, by the minute limit": ("1,000", "2,800"),
+        "of these, by the daily limit": ("0", "100"),
+        "Accounts refused at least once": ("1 of 1", "1 of 1"),
     }
     assert "These limits would have refused 1,900 more requests than the current ones." in page.text
 

@@ -19,7 +19,7 @@ from accounts.models import (
 )
 from accounts.quota.limits import Limits, to_microseconds
 from accounts.usage import reports
-from accounts.usage.reports import Simulation, simulate_limits
+from accounts.usage.reports import Rejections, Simulation, simulate_limits
 from tests.conftest import OPERATOR
 from tests.support.costs import queries_of
 
@@ -161,7 +161,8 @@ def add_load(account: Account, days_ago: int, minutes: dict[int, int]) -> None:
 
 
 def test_what_if_counts_rejections_under_other_limits(account: Account, free: Account) -> None:
-    assert simulate_limits(account.plan, Limits(1, 1), today=TODAY) == (30, 0, 0, 0, 0, 0, 0)
+    nothing = (30, 0, 0, Rejections(), Rejections())
+    assert simulate_limits(account.plan, Limits(1, 1), today=TODAY) == nothing
     add_load(account, 0, {10: 3, 100: 2, 1: 50})  # 280 requests: 30 + 200 + 50.
     add_load(account, 1, {20: 1})
     add_load(account, 30, {1_000: 1})  # Too old.
@@ -170,20 +171,23 @@ def test_what_if_counts_rejections_under_other_limits(account: Account, free: Ac
         days=30,
         accounts=1,
         requests=300,
-        rejected_by_minute=80,  # 40 of each of the two busy minutes.
-        rejected_by_day=50,  # Of the 200 that are left of that day.
-        rejected_now=0,
-        accounts_rejected=1,
+        current=Rejections(),
+        other=Rejections(
+            by_minute=80,  # 40 of each of the two busy minutes.
+            by_day=50,  # Of the 200 that are left of that day.
+            account_ids={account.pk},
+        ),
     )
-    assert simulate_limits(account, Limits(60, 150), today=TODAY).rejected == 130
+    assert simulate_limits(account, Limits(60, 150), today=TODAY).other.total == 130
 
 
 def test_what_if_with_current_limits_matches_actual_rejections(free: Account, custom: Account) -> None:
     add_load(free, 0, {100: 1, 61: 2})
     add_load(custom, 0, {5_001: 1, 5_000: 3})
-    assert simulate_limits(free.plan, Limits(60, 1_000), today=TODAY).rejected == 42
-    assert simulate_limits(free.plan, Limits(100, 1_000), today=TODAY)[3:] == (0, 0, 42, 0)
-    assert simulate_limits(custom, Limits(9_000, 90_000), today=TODAY).rejected_now == 1
+    assert simulate_limits(free.plan, Limits(60, 1_000), today=TODAY).other.total == 42
+    current = Rejections(by_minute=42, account_ids={free.pk})
+    assert simulate_limits(free.plan, Limits(100, 1_000), today=TODAY)[3:] == (current, Rejections())
+    assert simulate_limits(custom, Limits(9_000, 90_000), today=TODAY).current.total == 1
 
 
 # --- Queries

@@ -60,7 +60,7 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     assert DailyUsage.objects.filter(day=today - timedelta(days=360)).exists()
     assert {refusal.reason for refusal in Refusal.objects.all()} == REASONS
     free = reports.simulate_limits(Plan.objects.get(pk=PlanCode.FREE), Limits(30, 500))
-    assert free.rejected > free.rejected_now > 0
+    assert free.other.total > free.current.total > 0
     assert {order.status for order in Order.objects.all()} == set(OrderStatus.values)
     assert Order.objects.filter(status=OrderStatus.APPROVED).exclude(ship_date=None).exists()
 
