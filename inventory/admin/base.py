@@ -61,7 +61,7 @@ def parse_reference(term: str, model_name: str) -> tuple[str, int | None]:
 
 def get_status_history(obj: Order | Pet) -> list[HistoryEntry]:
     return [
-        HistoryEntry(event.at, describe_transition(event), event.by, event.reason)
+        HistoryEntry(event.at, describe_transition(event), event.actor, event.reason)
         for event in obj.events.all()[:MAX_ENTRIES]
     ]
 

@@ -280,7 +280,9 @@ class OrderAdmin(RowActionsAdmin):
             self.perform_action(request, [order], action, cleaned_data)
             return HttpResponseRedirect(back)
 
-        return confirm(self, request, confirmation, action.form, perform, back=back, rows=rows)
+        return confirm(
+            self, request, confirmation, action.form, perform, back=back, rows=rows, object=order
+        )
 
     def get_success_subject(self, objs: list[Order]) -> str:
         return f"Order {objs[0].pk} is" if len(objs) == 1 else super().get_success_subject(objs)
@@ -316,7 +318,7 @@ def build_orders_panel(account: Account, request: HttpRequest) -> Panel | None:
 def build_history_entry(order: Order, event: OrderEvent) -> HistoryEntry:
     title = f"Order {order.pk}: {describe_transition(event)}"
     return HistoryEntry(
-        event.at, title, event.by, event.reason, link=change_url(order), icon="receipt_long"
+        event.at, title, event.actor, event.reason, link=change_url(order), icon="receipt_long"
     )
 
 

@@ -45,6 +45,11 @@ class StatusChange(models.Model):
     def __str__(self) -> str:
         return f"{self.from_status} -> {self.to_status}"
 
+    @property
+    def actor(self) -> str:
+        """The author as the audit trail names them: a username, or `key` and its public ID."""
+        return self.by.removeprefix("staff ")
+
 
 class PetEvent(StatusChange):
     pet = models.ForeignKey("inventory.Pet", on_delete=models.CASCADE, related_name="events")

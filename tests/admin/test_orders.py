@@ -69,6 +69,8 @@ def test_delivered_order_sells_the_pet(staff: Client, order: Order, pet: Pet) ->
     assert order.ship_date is not None
     actors = set(order.events.exclude(by="tests").values_list("by", flat=True))
     assert actors == {"staff boss"}
+    history = staff.get(f"/admin/inventory/order/{order.pk}/change/").context["history"]
+    assert {entry.actor for entry in history} == {"boss", "tests"}  # As in the audit trail.
 
 
 def test_cancelled_order_releases_the_pet(staff: Client, order: Order, pet: Pet) -> None:
