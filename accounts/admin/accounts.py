@@ -8,9 +8,8 @@ from django.contrib import admin
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
@@ -21,6 +20,7 @@ from accounts.admin.base import (
     count_recent_requests,
     is_id_prefix,
     issue_key_url,
+    make_link_column,
     make_reason_view,
     page_url,
     warn_if_unpublished,
@@ -28,7 +28,7 @@ from accounts.admin.base import (
 from accounts.admin.plans import build_limit_field, what_if_view
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format
-from accounts.models import EPOCH, Account, ApiKey, PlanCode, active_keys_q
+from accounts.models import EPOCH, Account, ApiKey, Plan, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
@@ -152,12 +152,21 @@ class AccountAdmin(PetstoreModelAdmin):
         )
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        columns = list(self.list_display)
-        if request.user.has_perm("accounts.add_apikey"):
-            columns.append("issue_key_link")
-        if self.has_change_permission(request):
-            columns.append("change_plan_link")
-        return columns
+        may_issue = request.user.has_perm("accounts.add_apikey")
+        may_change = self.has_change_permission(request)
+
+        def build_links(account: Account) -> Iterator[tuple[str, str]]:
+            if may_issue and not account.suspended_at:
+                yield "Issue a key", issue_key_url(account)
+            if may_change and account.suspended_at:
+                yield "Lift the suspension", page_url(account, "lift_suspension")
+            elif may_change:
+                yield "Suspend", page_url(account, "suspend")
+            if may_change:
+                yield "Change the plan", page_url(account, "change_plan")
+
+        columns = self.list_display
+        return [*columns, make_link_column(build_links)] if may_issue or may_change else columns
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         # A key's public ID begins with its account's.
@@ -194,16 +203,6 @@ class AccountAdmin(PetstoreModelAdmin):
     def last_use(self, account: Account) -> SafeString:
         return render_age(getattr(account, "last_used_at", None), timezone.now())
 
-    @display(description="new key")
-    def issue_key_link(self, account: Account) -> SafeString | str:
-        if account.suspended_at:
-            return ""
-        return render_link(account, issue_key_url(account), "Issue a key")
-
-    @display(description="other plan")
-    def change_plan_link(self, account: Account) -> SafeString:
-        return render_link(account, page_url(account, "change_plan"), "Change the plan")
-
     # --- The command palette
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
@@ -231,6 +230,12 @@ class AccountAdmin(PetstoreModelAdmin):
         stored = self.get_queryset(request).get(pk=row.pk)
         return {"panels": build_panels(stored, request)}
 
+    def response_post_save_add(self, request: HttpRequest, obj: Account) -> HttpResponseRedirect:
+        """Show the account, where its first key is issued."""
+        if self.has_view_permission(request, obj):
+            return HttpResponseRedirect(change_url(obj))
+        return super().response_post_save_add(request, obj)
+
     def response_change(self, request: HttpRequest, obj: Account) -> HttpResponse:
         warn_if_unpublished(self, request, obj)
         return super().response_change(request, obj)
@@ -246,7 +251,7 @@ class AccountAdmin(PetstoreModelAdmin):
         """Describe the account on the confirmation pages."""
         now = timezone.now()
         details = {
-            "Plan": account.plan,
+            "Plan": f"{account.plan} (custom limits)" if account.per_day else account.plan,
             "Requests per minute": f"{account.limits.per_minute:,}",
             "Requests per day": f"{account.limits.per_day:,}",
             "Active keys": account.keys.filter(active_keys_q(now)).count(),
@@ -255,10 +260,31 @@ class AccountAdmin(PetstoreModelAdmin):
         if account.suspended_at:
             details["Suspended since"] = format_time(account.suspended_at)
             details["Reason for the suspension"] = account.suspended_reason
-        choices = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
-        if account.plan_id == PlanCode.ENTERPRISE:
-            choices.append((PlanCode.ENTERPRISE.value, "Set these limits"))
-        return {"description": str(account), "details": details, "choices": choices}
+        choices = [build_plan_choice(plan, account) for plan in Plan.objects.all()]
+        what_if_url = page_url(account, "what_if")
+        return {
+            "description": str(account), "details": details, "choices": choices, "what_if_url": what_if_url,
+        }  # fmt: skip
+
+
+class PlanChoice(NamedTuple):
+    """A button on the page that changes the plan, or text if it would change nothing."""
+
+    value: str
+    label: str
+    limits: str
+    is_button: bool = True
+
+
+def build_plan_choice(plan: Plan, account: Account) -> PlanChoice:
+    is_current = plan.pk == account.plan_id
+    limits = account.limits if is_current else plan.limits
+    text = f"{limits.per_minute:,} per minute, {limits.per_day:,} per day" if limits else "The limits above"
+    if not is_current:
+        return PlanChoice(plan.pk, f"Move to {plan}", text)
+    if plan.pk == PlanCode.ENTERPRISE:
+        return PlanChoice(plan.pk, "Set these limits", f"Current plan, now {text}")
+    return PlanChoice(plan.pk, f"{plan}, the current plan", text, is_button=False)
 
 
 def find_accounts(term: str) -> QuerySet[Account]:
@@ -274,9 +300,3 @@ def build_action_result(action: PaletteAction, account: Account) -> SearchResult
         description = "Suspended: lift the suspension first"
     url = issue_key_url(account) if action is ISSUE_KEY else page_url(account, action.page)
     return SearchResult(3, action.icon, f"{action.phrase} {account}", description, url)
-
-
-def render_link(account: Account, url: str, text: str) -> SafeString:
-    # The label tells screen readers which account the link belongs to.
-    html = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
-    return format_html(html, url, text, account, text)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -21,6 +22,7 @@ from accounts.admin.base import (
     change_url,
     count_recent_requests,
     is_id_prefix,
+    make_link_column,
     make_reason_view,
     page_url,
     warn_if_unpublished,
@@ -61,6 +63,12 @@ NARROW = Confirmation(
     "Takes effect with the next request. This can't be undone: the key and its replacements never get "
     "these rights back, and no replacement expires later.",
     danger=True,
+)
+# Links in the list, as permission, text and page.
+LINKS = (
+    ("may_rotate", "Rotate", "rotate"),
+    ("may_revoke", "Revoke", "revoke"),
+    ("may_unban", "Lift the ban", "unban"),
 )
 UNBAN_PHRASE = "Lift the ban on"  # In the command palette.
 
@@ -142,15 +150,22 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     # --- The list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return reports.annotate_ban_reason(annotate_requests_today(super().get_queryset(request)))
+        keys = reports.annotate_ban_reason(annotate_requests_today(super().get_queryset(request)))
+        return keys.annotate(replaced=Exists(ApiKey.objects.filter(rotated_from=OuterRef("pk"))))
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        columns = list(self.list_display)
-        if request.GET.get(BanFilter.parameter_name) == "now":
-            columns.append("ban")
-            if self.has_change_permission(request):
-                columns.append("unban_link")
-        return columns
+        columns = self.list_display
+        if request.GET.get(BanFilter.parameter_name) == "now":  # The reason of a ban needs the width.
+            columns = ["public_id", "account", "visible_name", "last_use", "ban"]
+
+        def build_links(key: ApiKey) -> Iterator[tuple[str, str]]:
+            for permission, text, page in LINKS:
+                if permissions(key)[permission]:
+                    yield text, page_url(key, page)
+
+        permissions = partial(self.get_action_permissions, request)
+        may_change = self.has_change_permission(request)
+        return [*columns, make_link_column(build_links)] if may_change else columns
 
     def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
         has_name = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)
@@ -171,7 +186,11 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     @display(description="expires", ordering="expires_at")
     def expiry(self, key: ApiKey) -> str:
-        return badges.format_time(key.expires_at) if key.expires_at else "never"
+        if key.expires_at is None:
+            return "never"
+        # Narrow columns break it only before the time.
+        html = '<span class="time">{}</span> <span class="time">{}</span>'
+        return format_html(html, *badges.format_time(key.expires_at).split(" ", 1))
 
     @display(description="ban")
     def ban(self, key: ApiKey) -> str:
@@ -179,11 +198,6 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         if ban_end is None:
             return ""
         return f"Banned until {badges.format_time(ban_end)}. {getattr(key, 'ban_reason', '')}"
-
-    @display(description="action")
-    def unban_link(self, key: ApiKey) -> SafeString:
-        html = '<a class="office-link" href="{}" aria-label="Lift the ban on {}">Lift the ban</a>'
-        return format_html(html, page_url(key, "unban"), key.public_id)
 
     @display(description="scopes")
     def scope_list(self, key: ApiKey) -> str:
@@ -225,15 +239,9 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         if row is None:
             return buttons
         now = timezone.now()
-        is_revoked = row.revoked_at is not None
-        may_change = self.has_change_permission(request, row) and not is_revoked
         return buttons | {
-            "show_save": not is_revoked,
-            "may_revoke": may_change,
-            "may_narrow": may_change and row.get_state(now) == "active",
-            "may_rotate": row.get_state(now) == "active" and self.may_rotate(request, row),
-            # The ban of a revoked key still prevents issuing keys.
-            "may_unban": self.has_change_permission(request, row) and row.get_ban_end(now) is not None,
+            **self.get_action_permissions(request, row),
+            "show_save": row.revoked_at is None,
             "state_badge": badges.build_state_badge(row, now),
             "ban": self.ban(row),
             "replacement": getattr(row, "rotated_to", None),
@@ -280,7 +288,8 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         """Show the key in the response to the POST, since a redirect would require storing it."""
         return self.render_page(
             request, "accounts/apikey/issued", "Copy the new key now",
-            key=key, key_text=key_text, now=timezone.now(), may_view=self.has_view_permission(request, key),
+            object=key, key=key, key_text=key_text, now=timezone.now(),
+            may_view=self.has_view_permission(request, key),
             curl=f"curl -H 'Authorization: Bearer {key_text}' {settings.BASE_URL}/pets",
         )  # fmt: skip
 
@@ -302,7 +311,21 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             return self.show_key_text(request, replacement, key_text)
 
         context = self.get_confirmation_context(key)
-        return confirm(self, request, ROTATE, RotateForm, rotate, back=change_url(key), **context)
+        back = change_url(key)
+        return confirm(self, request, ROTATE, RotateForm, rotate, back=back, object=key, **context)
+
+    def get_action_permissions(self, request: HttpRequest, key: ApiKey) -> dict[str, bool]:
+        """Return which actions apply to the key and are permitted, for its page and the list."""
+        now = timezone.now()
+        may_change, is_active = self.has_change_permission(request, key), key.get_state(now) == "active"
+        is_rotatable = is_active and not getattr(key, "replaced", False)
+        return {
+            "may_revoke": may_change and key.revoked_at is None,
+            "may_narrow": may_change and is_active,
+            "may_rotate": is_rotatable and self.may_rotate(request, key),
+            # The ban of a revoked key still prevents issuing keys.
+            "may_unban": may_change and key.get_ban_end(now) is not None,
+        }
 
     def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
         return self.has_change_permission(request, key) and self.has_add_permission(request)

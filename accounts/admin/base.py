@@ -1,18 +1,20 @@
 """Helpers shared by the admin pages of plans, accounts and keys."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from django import forms
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from accounts.models import Account, ApiKey, DailyUsage, Plan
 from accounts.quota import publication
@@ -42,6 +44,19 @@ def change_url(obj: Model) -> str:
 
 def issue_key_url(account: Account) -> str:
     return f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
+
+
+def make_link_column(build_links: Callable[[Any], Iterable[tuple[str, str]]]) -> Callable[..., Any]:
+    """Make a column of links. `build_links` yields the texts and URLs of a row's links."""
+
+    @admin.display(description="actions")
+    def actions(row: Model) -> SafeString:
+        # The labels tell screen readers which row a link belongs to.
+        html = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
+        links = format_html_join(" ", html, ((url, text, row, text) for text, url in build_links(row)))
+        return format_html('<span class="row-links">{}</span>', links)
+
+    return actions
 
 
 def annotate_requests_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
@@ -98,7 +113,8 @@ def make_reason_view(
 
         context = self.get_confirmation_context(obj)
         build_form = partial(form_class, obj) if with_object else form_class
-        return confirm(self, request, confirmation, build_form, act, back=change_url(obj), **context)
+        back = change_url(obj)
+        return confirm(self, request, confirmation, build_form, act, back=back, object=obj, **context)
 
     return view
 

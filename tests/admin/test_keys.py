@@ -544,7 +544,27 @@ def test_viewer_is_offered_no_action(key: ApiKey) -> None:
     text = client.get(page_url(key)).text
     for verb in ("revoke", "rotate", "narrow"):
         assert client.get(page_url(key, verb)).status_code == 403
-        assert page_url(key, verb) not in text
+        assert page_url(key, verb) not in text + client.get(LIST).text
+
+
+def test_list_links_to_the_actions_that_apply_and_are_permitted(
+    staff: Client, key: ApiKey, issue: Any
+) -> None:
+    banned, revoked = issue()[0], issue()[0]
+    ban(banned)
+    revoked.revoke(reason="Leaked", by=OPERATOR)
+
+    def find_links(client: Client, of: ApiKey) -> list[str]:
+        text = client.get(LIST).text
+        return [verb for verb in ("rotate", "revoke", "unban") if f'href="{page_url(of, verb)}"' in text]
+
+    assert find_links(staff, key) == ["rotate", "revoke"]
+    assert find_links(staff, banned) == ["rotate", "revoke", "unban"]
+    assert find_links(staff, revoked) == []
+    key.rotate(by=OPERATOR)
+    assert find_links(staff, key) == ["revoke"]
+    assert page_url(key, "rotate") not in staff.get(page_url(key)).text
+    assert find_links(clerk_who_may("view_apikey", "change_apikey"), banned) == ["revoke", "unban"]
 
 
 def test_rotation_needs_the_add_permission(key: ApiKey) -> None:

@@ -74,7 +74,7 @@ def test_plan_is_changed_with_three_clicks_and_a_reason(shop: Service, home: Cal
     page.get_by_role("link", name="Change the plan: Larger Plan").click()
     expect(page.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("They grow")
-    press(page, "Move to Pro")
+    page.get_by_role("button", name="Move to Pro 300 per minute, 10,000 per day").click()
     expect(page.get_by_text("They grow").first).to_be_visible()
     assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
     assert clicks(page) == 3
@@ -127,3 +127,56 @@ def test_order_is_returned_with_three_clicks(shop: Service, stock_home: Page) ->
     expect(page.get_by_text(f"{order.capitalize()} is returned.")).to_be_visible()
     assert page.url.endswith("/admin/inventory/order/")
     assert clicks(page) == 3
+
+
+def test_new_customer_gets_a_key_with_five_clicks(shop: Service, home: Callable[[], Page]) -> None:
+    page = home()
+    page.get_by_role("link", name=re.compile("Accounts$")).first.click()
+    page.locator(".addlink").click()
+    page.get_by_label("Name").focus()
+    page.keyboard.type("Five Clicks")
+    page.get_by_label("Plan").focus()
+    page.keyboard.type("Free")
+    press(page, "Save")
+    page.get_by_role("link", name="Issue the first one").click()
+    press(page, "Issue the key")
+    key = page.get_by_label("The new key", exact=True).inner_text()
+    assert get(shop, key).headers["X-RateLimit-Limit"] == "60"
+    assert clicks(page) == 5
+
+
+def test_key_is_rotated_with_three_clicks(shop: Service, home: Callable[[], Page]) -> None:
+    issued = shop.issue("Rotating Clicks", "free")
+    page = home()
+    page.get_by_role("link", name=re.compile("API keys$")).first.click()
+    page.get_by_role("link", name=f"Rotate: {issued['id']}").click()
+    press(page, "Rotate the key")
+    key = page.get_by_label("The new key", exact=True).inner_text()
+    assert get(shop, key).status_code == 200
+    assert clicks(page) == 3
+
+
+def test_key_is_revoked_with_three_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
+    issued = shop.issue("Revoking Clicks", "free")
+    page = home()
+    page.get_by_role("link", name=re.compile("API keys$")).first.click()
+    page.get_by_role("link", name=f"Revoke: {issued['id']}").click()
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("Leaked")
+    press(page, "Revoke the key")
+    expect(page.get_by_text("has been revoked").first).to_be_visible()
+    assert get(shop, issued["key"]).status_code == 401
+    assert clicks(page) == 3
+
+
+def test_account_is_suspended_with_two_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
+    issued = shop.issue("Suspending Clicks", "free")
+    page = home()
+    page.get_by_role("link", name=re.compile("Accounts$")).first.click()
+    page.get_by_role("link", name="Suspend: Suspending Clicks").click()
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("Unpaid")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("has been suspended").first).to_be_visible()
+    assert get(shop, issued["key"]).status_code == 403
+    assert clicks(page) == 2

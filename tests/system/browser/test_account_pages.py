@@ -1,0 +1,113 @@
+"""Colours and geometry of the pages about accounts and keys, and of change forms."""
+
+import pytest
+
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+
+# An account that has used 85% of its day, and has a chart and a refusal.
+FILL = """
+from django.utils import timezone
+from accounts.models import EPOCH, Account, DailyUsage, QuotaCounter, Refusal
+account = Account.objects.get(name={name!r})
+now, key = timezone.now(), account.keys.get()
+DailyUsage.objects.create(key=key, day=now.date(), admitted=850, rejected=3)
+QuotaCounter.objects.update_or_create(account=account, defaults=dict(
+    minute_ends_at=0, minute_used=0, day=(now.date() - EPOCH).days, day_used=850, last_request_at=0,
+    last_request_admitted=True,
+))
+Refusal.objects.create(
+    request_id="req", rejected_at=now, account=account, key=key, reason="revoked", method="GET",
+    route="/v1/pets/{{petId}}", address="2001:db8:1234:5678:9abc:def0:1234:5678",
+)
+print(account.pk, key.pk)
+"""
+NEW_PET = """
+from inventory.models import Category, Pet
+print(Pet.objects.create(name="Rex", category=Category.objects.first()).pk)
+"""
+CONTRAST = """([colour, element]) => {
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const luminance = (value) => {
+        canvas.fillStyle = value;
+        canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((part) => {
+            const share = part / 255;
+            return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    let behind = document.querySelector(element);
+    while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
+    const both = [colour, getComputedStyle(behind).backgroundColor].map(luminance);
+    return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+}"""
+TICKS = """() => {
+    const chart = Chart.getChart(document.querySelector("canvas.chart"));
+    return Object.values(chart.options.scales).map((scale) => scale.ticks.color);
+}"""
+BACKGROUND = "element => getComputedStyle(element).backgroundColor"
+LINES = """cell => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return range.getClientRects().length;
+}"""
+IS_ON_TOP = """row => {
+    const { left, bottom } = row.getBoundingClientRect();
+    return row.contains(document.elementFromPoint(left + 5, bottom - 5));
+}"""
+
+
+@pytest.fixture(scope="module")
+def ids(shop: Service) -> tuple[str, str]:
+    """The IDs of an account and its key."""
+    name = "The Society for Rabbits, Hamsters and Mice"
+    shop.issue(name, "free")
+    account, key = shop.manage("shell", "--no-imports", "-c", FILL.format(name=name)).split()
+    return account, key
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_chart_labels_are_legible(open_page: Open, ids: tuple[str, str], *, dark: bool) -> None:
+    for kind, pk in zip(("account", "apikey"), ids, strict=True):
+        page = open_page(f"/admin/accounts/{kind}/{pk}/change/", as_="root", dark=dark)
+        page.wait_for_load_state("load")
+        for colour in page.evaluate(TICKS):
+            assert page.evaluate(CONTRAST, [colour, "canvas.chart"]) >= 4.5
+
+
+def test_high_usage_has_its_warning_colour_in_both_themes(open_page: Open, ids: tuple[str, str]) -> None:
+    def get_colour(*, dark: bool) -> str:
+        page = open_page(f"/admin/accounts/account/{ids[0]}/change/", as_="root", dark=dark)
+        return str(page.locator(".summary .usage-high").evaluate(BACKGROUND))
+
+    assert get_colour(dark=True) == get_colour(dark=False)
+
+
+def test_times_of_refusals_take_one_line(open_page: Open, ids: tuple[str, str]) -> None:
+    for narrow in (False, True):
+        page = open_page("/admin/accounts/refusal/", as_="root", narrow=narrow)
+        assert page.locator("main tbody td").first.evaluate(LINES) == 1
+
+
+def test_buttons_of_a_form_do_not_cover_the_panels_above(open_page: Open, ids: tuple[str, str]) -> None:
+    page = open_page(f"/admin/accounts/account/{ids[0]}/change/", as_="root")
+    row = page.get_by_role("region", name="Keys").locator("tbody tr")
+    row.evaluate("row => row.scrollIntoView({ block: 'end' })")
+    assert row.evaluate(IS_ON_TOP)
+
+
+def test_deletion_comes_last_and_is_small_on_phones(shop: Service, open_page: Open) -> None:
+    pk = shop.manage("shell", "--no-imports", "-c", NEW_PET).strip()
+    page = open_page(f"/admin/inventory/pet/{pk}/change/", as_="root", narrow=True)
+    save, delete = (
+        locator.bounding_box()
+        for locator in (
+            page.get_by_role("button", name="Save", exact=True),
+            page.get_by_role("link", name="Delete pet"),
+        )
+    )
+    assert save is not None
+    assert delete is not None
+    assert delete["y"] > save["y"] + save["height"]
+    assert delete["width"] < save["width"] / 2
