@@ -20,6 +20,7 @@ DEFAULT_DAYS = 30
 PERIODS = (7, 30, 90)  # Days that the charts can show.
 MAX_ACCOUNTS = 10
 MAX_KEYS = 5
+MAX_SUSPENSIONS = 5
 
 
 @register_cards
@@ -31,6 +32,7 @@ def build_cards(request: HttpRequest) -> Iterator[Card]:
         yield build_traffic_card(request, has_usage_today=bool(counters))
         yield build_quota_card(request, counters)
         yield build_deprecated_card()
+        yield build_suspensions_card(request)
 
 
 def build_keys_card(request: HttpRequest) -> Card:
@@ -127,3 +129,13 @@ def build_deprecated_card() -> Card:
         "is_removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
     }
     return Card("deprecated", "left", 3, context)
+
+
+def build_suspensions_card(request: HttpRequest) -> Card:
+    suspended = Account.objects.filter(suspended_at__isnull=False).order_by("-suspended_at")
+    context = {
+        "accounts": suspended[:MAX_SUSPENSIONS],
+        "link": list_url("accounts_account", state="suspended"),
+        "may_lift": request.user.has_perm("accounts.change_account"),
+    }
+    return Card("suspensions", "right", 3, context)

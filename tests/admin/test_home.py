@@ -13,6 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from accounts.admin.dashboard import MAX_SUSPENSIONS
 from accounts.models import (
     EPOCH,
     Account,
@@ -196,6 +197,25 @@ def test_callers_of_get_pet_are_listed_with_the_removal_date(
     assert "was removed on 2025-01-01" in staff.get("/admin/").text
 
 
+def test_suspended_accounts_are_listed_with_time_and_reason(staff: Client, account: Account) -> None:
+    assert "No account is suspended." in staff.get("/admin/").text
+    for number in range(MAX_SUSPENSIONS):
+        other = Account.objects.create(name=f"Customer {number}", plan_id=PlanCode.FREE)
+        other.suspend(reason="Fraud", by=OPERATOR)
+    account.suspend(reason="Unpaid since June", by=OPERATOR)
+    Account.objects.filter(pk=account.pk).update(suspended_at=datetime(2031, 5, 4, 3, 2, tzinfo=UTC))
+    page = staff.get("/admin/")
+    accounts = list(page.context["cards"]["suspensions"].context["accounts"])
+    assert (len(accounts), accounts[0]) == (MAX_SUSPENSIONS, account)
+    assert {
+        f"/admin/accounts/account/{account.pk}/{suffix}/" for suffix in ("change", "lift-suspension")
+    } < links(page)
+    assert "/admin/accounts/account/?state=suspended" in links(page)
+    for text in ("2031-05-04 03:02 UTC", "Unpaid since June"):
+        assert text in page.text
+    assert "lift-suspension" not in clerk_who_may("view_account").get("/admin/").text
+
+
 def test_linked_lists_contain_the_counted_rows(staff: Client, busy: None, category: Category) -> None:
     for path, number in [
         ("inventory/order/?stage=to_approve", 2),
@@ -246,7 +266,7 @@ def test_page_reports_a_pending_stock_count(
 
 # --- Permissions ---------------------------------------------------------------------------------
 
-SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated"}
+SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated", "suspensions"}
 
 
 @pytest.mark.parametrize(
@@ -255,7 +275,7 @@ SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated"}
         (["view_pet", "view_order"], {"orders", "pets"}),
         (["view_pet"], {"pets"}),
         (["view_apikey"], {"keys"}),
-        (["change_account"], {"traffic", "quota", "deprecated"}),
+        (["change_account"], {"traffic", "quota", "deprecated", "suspensions"}),
         (["view_category"], set()),
         ([], set()),
     ],
