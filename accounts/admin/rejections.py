@@ -14,6 +14,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import build_state_badge, format_time, render_age
+from accounts.admin.base import change_url, issue_key_url, page_url
 from accounts.keys.authentication import KEY_ERRORS
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
@@ -65,6 +66,10 @@ EXPLANATIONS = {
 }
 
 
+# The reasons that another key avoids.
+KEY_REASONS = {Reason.REVOKED, Reason.EXPIRED, Reason.NETWORK_NOT_ALLOWED, Reason.SCOPE}
+
+
 class SearchForm(forms.Form):
     attrs = {"autocomplete": "off", "spellcheck": "false", "autofocus": True}
     periods = (("", "At any time"), ("1", "In the last hour"), ("24", "In the last 24 hours"))
@@ -97,15 +102,16 @@ class RejectionAdmin(PetstoreModelAdmin):
         form = SearchForm(request.GET)
         term = form.cleaned_data["q"] if form.is_valid() else ""
         rejections = Refusal.objects.for_request(term).select_related(
-            "key__rate_limit_state", "key__account"
+            "key__rate_limit_state", "key__rotated_to", "key__account"
         )
-        explanations = build_explanations(list(rejections), timezone.now())
+        explanations = build_explanations(request, list(rejections))
         matches = None
         if form.is_valid() and not explanations:
             matches = Refusal.objects.newest(build_condition(term, form.cleaned_data["hours"]))
-        return self.render_page(
-            request, "accounts/rejection/explain", "Why was a request refused?",
-            form=form, term=term, explanations=explanations, matches=matches,
+        # Without `opts`, the heading is the title.
+        return self.admin_site.render_page(
+            request, "accounts/rejection/explain", "Why refused?",
+            media=self.media, form=form, term=term, explanations=explanations, matches=matches,
             retention_days=settings.REFUSALS_KEPT_DAYS,
             may_view_accounts=may_view(request, "accounts.account"),
             may_view_keys=may_view(request, "accounts.apikey"),
@@ -128,8 +134,29 @@ def build_condition(term: str, hours: str) -> Q:
     return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MAX_ACCOUNTS]))
 
 
-def build_explanations(rejections: list[Refusal], now: datetime) -> list[dict[str, Any]]:
-    unban_entries = find_unban_entries(rejections)
+def build_next_steps(request: HttpRequest, rejection: Refusal) -> Iterator[tuple[str, str]]:
+    """Yield text and URL of each action that may remove the cause, if it applies and is permitted."""
+    key, account, reason = rejection.key, rejection.account, rejection.reason
+    may, is_banned = request.user.has_perm, key.revoked_at is None and key.get_ban_end(timezone.now())
+    if reason == Reason.BAN and is_banned and may("accounts.change_apikey"):
+        yield "Lift the ban", page_url(key, "unban")
+    if reason == Reason.SUSPENDED and account.suspended_at and may("accounts.change_account"):
+        yield "Lift the suspension", page_url(account, "lift_suspension")
+    if reason in (Reason.MINUTE, Reason.DAY):
+        if may("accounts.change_account"):
+            yield "Change the plan", page_url(account, "change_plan")
+        if may_view(request, "accounts.account"):
+            yield "Try other limits", page_url(account, "what_if")
+    if reason == Reason.NETWORK_NOT_ALLOWED and may_view(request, "accounts.apikey"):
+        yield "Open the key", change_url(key)
+    if reason == Reason.EXPIRED and hasattr(key, "rotated_to") and may_view(request, "accounts.apikey"):
+        yield "Open its replacement", change_url(key.rotated_to)
+    if reason in KEY_REASONS and not account.suspended_at and may("accounts.add_apikey"):
+        yield "Issue a key", issue_key_url(account)
+
+
+def build_explanations(request: HttpRequest, rejections: list[Refusal]) -> list[dict[str, Any]]:
+    now, unban_entries = timezone.now(), find_unban_entries(rejections)
 
     def explain(rejection: Refusal) -> dict[str, Any]:
         reason, advice = EXPLANATIONS[Reason(rejection.reason)]
@@ -144,6 +171,7 @@ def build_explanations(rejections: list[Refusal], now: datetime) -> list[dict[st
             "windows": build_windows(rejection),
             "networks": ", ".join(rejection.key.allowed_networks) if is_by_network else "",
             "ban": describe_ban(rejection, unban_entries, now),
+            "next_steps": list(build_next_steps(request, rejection)),
         }
 
     return [explain(rejection) for rejection in rejections]

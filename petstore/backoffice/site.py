@@ -114,7 +114,8 @@ class PetstoreAdminSite(UnfoldAdminSite):
     ) -> TemplateResponse:
         """Render `admin/{template}.html` with the context that all admin pages share."""
         request.current_app = self.name
-        shared = {**self.each_context(request), "title": title, "next": self.get_next_url(request)}
+        shared = {**self.each_context(request), "title": title, "content_title": title}
+        shared["next"] = self.get_next_url(request)
         response = TemplateResponse(request, f"admin/{template}.html", shared | context, status=status)
         return apply_rate_limit(response, context.get("form"))
 

@@ -114,6 +114,45 @@ def test_each_reason_is_explained_with_advice_and_address(
     assert ("Window at that time" in text) == by_quota
 
 
+def test_next_steps_remove_the_cause_if_it_applies_and_is_permitted(staff: Client, issue: Any) -> None:
+    key, _ = issue()
+    account = key.account
+    clerk = clerk_who_may("view_refusal")
+
+    def list_steps(client: Client, reason: str) -> list[tuple[str, str]]:
+        rejection = reject(key, reason=reason, request_id=reason, ban_ends_at=AT)
+        (explanation,) = client.get(PAGE, {"q": reason}).context["explanations"]
+        rejection.delete()
+        return list(explanation["next_steps"])
+
+    def url(row: Any, page: str = "change") -> str:
+        return reverse(f"admin:accounts_{row._meta.model_name}_{page}", args=[row.pk])
+
+    issue_step = ("Issue a key", f"/admin/accounts/apikey/add/?account={account.pk}")
+    limits = [
+        ("Change the plan", url(account, "change_plan")),
+        ("Try other limits", url(account, "what_if")),
+    ]
+    assert list_steps(staff, "api_key_banned") == []  # It has ended.
+    ban(key)
+    new, _ = key.rotate(by=OPERATOR)
+    for reason, steps in {
+        "rate_limit_exceeded": limits,
+        "daily_quota_exceeded": limits,
+        "api_key_banned": [("Lift the ban", url(key, "unban"))],
+        "revoked": [issue_step],
+        "expired": [("Open its replacement", url(new)), issue_step],
+        "elsewhere": [("Open the key", url(key)), issue_step],
+        "suspended": [],
+        "insufficient_scope": [issue_step],
+    }.items():
+        assert list_steps(staff, reason) == steps, reason
+        assert list_steps(clerk, reason) == [], reason
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    assert list_steps(staff, "suspended") == [("Lift the suspension", url(account, "lift_suspension"))]
+    assert list_steps(staff, "revoked") == []
+
+
 def test_unknown_request_id_gets_possible_reasons(staff: Client, settings: Any) -> None:
     settings.REFUSALS_KEPT_DAYS = 3
     text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
