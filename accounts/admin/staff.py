@@ -247,8 +247,9 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             return self.show_password_link(request, user, reason=cleaned_data["reason"])
 
         context = self.get_confirmation_context(user)
+        back = change_url(user)
         return confirm(
-            self, request, RESET_PASSWORD, ReasonForm, issue_link, back=change_url(user), **context
+            self, request, RESET_PASSWORD, ReasonForm, issue_link, back=back, object=user, **context
         )
 
     def get_confirmation_context(self, user: User) -> dict[str, Any]:
@@ -264,7 +265,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         """Render the link in response to the POST, so that it is not stored anywhere."""
         after = {"link": "to choose a password"}
         record(Actor.from_request(request), user, Action.ISSUED, after=after, reason=reason)
-        context = {"colleague": user, "link": create_link(user, by=get_user(request))}
+        context = {"object": user, "colleague": user, "link": create_link(user, by=get_user(request))}
         return self.render_page(request, "auth/user/password_link", "Copy the link now", **context)
 
     @display(description="password")

@@ -5,8 +5,10 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
 
 from accounts.models import Account, ApiKey, PlanCode
 from inventory.models import Category, Order, Pet
@@ -88,9 +90,10 @@ def test_headings_keep_the_case_of_names(staff: Client, boss: User, key: ApiKey)
     [
         ("accounts/account/", "Accounts", "Accounts"),
         ("accounts/event/", "Events", "Events"),
-        ("accounts/apikey/add/", "Issue a key", "API keys"),
+        ("accounts/account/add/", "Add account", "Accounts / Add account"),
+        ("accounts/apikey/add/", "Issue a key", "API keys / Issue a key"),
         ("auth/user/", "Staff", "Staff"),
-        ("auth/user/add/", "Add member of staff", "Staff"),
+        ("auth/user/add/", "Add member of staff", "Staff / Add member of staff"),
         ("auth/group/1/change/", "Viewer | Roles", "Roles / Viewer"),
         ("backoffice/auditentry/", "Audit trail", "Audit trail entries"),
     ],
@@ -101,6 +104,31 @@ def test_page_titles_match_the_navigation(staff: Client, path: str, title: str, 
     assert match is not None
     assert " ".join(match[1].split()) == f"{title} | Pet Store"
     assert get_heading(page).startswith(f"Home / {breadcrumbs}")
+
+
+def test_pages_without_a_model_have_their_title_as_heading(staff: Client) -> None:
+    for path, title in (("accounts/refusal/", "Why refused?"), ("nothing/", "Not found")):
+        assert get_heading(staff.get(f"/admin/{path}")) == title
+
+
+def test_breadcrumbs_of_every_page_of_a_row_end_with_the_row(
+    staff: Client, account: Account, key: ApiKey, category: Category
+) -> None:
+    colleague = member_of("Viewer")
+    pet = Pet.objects.create(name="Rex", category=category)
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    pages = [
+        (row, f"{row._meta.app_label}_{row._meta.model_name}_{name}", [row.pk])
+        for row in (account, account.plan, key, colleague, pet, order)
+        for name in {*admin.site.get_model_admin(type(row)).object_pages.values(), "history", "delete"}
+        if name != "act"
+    ]
+    pages.append((colleague, "auth_user_password_change", [colleague.pk]))
+    pages.append((order, "inventory_order_act", [order.pk, "cancel"]))
+    for row, name, args in pages:
+        page: Any = staff.get(reverse(f"admin:{name}", args=args))
+        if page.status_code == 200:  # Some may not be deleted.
+            assert get_heading(page).lower().endswith(f"/ {row}".lower()), name
 
 
 def test_only_lists_have_an_add_button(staff: Client) -> None:
