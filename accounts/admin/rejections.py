@@ -137,7 +137,7 @@ def build_condition(term: str, hours: str) -> Q:
 def build_next_steps(request: HttpRequest, rejection: Refusal) -> Iterator[tuple[str, str]]:
     """Yield text and URL of each action that may remove the cause, if it applies and is permitted."""
     key, account, reason = rejection.key, rejection.account, rejection.reason
-    may, is_banned = request.user.has_perm, key.revoked_at is None and key.get_ban_end(timezone.now())
+    may, is_banned = request.user.has_perm, key.get_ban_end(timezone.now()) is not None
     if reason == Reason.BAN and is_banned and may("accounts.change_apikey"):
         yield "Lift the ban", page_url(key, "unban")
     if reason == Reason.SUSPENDED and account.suspended_at and may("accounts.change_account"):
