@@ -13,7 +13,7 @@ def test_text_of_maximum_length_is_saved(open_page: Open) -> None:
     assert notes.evaluate("box => [box.value.length, box.maxLength]") == [5000, 5000]
     page.get_by_label("Plan").select_option("free")
     page.get_by_role("button", name="Save", exact=True).click()
-    page.wait_for_url("**/admin/accounts/account/")
+    page.wait_for_url("**/change/")
 
 
 def test_too_large_file_gets_an_error_page(open_page: Open, tmp_path: Path) -> None:
