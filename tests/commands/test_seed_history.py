@@ -119,13 +119,13 @@ def test_history_has_the_same_rejections_on_every_page() -> None:
             assert logged.filter(key=key).count() == by_key
         by_reason = Counter(logged.values_list("reason", flat=True))
         simulation = reports.simulate_limits(account, account.limits, days=days)
-        assert (simulation.rejected_by_minute, simulation.rejected_by_day) == (
+        assert (simulation.other.by_minute, simulation.other.by_day) == (
             by_reason[Refusal.Reason.MINUTE],
             by_reason[Refusal.Reason.DAY],
         )
-        assert by_reason.total() == total == simulation.rejected_now + by_reason[Refusal.Reason.BAN]
+        assert by_reason.total() == total == simulation.current.total + by_reason[Refusal.Reason.BAN]
         admitted = sum(day.admitted for day in per_day)
-        assert simulation.requests == admitted + simulation.rejected_now
+        assert simulation.requests == admitted + simulation.current.total
     for key in reports.find_banned_keys()[1]:
         ban = AuditEntry.objects.get(action="banned", object_id=str(key.pk))
         assert (
