@@ -1,11 +1,12 @@
 """Admin of accounts, with pages that suspend an account or change its plan."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -88,7 +89,7 @@ class UsageFilter(ChoiceFilter):
     def get_condition(self, chosen: str) -> Q:
         limit = Coalesce("per_day", "plan__per_day")
         is_reached = GreaterThanOrEqual(F("quota__day_used") * 100 / int(chosen), limit)
-        return Q(is_reached, quota__day=(timezone.now().date() - EPOCH).days)
+        return Q(is_reached, quota__day=count_days(timezone.now()))
 
 
 class SuspensionFilter(ChoiceFilter):
@@ -146,6 +147,7 @@ class AccountAdmin(PetstoreModelAdmin):
             return Coalesce(Subquery(counts), 0)
 
         return accounts.select_related("plan", "quota").annotate(
+            requests_today=Case(When(quota__day=count_days(now), then="quota__day_used"), default=0),
             active_key_count=count_keys(active_keys_q(now)),
             banned_key_count=count_keys(reports.banned_keys_q(now)),
             last_used_at=Subquery(keys.annotate(latest=Max("last_used_at")).values("latest")),
@@ -187,7 +189,7 @@ class AccountAdmin(PetstoreModelAdmin):
     def plan_badge(self, account: Account) -> tuple[str, str]:
         return account.plan_id, str(account.plan)
 
-    @display(description="used today")
+    @display(description="used today", ordering="requests_today")
     def usage_today(self, account: Account) -> SafeString:
         return render_usage_bar(account.get_requests_on(timezone.now().date()), account.limits.per_day)
 
@@ -285,6 +287,11 @@ def build_plan_choice(plan: Plan, account: Account) -> PlanChoice:
     if plan.pk == PlanCode.ENTERPRISE:
         return PlanChoice(plan.pk, "Set these limits", f"Current plan, now {text}")
     return PlanChoice(plan.pk, f"{plan}, the current plan", text, is_button=False)
+
+
+def count_days(now: datetime) -> int:
+    """Count the days since EPOCH, like QuotaCounter."""
+    return (now.date() - EPOCH).days
 
 
 def find_accounts(term: str) -> QuerySet[Account]:

@@ -176,7 +176,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         state, text = badges.get_key_state(key, timezone.now())
         return state, text.split(" until ")[0]  # The column is narrow.
 
-    @display(description="used today")
+    @display(description="used today", ordering="requests_today")
     def usage_today(self, key: ApiKey) -> SafeString:
         return badges.render_usage_bar(getattr(key, "requests_today", 0), key.account.limits.per_day)
 

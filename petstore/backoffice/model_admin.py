@@ -24,7 +24,7 @@ from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldBooleanWidget
 
-from petstore.backoffice import audit, edit_conflicts, palette
+from petstore.backoffice import audit, edit_conflicts, filter_chips, palette
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.forms import MultilineField, SafeAutocompleteSelect, preserve_untouched
 from petstore.backoffice.history import HistoryEntry, build_history
@@ -166,6 +166,7 @@ class PetstoreModelAdmin(ModelAdmin):
         changelist.title = get_list_title(self.opts)
         if not (changelist.query or changelist.has_active_filters):
             changelist.full_result_count = changelist.result_count  # Hides the "show all" link.
+        filter_chips.set_chips(changelist)
         return changelist
 
     def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:

@@ -69,6 +69,16 @@ def banned(key: ApiKey) -> ApiKey:
 # --- The list ------------------------------------------------------------------------------------
 
 
+def test_list_is_sorted_by_requests_today(staff: Client, account: Account) -> None:
+    other, unused, yesterday = (Account.objects.create(name=name, plan_id="free") for name in "xyz")
+    use(account, 5)
+    use(other, 7)
+    use(yesterday, 9, days_ago=1)
+    index = staff.get(LIST).context["cl"].list_display.index("usage_today")
+    assert list_accounts(staff, o=f"-{index}")[:2] == [other, account]
+    assert set(list_accounts(staff, o=str(index))[:2]) == {unused, yesterday}
+
+
 def test_list_shows_plan_and_usage_today(staff: Client, account: Account) -> None:
     use(account, 85_000)
     use(Account.objects.create(name="Full", plan_id="free"), 2_500)

@@ -267,6 +267,18 @@ def test_list_shows_last_use_and_requests_today(staff: Client, key: ApiKey) -> N
         assert "width: 25.0%" in text
 
 
+@pytest.mark.parametrize("column", ["usage_today", "last_use"])
+def test_list_is_sorted_by_use(staff: Client, key: ApiKey, issue: Any, column: str) -> None:
+    other, _ = issue()
+    ApiKey.objects.filter(pk=key.pk).update(last_used_at=timezone.now() - timedelta(days=1))
+    ApiKey.objects.filter(pk=other.pk).update(last_used_at=timezone.now())
+    DailyUsage.objects.create(key=key, day=timezone.now().date(), admitted=5)
+    DailyUsage.objects.create(key=other, day=timezone.now().date(), admitted=7)
+    index = staff.get(LIST).context["cl"].list_display.index(column)
+    assert list_keys(staff, o=f"-{index}") == [other, key]
+    assert list_keys(staff, o=str(index)) == [key, other]
+
+
 def test_key_list_has_a_constant_number_of_queries(staff: Client, key: ApiKey, issue: Any) -> None:
     staff.get(LIST)
     before = queries_of(lambda: staff.get(LIST))

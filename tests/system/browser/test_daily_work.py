@@ -67,7 +67,7 @@ def choose(page: Page, label: str, words: str) -> None:
 def key_page(page: Page, public_id: str) -> None:
     """Search for a key by its public ID and open it."""
     page.goto("/admin/accounts/apikey/")
-    page.get_by_placeholder(re.compile("public ID")).fill(public_id)
+    page.get_by_label(re.compile("^Search API keys")).fill(public_id)
     page.keyboard.press("Enter")
     page.get_by_role("link", name=public_id, exact=True).click()
 
