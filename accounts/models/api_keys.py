@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
-from django.db.models import CheckConstraint, F, Q
+from django.db.models import CheckConstraint, F, Q, QuerySet
 from django.utils import timezone
 
 from accounts.keys import key_format, networks, scopes
@@ -59,13 +59,17 @@ def active_keys_q(now: datetime) -> Q:
 
 
 class ApiKeyManager(models.Manager["ApiKey"]):
-    def check_bans(self, account: Account) -> None:
-        """Raise ValidationError if a key of the account, even a revoked one, is banned (D50).
+    def lock_states(self, **keys: Any) -> QuerySet[KeyStanding]:
+        """Lock the rate-limit states of these keys, so that no ban starts before the transaction ends."""
+        # Publications are locked after accounts, so new states must not be published here.
+        states = [KeyStanding(key=key) for key in self.filter(**keys).order_by("pk")]
+        KeyStanding.objects.bulk_create(states, ignore_conflicts=True)
+        locked = KeyStanding.objects.select_for_update(of=("self",)).select_related("key")
+        return locked.filter(pk__in=[state.pk for state in states]).order_by("pk")
 
-        Locks the rate-limit states, so that no ban starts before the transaction ends.
-        """
-        states = KeyStanding.objects.select_for_update(of=("self",)).filter(key__account=account)
-        for state in states.select_related("key").order_by("pk"):
+    def check_bans(self, account: Account) -> None:
+        """Raise ValidationError if a key of the account, even a revoked one, is banned (D50)."""
+        for state in self.lock_states(account=account):
             if ban_end := state.get_ban_end(timezone.now()):
                 raise ValidationError(
                     f"Key {state.key} of this account is banned until {ban_end:%Y-%m-%d %H:%M:%S} UTC. "
@@ -269,10 +273,7 @@ class ApiKey(PublishedModel):
             if hasattr(old, "rotated_to"):
                 replacement = old.rotated_to.public_id
                 raise ValidationError(f"Key {old.public_id} has already been rotated to {replacement}.")
-            # Lock the state even if it is new, so that `write_bans` finds the replacement. bulk_create
-            # publishes nothing, since publications are locked after the account.
-            KeyStanding.objects.bulk_create([KeyStanding(key=old)], ignore_conflicts=True)
-            state = KeyStanding.objects.select_for_update().get(key=old)
+            state = ApiKey.objects.lock_states(pk=old.pk).get()
             renewed_end = now + (old.expires_at - old.created_at) if old.expires_at else None
             new, key_text = ApiKey.objects.issue(
                 old.account,

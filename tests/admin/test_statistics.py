@@ -125,7 +125,8 @@ def test_banned_keys_are_those_with_a_current_ban(key: ApiKey, issue: Any) -> No
     others = [issue()[0] for _ in range(3)]
     ends = [now + 1, now, now + 60_000_000, now + 10]
     for banned, end in zip([key, *others], ends, strict=True):
-        KeyStanding.objects.create(key=banned, banned_at=now - 5_000_000, banned_until=end)
+        state = {"banned_at": now - 5_000_000, "banned_until": end}
+        KeyStanding.objects.update_or_create(key=banned, defaults=state)
     others[2].revoke(reason="Leaked.", by=OPERATOR)
     assert reports.find_banned_keys(now=NOW) == (2, [key, others[1]])
     assert reports.find_banned_keys(limit=1, now=NOW) == (2, [key])

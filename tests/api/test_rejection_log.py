@@ -172,11 +172,11 @@ def test_failed_write_loses_no_rejections_within_the_bound(
 
 
 def test_rejections_of_a_deleted_key_block_no_others(key: ApiKey, issue: Any) -> None:
-    other = issue()[0]
+    deleted = issue()[0]
     recorder = UsageRecorder()
-    recorder.record_rejection(build_rejection(key, request_id="gone"))
-    recorder.record_rejection(build_rejection(other, request_id="stays"))
-    ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
+    recorder.record_rejection(build_rejection(deleted, request_id="gone"))
+    recorder.record_rejection(build_rejection(key, request_id="stays"))
+    ApiKey.objects.filter(pk=deleted.pk)._raw_delete("default")
     recorder.write()
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["stays"]
 

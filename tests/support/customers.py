@@ -39,4 +39,5 @@ def refuse(key: ApiKey, **values: Any) -> Refusal:
 def ban(key: ApiKey, length: timedelta = timedelta(hours=1)) -> None:
     now = timezone.now()
     until = to_microseconds(now + length)
-    KeyStanding.objects.create(key=key, banned_at=to_microseconds(now), banned_until=until, ban_level=1)
+    state = {"banned_at": to_microseconds(now), "banned_until": until, "ban_level": 1}
+    KeyStanding.objects.update_or_create(key=key, defaults=state)

@@ -1,0 +1,148 @@
+"""Concurrent narrowing, rotation, issuing and bans of keys (D50)."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from accounts.models import Account, ApiKey, EventDraft, EventType, KeyStanding
+from accounts.quota.bans import Ban
+from accounts.quota.database_store import DatabaseQuotaStore
+from accounts.quota.limits import MINUTE, SECOND, to_microseconds
+from accounts.usage.batch import write_bans
+from petstore.backoffice.models import AuditEntry
+from tests.conftest import COMMITTED, OPERATOR
+from tests.support.concurrency import before_commit, run_concurrently
+from tests.support.quota import Desk
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.thorough import times
+
+pytestmark = COMMITTED
+
+
+@pytest.fixture
+def key(transactional_db: None) -> ApiKey:
+    account = Account.objects.create(name="Acme Pets", plan_id="free")
+    return ApiKey.objects.issue(account, by=OPERATOR)[0]
+
+
+def ban_from_now(key: ApiKey) -> Callable[[], None]:
+    """Prepare a ban that has begun in the store; return the function that writes it."""
+    now = to_microseconds(timezone.now())
+    return partial(write_bans, [Ban(key.pk, now, now + 5 * MINUTE, next_level=1, rejections=20)])
+
+
+def try_to(act: Callable[[], object]) -> Callable[[], str]:
+    """Return the message of its ValidationError, or ''."""
+
+    def attempt() -> str:
+        try:
+            act()
+        except ValidationError as error:
+            return error.messages[0]
+        return ""
+
+    return attempt
+
+
+def list_actions() -> list[str]:
+    return list(AuditEntry.objects.order_by("id").values_list("action", flat=True))
+
+
+def assert_both_banned(key: ApiKey) -> None:
+    old, new = ApiKey.objects.select_related("rate_limit_state").filter(account=key.account).order_by("id")
+    now = timezone.now()
+    assert new.rotated_from == old
+    assert old.get_ban_end(now) == new.get_ban_end(now) is not None
+    assert old.rate_limit_state.ban_level == new.rate_limit_state.ban_level == 1
+    assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 2
+
+
+@NEEDS_POSTGRESQL
+def test_ban_written_before_the_commit_of_a_rotation_bans_both_keys(key: ApiKey) -> None:
+    with before_commit(ban_from_now(key)):
+        key.rotate(by=OPERATOR)
+    assert_both_banned(key)
+
+
+@NEEDS_POSTGRESQL
+def test_rotation_before_the_commit_of_a_ban_is_banned(key: ApiKey) -> None:
+    record = ban_from_now(key)
+    with before_commit(lambda: key.rotate(by=OPERATOR)):
+        record()
+    assert_both_banned(key)
+
+
+@NEEDS_POSTGRESQL
+def test_ban_that_the_database_decides_during_a_rotation_bans_both_keys(transactional_db: None) -> None:
+    desk = Desk(DatabaseQuotaStore(), 1, 1_000, now=to_microseconds(timezone.now()) - 21 * SECOND)
+    for second in (0, *range(2, 21)):
+        desk.wait(second and (1 if second > 2 else 2))
+        assert not desk.send().banned
+        desk.send()
+    with before_commit(desk.get_banned):
+        desk.keys[0].rotate(by=OPERATOR)
+    assert_both_banned(desk.keys[0])
+
+
+@NEEDS_POSTGRESQL
+def test_ban_waits_for_the_commit_of_an_issue(key: ApiKey) -> None:
+    with before_commit(ban_from_now(key)):
+        ApiKey.objects.issue(key.account, by=OPERATOR)
+    assert list_actions() == ["issued", "issued", "banned"]
+
+
+@NEEDS_POSTGRESQL
+def test_issue_waits_for_the_commit_of_a_ban(key: ApiKey) -> None:
+    messages = []
+    record = ban_from_now(key)
+    issue = try_to(lambda: ApiKey.objects.issue(key.account, by=OPERATOR))
+    with before_commit(lambda: messages.append(issue())):
+        record()
+    assert f"Key {key.public_id} of this account is banned" in messages[0]
+    assert ApiKey.objects.count() == 1
+
+
+@NEEDS_POSTGRESQL
+def test_rotation_during_a_narrowing_copies_the_narrowed_rights(key: ApiKey) -> None:
+    end = timezone.now() + timedelta(days=2)
+    with before_commit(lambda: key.rotate(by=OPERATOR)):
+        ApiKey.objects.get(pk=key.pk).narrow(key_scopes=["pets:read"], expires_at=end, by=OPERATOR)
+    new = ApiKey.objects.latest("id")
+    assert (new.scopes, new.expires_at, new.max_expires_at) == ("pets:read", end, end)
+
+
+def test_concurrent_narrowings_never_restore_a_scope(key: ApiKey) -> None:
+    choices = [["pets:read", "orders:read"], ["pets:read", "events:read"], ["pets:read", "pets:write"]]
+
+    def narrow(scopes: list[str]) -> Callable[[], str]:
+        return try_to(lambda: ApiKey.objects.get(pk=key.pk).narrow(key_scopes=scopes, by=OPERATOR))
+
+    messages = run_concurrently(*map(narrow, choices))
+    assert sorted(message.partition(" ")[0] for message in messages) == ["", "The", "The"]
+    key.refresh_from_db()
+    assert key.scopes.split() == choices[messages.index("")]
+
+
+def test_concurrent_changes_of_a_key_neither_deadlock_nor_lose_a_ban(key: ApiKey) -> None:
+    account = key.account
+    for _ in range(times(40, 3)):
+        KeyStanding.objects.update(banned_until=0, banned_at=0)
+        key = ApiKey.objects.issue(account, by=OPERATOR)[0]
+        record = ban_from_now(key)
+        end = timezone.now() + timedelta(days=1)
+        copies = [ApiKey.objects.get(pk=key.pk) for _ in range(2)]
+        run_concurrently(
+            record,
+            partial(key.rotate, by=OPERATOR),
+            partial(copies[0].narrow, key_scopes=["pets:read"], by=OPERATOR),
+            try_to(partial(copies[1].narrow, expires_at=end, by=OPERATOR)),
+            try_to(partial(ApiKey.objects.issue, account, by=OPERATOR)),
+            try_to(partial(account.suspend, reason="Unpaid", by=OPERATOR)),
+            try_to(partial(account.lift_suspension, reason="Paid", by=OPERATOR)),
+        )
+        states = KeyStanding.objects.filter(banned_until__gt=to_microseconds(timezone.now()))
+        assert set(states.values_list("key", flat=True)) == {key.pk, key.rotated_to.pk}
