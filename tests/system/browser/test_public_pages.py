@@ -118,12 +118,21 @@ def test_slash_focuses_the_search(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_cut_code_has_a_shadow_at_the_edge_that_hides_more(open_page: Open, *, dark: bool) -> None:
-    page = open_page("/docs/quickstart", narrow=True, dark=dark)
-    code = page.get_by_role("region", name="Example: place_order.sh")
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/docs/quickstart", "Example: place_order.sh"), ("/docs/retries", "Configure well-known clients")],
+    ids=["code", "table"],
+)
+def test_scrollable_content_has_a_shadow_at_the_edge_that_hides_more(
+    open_page: Open, path: str, name: str, *, dark: bool
+) -> None:
+    page = open_page(path, narrow=True, dark=dark)
+    code = page.get_by_role("region", name=name)
     assert code.evaluate("one => one.scrollWidth > one.clientWidth")
-    code.evaluate("one => { one.textContent = 'x'.repeat(999) }")
-    code.evaluate("one => { one.style.color = 'transparent' }")
+    code.evaluate("""one => {
+        one.textContent = "x".repeat(999);
+        Object.assign(one.style, { color: "transparent", whiteSpace: "nowrap" });
+    }""")
 
     def edges() -> list[bool]:
         """Whether the left and the right edge are darker than the middle."""
