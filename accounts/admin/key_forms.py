@@ -127,16 +127,15 @@ class NarrowForm(ReasonForm):
         initial = {"key_scopes": current, "allowed_networks": "\n".join(key.allowed_networks)}
         super().__init__(data, initial=initial)
         fields: dict[str, Any] = self.fields
-        fields["key_scopes"].label = "Scopes"
-        fields["key_scopes"].choices = [row for row in fields["key_scopes"].choices if row[0] in current]
-        fields["expires_at"].widget.input_type = "datetime-local"
-        fields[
-            "expires_at"
-        ].help_text = f"Now: {badges.format_time(end) if end else 'never'}. Leave empty to keep it."
+        key_scopes, expires_at, allowed_networks = (fields[name] for name in self.field_order)
+        key_scopes.label, key_scopes.help_text = "Scopes", "Clear the scopes that the client does not need."
+        key_scopes.choices = [choice for choice in key_scopes.choices if choice[0] in current]
+        expires_at.widget.input_type = "datetime-local"
+        current_end = badges.format_time(end) if end else "never"
+        expires_at.help_text = f"Current: {current_end}. Leave empty to keep it."
         if key.allowed_networks:
-            fields[
-                "allowed_networks"
-            ].help_text = "One per line, each within a network that the key allows."
+            allowed_networks.help_text = "One per line, each within a network that the key allows."
+        del fields["reason"].widget.attrs["autofocus"]  # It would scroll past the other fields.
 
 
 class RotateForm(forms.Form):

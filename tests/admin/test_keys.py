@@ -440,7 +440,8 @@ def test_narrowing_offers_only_what_the_key_has(staff: Client, limited_key: ApiK
     ]
     assert "pets:write" not in page.text
     assert page.context["form"]["allowed_networks"].value() == "10.0.0.0/8\n127.0.0.1/32"
-    assert "Now: 2100-01-31 12:30 UTC. Leave empty to keep it." in page.text
+    assert "Current: 2100-01-31 12:30 UTC. Leave empty to keep it." in page.text
+    assert not re.search(r"<input[^>]* autofocus", page.text)
 
 
 def test_narrowed_key_keeps_what_the_form_leaves_unchanged(
