@@ -12,7 +12,7 @@ from io import StringIO
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from dotenv.parser import parse_stream
@@ -221,6 +221,32 @@ def redis_url(name: str) -> str:
     require(valid, name, "must start with redis://, rediss:// or unix://.")
     require(split_url(value), name, "is not a Redis URL: its host or port is invalid.")
     return value
+
+
+def mail_server(name: str) -> dict[str, Any]:
+    """Parse `smtp://user:password@host:port?from=address` to Django's settings, or return {} if unset.
+
+    `smtp` requires STARTTLS, except on this machine, and `smtps` uses TLS from the start.
+    """
+    value = text(name, "")
+    if not value:
+        return {}
+    url = split_url(value)
+    valid = url is not None and url.scheme in {"smtp", "smtps"} and url.hostname
+    require(valid, name, "must look like smtp://user:password@host:587?from=shop@example.com.")
+    assert url is not None
+    sender = dict(parse_qsl(url.query)).get("from", "")
+    require("@" in sender and not re.search(r"[\s<>,]", sender), name, "must name a sender: ?from=address.")
+    is_local = url.hostname in {"localhost", "127.0.0.1", "::1"}
+    return {
+        "EMAIL_HOST": url.hostname,
+        "EMAIL_PORT": url.port or (465 if url.scheme == "smtps" else 587),
+        "EMAIL_HOST_USER": unquote(url.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(url.password or ""),
+        "EMAIL_USE_SSL": url.scheme == "smtps",
+        "EMAIL_USE_TLS": url.scheme == "smtp" and not is_local,
+        "DEFAULT_FROM_EMAIL": sender,
+    }
 
 
 def peppers(name: str, default: str | None) -> dict[int, bytes]:

@@ -6,6 +6,7 @@ docs/settings.md lists the variables. A missing or invalid one stops the process
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from csp.constants import NONE, SELF
@@ -34,6 +35,10 @@ DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM until th
 # Where clients request a key, a larger plan or help.
 SUPPORT_URL = env.page_url("SUPPORT_URL")
 SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
+# Without a mail server, no mail is sent, and addresses can't be confirmed.
+MAIL_SERVER = env.mail_server("EMAIL_URL")
+globals().update(MAIL_SERVER)
+EMAIL_TIMEOUT = 10
 # For /.well-known/security.txt (RFC 9116 requires both).
 SECURITY_CONTACT = env.contact("SECURITY_CONTACT")
 SECURITY_EXPIRES = env.timestamp("SECURITY_EXPIRES")
@@ -69,16 +74,23 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.redis_url("REDIS_URL")  # If empty, the database counts requests.
 
-# Short-lived counters that belong to no account, such as those of anonymous requests and failed sign-ins.
-CACHES = {
+CACHES: dict[str, Any] = {
+    # Codes that have been used (django-allauth).
     "default": {
+        "BACKEND": "petstore.sign_in.cache.SharedCache",
+        "LOCATION": "cache_entries",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    },
+    # Short-lived counters that belong to no account, such as those of anonymous requests.
+    "counters": {
         "BACKEND": "petstore.cache.redis.get_shared_counters"
         if REDIS_URL
         else "petstore.cache.machine.MachineCounters",
         "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),
         "OPTIONS": {"redis": REDIS_URL} if REDIS_URL else {},
-    }
+    },
 }
+RATELIMIT_USE_CACHE = "counters"
 
 # The event loop only helps with PostgreSQL and Redis.
 DEFAULT_SERVE_MODE = "loop" if DATABASES["default"]["ENGINE"] == "petstore.db" and REDIS_URL else "threads"
@@ -103,9 +115,10 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.forms",  # The templates of widgets, for FORM_RENDERER.
-    "django_otp",
-    "django_otp.plugins.otp_totp",
-    "django_otp.plugins.otp_static",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.usersessions",
+    "petstore.sign_in",
     "rest_framework",
     "drf_spectacular",
 ]
@@ -127,7 +140,7 @@ MIDDLEWARE = [
     "petstore.backoffice.error_pages.FormLimitsMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django_otp.middleware.OTPMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "petstore.backoffice.error_pages.SignedInPagesMiddleware",
@@ -200,11 +213,52 @@ SPECTACULAR_SETTINGS = build_openapi_settings(
     },
 )
 
-# --- The back office -----------------------------------------------------------------------------
+# --- Sign-in (django-allauth) --------------------------------------------------------------------
 
 # With `required`, staff must set up a second factor first. Those who have one always need it to sign in.
 STAFF_TWO_FACTOR = env.choice("STAFF_TWO_FACTOR", "optional", ("optional", "required"))
-OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
+
+AUTHENTICATION_BACKENDS = ["petstore.sign_in.backends.SignInBackend"]
+LOGIN_URL = "account_login"
+ACCOUNT_ADAPTER = "petstore.sign_in.adapters.AccountAdapter"
+ACCOUNT_FORMS = {
+    "change_password": "petstore.sign_in.forms.ChangePasswordForm",
+    "login": "petstore.sign_in.forms.LoginForm",
+    "reauthenticate": "petstore.sign_in.forms.ReauthenticateForm",
+    "reset_password": "petstore.sign_in.forms.ResetPasswordForm",
+    "user_token": "petstore.sign_in.forms.ResetTokenForm",
+}
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
+ACCOUNT_PRESERVE_USERNAME_CASING = True
+ACCOUNT_CHANGE_EMAIL = True  # One address. A new one replaces it once it is confirmed.
+ACCOUNT_EMAIL_VERIFICATION = "none"  # Signing in does not require a confirmed address.
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # Strangers can't make the service send mail to any address.
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+ACCOUNT_SESSION_REMEMBER = False
+ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 2 * 60 * 60  # D48
+# Limits that any client can exhaust for a name would lock users out; see sign_in/rate_limits.py.
+ACCOUNT_RATE_LIMITS = False
+MFA_RATE_LIMITS = False
+MFA_ADAPTER = "petstore.sign_in.adapters.MfaAdapter"
+MFA_FORMS = {
+    "authenticate": "petstore.sign_in.forms.AuthenticateForm",
+    "reauthenticate": "petstore.sign_in.forms.ReauthenticateCodeForm",
+    "deactivate_totp": "petstore.sign_in.forms.DeactivateForm",
+    "add_webauthn": "petstore.sign_in.forms.AddPasskeyForm",
+    "authenticate_webauthn": "petstore.sign_in.forms.AuthenticatePasskeyForm",
+    "login_webauthn": "petstore.sign_in.forms.LoginPasskeyForm",
+    "reauthenticate_webauthn": "petstore.sign_in.forms.ReauthenticatePasskeyForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
+MFA_TOTP_TOLERANCE = 1  # Steps of 30 s, for clocks that differ. sign_in/cache.py prevents reuse.
+
+# --- The back office -----------------------------------------------------------------------------
 
 UNFOLD = backoffice.UNFOLD
 # More than any field accepts, so that the form can report a value that is too long.
@@ -255,7 +309,6 @@ SECURE_HSTS_PRELOAD = HTTPS
 if TRUSTED_PROXY_COUNT:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 X_FRAME_OPTIONS = "DENY"
-LOGIN_REDIRECT_URL = "admin:index"
 
 PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # The lifetime of a password link, in seconds.
 PASSWORD_HASHERS = ["petstore.site.password_hashers.BoundedPBKDF2PasswordHasher"]

@@ -4,7 +4,7 @@ from functools import partial
 
 from django.contrib import admin
 from django.templatetags.static import static
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from accounts.models import Plan
@@ -43,6 +43,7 @@ urlpatterns = [
     path(".well-known/api-catalog", well_known.api_catalog, name="api-catalog"),
     path(".well-known/security.txt", well_known.security_txt, name="security-txt"),
     path("favicon.ico", RedirectView.as_view(url=static("petstore/favicon.svg"))),
+    path("account/", include("petstore.sign_in.urls")),
     path("admin/", admin.site.urls),
 ]
 

@@ -75,7 +75,7 @@ def pytest_runtest_logfinish() -> None:
 SAME_ON_BOTH = {
     "admin": {
         "test_failed_sign_ins.py", "test_forms.py", "test_frame.py", "test_hashing.py", "test_import.py",
-        "test_keys.py", "test_known_browsers.py", "test_login.py", "test_pages.py",
+        "test_keys.py", "test_known_browsers.py", "test_login.py", "test_pages.py", "test_passkeys.py",
         "test_password_links.py", "test_plans.py", "test_sessions.py", "test_staff_groups.py",
         "test_two_factor.py",
     },

@@ -3,6 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from allauth.account import admin as account_pages  # noqa: F401  Registers what is unregistered.
+from allauth.account.models import EmailAddress
+from allauth.mfa import admin as mfa_pages  # noqa: F401
+from allauth.mfa.models import Authenticator
+from allauth.usersessions import admin as session_pages  # noqa: F401
+from allauth.usersessions.models import UserSession
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -17,10 +23,6 @@ from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django_otp.plugins.otp_static import admin as otp_static_pages  # noqa: F401  Registers what is unregistered.
-from django_otp.plugins.otp_static.models import StaticDevice
-from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
-from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.decorators import display
 from unfold.forms import UserChangeForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
@@ -29,7 +31,6 @@ from accounts.admin import permissions
 from accounts.admin.badges import format_time
 from accounts.admin.base import change_url, make_reason_view
 from accounts.admin.permissions import NoEscalationAdmin, get_user
-from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, get_field_values, record
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
@@ -37,9 +38,10 @@ from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.models import FailedSignIn
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.backoffice.password_links import create_link
+from petstore.sign_in.second_factors import SECOND_FACTORS, reset_two_factor
 
-# django-otp's own pages would show the secrets of authenticator apps.
-admin.site.unregister([User, Group, TOTPDevice, StaticDevice])
+# django-allauth's own pages would show the secrets of authenticator apps.
+admin.site.unregister([User, Group, Authenticator, EmailAddress, UserSession])
 
 RESET_TWO_FACTOR = Confirmation(
     "Reset two-factor sign-in?",
@@ -168,12 +170,6 @@ def remove_from_staff(user: User, *, reason: str, by: Actor) -> None:
         record(by, user, Action.REMOVED_FROM_STAFF, before=before, after=after, reason=reason)
 
 
-def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
-    with transaction.atomic():
-        two_factor.remove_devices(user)
-        record(by, user, Action.TWO_FACTOR_RESET, reason=reason)
-
-
 @admin.register(User)
 class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
     add_form_template = None  # Django's template announces a second form.
@@ -191,7 +187,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
+        device = Authenticator.objects.filter(user=OuterRef("pk"), type__in=SECOND_FACTORS)
         users: QuerySet[User] = super().get_queryset(request).filter(is_staff=True)
         return users.annotate(second_factor=Exists(device)).prefetch_related("groups")
 

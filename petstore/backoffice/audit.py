@@ -10,15 +10,12 @@ from datetime import date, datetime
 from typing import Any, BinaryIO, Self
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db import models
-from django.dispatch import receiver
 from django.http import FileResponse, HttpRequest
 from django.utils import timezone
-from django_otp import user_has_device
 
 from petstore.api.client_ip import NO_ADDRESS, get_client_address
-from petstore.backoffice.models import AuditEntry, FailedSignIn
+from petstore.backoffice.models import AuditEntry
 from petstore.observability import logs
 
 Action = AuditEntry.Action
@@ -168,37 +165,3 @@ def record_password_change(request: HttpRequest, user: User, reason: str) -> Non
     """Record that a user chose a password. The values are placeholders, which the entry masks."""
     actor, before, after = Actor.from_request(request, user), {"password": "old"}, {"password": "new"}
     record(actor, user, Action.CHANGED, before=before, after=after, reason=reason)
-
-
-# --- Signing in and out
-
-
-@receiver(user_logged_in, dispatch_uid="audit of sign-ins")
-def record_sign_in(request: HttpRequest | None, user: User, **kwargs: Any) -> None:
-    # With a second factor, the sign-in is complete only after the code.
-    action = Action.PASSWORD_ACCEPTED if user_has_device(user) else Action.SIGNED_IN
-    record(Actor.from_request(request, user), user, action)
-
-
-@receiver(user_logged_out, dispatch_uid="audit of sign-outs")
-def record_sign_out(request: HttpRequest | None, user: User | None, **kwargs: Any) -> None:
-    if user is not None:
-        record(Actor.from_request(request, user), user, Action.SIGNED_OUT)
-
-
-@receiver(user_login_failed, dispatch_uid="audit of failed sign-ins")
-def handle_failed_login(credentials: Values, request: HttpRequest | None = None, **kwargs: Any) -> None:
-    # Users sometimes type their password into the name field, so unknown names are not stored.
-    user = User.objects.filter(username=str(credentials.get("username", ""))).first()
-    reason = "Wrong password or no access." if user else "Unknown name."
-    record_failed_sign_in(request, user, reason)
-
-
-def record_failed_sign_in(request: HttpRequest | None, user: User | None, reason: str) -> None:
-    FailedSignIn.objects.create(
-        user_id=user.pk if user is not None else None,
-        username=user.get_username() if user is not None else "",
-        reason=reason,
-        address=Actor.from_request(request).address,
-        request_id=logs.request_id.get(""),
-    )

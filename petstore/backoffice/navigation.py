@@ -45,8 +45,8 @@ def get_navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 def get_account_menu(request: HttpRequest) -> list[dict[str, str]]:
     return [
-        {"title": "Two-factor sign-in", "link": reverse("admin:two_factor")},
-        {"title": "Change password", "link": reverse("admin:password_change")},
+        {"title": "Security", "link": reverse("mfa_index")},
+        {"title": "Change password", "link": reverse("account_change_password")},
     ]
 
 

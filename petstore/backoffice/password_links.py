@@ -65,7 +65,7 @@ class NewPasswordView(PasswordResetConfirmView):
     site: Any = None
     form_class = NewPasswordForm
     reset_url_token = "choose"  # noqa: S105  Replaces the token in the URL. The session stores the token.
-    success_url = reverse_lazy("admin:login")
+    success_url = reverse_lazy("account_login")
 
     def get_user(self, uidb64: str) -> User | None:
         """Return the user of the link, or None unless user and issuer are active staff."""

@@ -111,7 +111,7 @@ def check_clocks(host: str, port: int) -> tuple[str, str]:
 
 
 def check_folders(host: str, port: int) -> tuple[str, str]:
-    counters = str(settings.CACHES["default"]["LOCATION"])
+    counters = str(settings.CACHES["counters"]["LOCATION"])
     folders = {"COUNTERS_DIR": counters, "METRICS_DIR": settings.METRICS_DIR}
     if not is_postgresql():
         folders["DATABASE_URL"] = str(Path(settings.DATABASES["default"]["NAME"]).parent)

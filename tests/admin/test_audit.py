@@ -128,7 +128,7 @@ def test_audit_trail_contains_no_secrets(staff: Client, account: Account) -> Non
 
 def attempt(name: str, password: str) -> Client:
     client = Client(REMOTE_ADDR="198.51.100.4")
-    client.post("/admin/login/", {"username": name, "password": password})
+    client.post("/account/login/", {"login": name, "password": password})
     return client
 
 
@@ -136,7 +136,7 @@ def test_sign_ins_and_sign_outs_are_recorded_and_failed_sign_ins_stored_separate
     User.objects.create_superuser("boss", password=PASSWORD)
     attempt("boss", "wrong")
     client = attempt("boss", PASSWORD)
-    client.post("/admin/logout/")
+    client.post("/account/logout/")
     entries = AuditEntry.objects.order_by("id")
     assert list(entries.values_list("action", "actor_name", "object_text", "address")) == [
         ("signed_in", "boss", "boss", "198.51.100.4"),
@@ -147,10 +147,10 @@ def test_sign_ins_and_sign_outs_are_recorded_and_failed_sign_ins_stored_separate
 def test_own_password_change_is_recorded(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     client, new = attempt("boss", PASSWORD), "another horse, another battery"
-    data = {"old_password": "wrong", "new_password1": new, "new_password2": new}
-    client.post("/admin/password_change/", data)
+    data = {"oldpassword": "wrong", "password1": new, "password2": new}
+    client.post("/account/password/", data)
     assert last_entry().action == "signed_in"
-    client.post("/admin/password_change/", data | {"old_password": PASSWORD})
+    client.post("/account/password/", data | {"oldpassword": PASSWORD})
     entry = last_entry()
     assert (entry.action, entry.actor_name, entry.reason) == (
         "changed",

@@ -15,12 +15,12 @@ from accounts.usage.write_behind import clean_up
 from petstore.backoffice.models import AuditEntry, FailedSignIn
 from tests.support.staff import PASSWORD, member_of, signed_in
 
-LOGIN, LIST = "/admin/login/", "/admin/backoffice/failedsignin/"
+LOGIN, LIST = "/account/login/", "/admin/backoffice/failedsignin/"
 
 
 def fail_to_sign_in(name: str = "boss", password: str = "wrong", **headers: str) -> None:
     client = Client(REMOTE_ADDR="198.51.100.4")
-    assert client.post(LOGIN, {"username": name, "password": password}, headers=headers).status_code == 200
+    assert client.post(LOGIN, {"login": name, "password": password}, headers=headers).status_code == 200
 
 
 def create_failed_sign_in(**values: Any) -> FailedSignIn:
@@ -53,16 +53,21 @@ def test_anonymous_clients_add_rows_only_to_failed_sign_ins(boss: User, api: Any
     client = Client(raise_request_exception=False)
     for path in ("", "docs", "status", "no-such-page"):
         client.get(f"/{path}")
-    for path in ("", "login/?next=/admin/x/", "sign-in-help/", "new-password/MQ/c-0/", "two-factor/code/"):
-        client.get(f"/admin/{path}")
+    for path in (
+        "admin/", "admin/login/?next=/admin/x/", "admin/new-password/MQ/c-0/", "account/login/",
+        "account/login/help/", "account/login/code/", "account/security/", "account/password/reset/",
+        "account/password/reset/1-c-0/", "account/email/confirm/x/",
+    ):  # fmt: skip
+        client.get(f"/{path}")
     for path, data in (
-        ("login/", {"username": "boss", "password": "wrong"}),
-        ("login/", {"username": "unknown", "password": "wrong"}),
-        ("logout/", {}),
-        ("two-factor/code/", {"code": "123456"}),
-        ("new-password/MQ/choose/", {"new_password1": PASSWORD, "new_password2": PASSWORD}),
+        ("account/login/", {"login": "boss", "password": "wrong"}),
+        ("account/login/", {"login": "unknown", "password": "wrong"}),
+        ("account/logout/", {}),
+        ("account/login/code/", {"code": "123456"}),
+        ("account/password/reset/", {"email": "kim@example.com"}),
+        ("admin/new-password/MQ/choose/", {"new_password1": PASSWORD, "new_password2": PASSWORD}),
     ):
-        client.post(f"/admin/{path}", data)
+        client.post(f"/{path}", data)
     for authorization in ("", "Bearer x", f"Bearer {api.key[:-1]}"):
         client.get("/v1/pets", headers={"Authorization": authorization})
         client.post("/v1/pets", headers={"Authorization": authorization, "Idempotency-Key": "x"})

@@ -8,16 +8,15 @@ import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
-from django_otp.oath import totp
-from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts.models import Account
 from inventory.models import Category
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.sessions import LAST_SEEN_AT
 from tests.support.staff import PASSWORD, signed_in
+from tests.support.two_factor import add_app, current_code
 
-LOGIN, LIST = "/admin/login/", "/admin/inventory/pet/"
+LOGIN, LIST = "/account/login/", "/admin/inventory/pet/"
 WARNING = "You were signed out, so your form was not saved."
 
 
@@ -100,7 +99,7 @@ def sign_in(client: Client, response: Any) -> Any:
     """Follow a redirect to the sign-in; return the page after it."""
     assert response.status_code == 302
     assert "was not saved. Sign in to return to it." in client.get(response.url).text
-    back: Any = client.post(response.url, {"username": "boss", "password": PASSWORD})
+    back: Any = client.post(response.url, {"login": "boss", "password": PASSWORD})
     return client.get(back.url, follow=True)
 
 
@@ -120,13 +119,13 @@ def test_form_posted_after_session_expiry_warns_that_it_was_not_saved(
 def test_unsaved_form_warning_follows_the_two_factor_code(
     staff: Client, boss: User, account: Account
 ) -> None:
-    device = TOTPDevice.objects.create(user=boss, name="Phone")
+    secret = add_app(boss)
     expire_session(staff)
     page = sign_in(staff, staff.post(change_url(account), {"name": "New"}))
-    assert page.request["PATH_INFO"] == "/admin/two-factor/code/"
+    assert page.request["PATH_INFO"] == "/account/login/code/"
     assert WARNING not in page.text
-    data = {"code": f"{totp(device.bin_key):06}", "next": change_url(account)}
-    assert WARNING in staff.post("/admin/two-factor/code/", data, follow=True).text
+    data = {"code": current_code(secret)}
+    assert WARNING in staff.post("/account/login/code/", data, follow=True).text
 
 
 def test_post_only_url_leads_back_to_the_page_with_the_form(staff: Client) -> None:
@@ -159,14 +158,14 @@ def test_palette_search_does_not_count_as_a_lost_form(staff: Client) -> None:
 def test_list_search_does_not_count_as_a_lost_form(staff: Client) -> None:
     expire_session(staff)
     response: Any = staff.post(LIST, {"q": "Bella"})
-    assert response.url == f"{LOGIN}?next={LIST}"
+    assert response.url == f"/admin/login/?next={LIST}"
     assert "not_saved" not in response.cookies
 
 
 def test_signed_out_get_causes_no_warning(staff: Client) -> None:
     expire_session(staff)
     response: Any = staff.get(LIST)
-    assert response.url == f"{LOGIN}?next={LIST}"
+    assert response.url == f"/admin/login/?next={LIST}"
     assert "was not saved" not in staff.get(response.url).text
 
 

@@ -17,8 +17,7 @@ from tests.support.staff import member_of, signed_in
 
 PAGES = [
     "", "inventory/pet/", "inventory/pet/add/", "inventory/pet/import/", "accounts/refusal/",
-    "accounts/plan/free/change/", "backoffice/auditentry/", "password_change/", "two-factor/", "login/",
-    "logout/",
+    "accounts/plan/free/change/", "backoffice/auditentry/",
 ]  # fmt: skip
 
 
@@ -32,8 +31,7 @@ def get_heading(page: Any) -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_has_one_main_landmark(staff: Client, page: str) -> None:
-    client = Client() if page == "login/" else staff
-    response = client.post("/admin/logout/") if page == "logout/" else client.get(f"/admin/{page}")
+    response = staff.get(f"/admin/{page}")
     assert response.text.count("<main") == response.text.count("</main>") == 1
 
 

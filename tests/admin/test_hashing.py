@@ -14,7 +14,7 @@ from petstore.site import password_hashers
 from petstore.site.password_hashers import BoundedPBKDF2PasswordHasher, HashingBusyError
 from tests.support.staff import PASSWORD
 
-LOGIN = "/admin/login/"
+LOGIN = "/account/login/"
 
 
 class FastHasher(BoundedPBKDF2PasswordHasher):
@@ -66,7 +66,7 @@ def test_hash_that_waits_too_long_is_abandoned(busy: None) -> None:
 
 @pytest.mark.parametrize("name", ["boss", "nobody"])
 def test_sign_in_that_waits_too_long_gets_503_with_advice(busy: None, name: str) -> None:
-    response = Client().post(LOGIN, {"username": name, "password": PASSWORD})
+    response = Client().post(LOGIN, {"login": name, "password": PASSWORD})
     assert response.status_code == 503
     assert int(response["Retry-After"]) == 10
     assert "Wait 10 seconds, go back, and try again." in response.text

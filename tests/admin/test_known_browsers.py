@@ -9,28 +9,25 @@ from django.contrib.auth.models import User
 from django.core import signing
 from django.core.management import CommandError, call_command
 from django.test import Client
-from django_otp.oath import totp
-from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
-from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.login import KNOWN_BROWSER_AGE, get_cookie_name
 from petstore.backoffice.password_links import create_link
-from petstore.backoffice.two_factor import PENDING_DEVICE
+from petstore.sign_in.known_browsers import KNOWN_BROWSER_AGE, get_cookie_name
 from tests.admin.test_login import Clock, clock
 from tests.support.staff import PASSWORD
+from tests.support.two_factor import add_app, add_recovery_codes, current_code, get_secret
 
 __all__ = ["clock"]  # A fixture.
 pytestmark = pytest.mark.usefixtures("boss", "clock")
 
-LOGIN, CODE, CHANGE = "/admin/login/", "/admin/two-factor/code/", "/admin/password_change/"
-TWO_FACTOR, NEW = "/admin/two-factor/", "another horse, another battery"
+LOGIN, CODE, CHANGE = "/account/login/", "/account/login/code/", "/account/password/"
+SET_UP, NEW = "/account/security/app/", "another horse, another battery"
 
 
 def attempt(
     browser: Client | None = None, password: str = "wrong", name: str = "boss", address: str = "192.0.2.1"
 ) -> int:
-    data = {"username": name, "password": password}
+    data = {"login": name, "password": password}
     browser = browser or Client()
     return browser.post(LOGIN, data, REMOTE_ADDR=address).status_code
 
@@ -39,7 +36,7 @@ def create_known_browser(name: str = "boss", password: str = PASSWORD) -> Client
     """Return a client with the cookie but without a session, at an address of its own."""
     browser = Client()
     assert attempt(browser, password, name, "198.51.100.1") == 302
-    browser.post("/admin/logout/")
+    browser.post("/account/logout/")
     return browser
 
 
@@ -92,7 +89,7 @@ def test_shared_browser_is_known_for_each_user() -> None:
     User.objects.create_user("rival", password=PASSWORD, is_staff=True)
     browser = create_known_browser()
     assert attempt(browser, PASSWORD, "rival", "198.51.100.1") == 302
-    browser.post("/admin/logout/")
+    browser.post("/account/logout/")
     assert is_recognized(browser)
 
 
@@ -109,7 +106,7 @@ def test_forged_cookie_is_ignored(boss: User, value: str) -> None:
 def test_browser_that_changed_the_password_stays_known() -> None:
     browser, other = Client(), create_known_browser()
     attempt(browser, PASSWORD)
-    data = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW}
+    data = {"oldpassword": PASSWORD, "password1": NEW, "password2": NEW}
     assert browser.post(CHANGE, data).status_code == 302
     lock_out()
     assert attempt(other, NEW, address="203.0.113.7") == 429
@@ -152,19 +149,17 @@ def test_failed_sign_in_and_password_link_set_no_cookie(boss: User) -> None:
 
 
 @pytest.fixture
-def recovery(boss: User) -> StaticDevice:
-    """The boss's recovery codes: `a`, `b` and so on."""
-    device: StaticDevice = StaticDevice.objects.create(user=boss, name="Recovery codes")
-    boss.totpdevice_set.create(name="Phone")
-    StaticToken.objects.bulk_create(StaticToken(device=device, token=code) for code in "abcd")
-    return device
+def recovery(boss: User) -> None:
+    """An app of the boss, and the recovery codes `a`, `b` and so on."""
+    add_app(boss)
+    add_recovery_codes(boss, *"abcd")
 
 
 def enter_code(browser: Client, code: str) -> int:
     return browser.post(CODE, {"code": code}).status_code
 
 
-def test_password_without_code_sets_no_cookie(boss: User, recovery: StaticDevice) -> None:
+def test_password_without_code_sets_no_cookie(boss: User, recovery: None) -> None:
     browser = Client()
     assert attempt(browser, PASSWORD) == 302
     assert get_cookie_name(boss) not in browser.cookies
@@ -172,16 +167,15 @@ def test_password_without_code_sets_no_cookie(boss: User, recovery: StaticDevice
     assert get_cookie_name(boss) in browser.cookies
 
 
-def set_up_app(browser: Client, user: User) -> None:
-    browser.get(TWO_FACTOR)
-    device = TOTPDevice.objects.get(user=user, pk=browser.session[PENDING_DEVICE])
-    assert browser.post(TWO_FACTOR, {"code": f"{totp(device.bin_key):06}"}).status_code == 200
+def set_up_app(browser: Client) -> None:
+    secret = get_secret(browser.get(SET_UP))
+    assert browser.post(SET_UP, {"code": current_code(secret)}).status_code == 302
 
 
 def test_cookies_set_before_a_second_factor_are_void(boss: User) -> None:
     thieves, victim = [create_known_browser() for _ in range(3)], Client()
     attempt(victim, PASSWORD, address="198.51.100.2")
-    set_up_app(victim, boss)
+    set_up_app(victim)
     lock_out()
     assert [attempt(thief, PASSWORD) for thief in thieves] == [429] * 3
 
@@ -190,18 +184,18 @@ def test_browser_that_set_up_a_second_factor_is_known(boss: User, settings: Any)
     settings.STAFF_TWO_FACTOR = "required"
     browser = Client()
     attempt(browser, PASSWORD, address="198.51.100.1")
-    set_up_app(browser, boss)
-    browser.post("/admin/logout/")
+    set_up_app(browser)
+    browser.post("/account/logout/")
     assert is_recognized(browser)
 
 
 def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
-    recovery: StaticDevice,
+    recovery: None,
 ) -> None:
     browser, thief, other = Client(), Client(), Client()
     attempt(browser, PASSWORD, address="198.51.100.1")
     enter_code(browser, "a")
-    browser.post("/admin/logout/")
+    browser.post("/account/logout/")
     attempt(other, PASSWORD, address="198.51.100.2")
     attempt(thief, PASSWORD)
     for _ in range(12):
@@ -211,11 +205,11 @@ def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
     assert enter_code(browser, "b") == 302
 
 
-def test_known_browser_has_ten_code_attempts(recovery: StaticDevice) -> None:
+def test_known_browser_has_ten_code_attempts(recovery: None) -> None:
     browser = Client()
     attempt(browser, PASSWORD)
     enter_code(browser, "a")
-    browser.post("/admin/logout/")
+    browser.post("/account/logout/")
     assert attempt(browser, PASSWORD) == 302
     assert [enter_code(browser, "wrong") for _ in range(10)] == [200] * 9 + [429]
     assert enter_code(browser, "b") == 429
@@ -235,7 +229,7 @@ def test_unlock_command_lifts_a_lockout(name: str) -> None:
     assert attempt(browser, PASSWORD) == 302
 
 
-def test_unlock_command_resets_the_delay_of_codes(recovery: StaticDevice) -> None:
+def test_unlock_command_resets_the_limit_of_codes(recovery: None) -> None:
     browser = Client()
     attempt(browser, PASSWORD)
     for _ in range(12):

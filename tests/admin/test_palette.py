@@ -145,7 +145,7 @@ def test_pages_and_actions_are_found_by_prefixes_of_their_words(staff: Client) -
     assert find_titles(staff, "imp pe") == ["Import pets"]
     assert find_titles(staff, "refused") == ["Why refused?"]
     assert find_titles(staff, "pets")[0] == "Pets"
-    assert {"Two-factor sign-in", "Add a pet", "Audit trail", "Issue a key"} <= set(find_titles(staff, ""))
+    assert {"Security", "Add a pet", "Audit trail", "Issue a key"} <= set(find_titles(staff, ""))
 
 
 def test_every_link_leads_to_an_existing_page(staff: Client, order: Order, key: ApiKey, pet: Pet) -> None:
@@ -166,7 +166,7 @@ def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -
     clerk = clerk_who_may()
     for text in ("acme", key.public_id, str(order.pk), "rex", "a-request", "clerk"):
         assert find_titles(clerk, text) == []
-    assert find_titles(clerk, "") == ["Home", "Two-factor sign-in", "Change password"]
+    assert find_titles(clerk, "") == ["Home", "Security", "Change password"]
 
 
 @pytest.mark.parametrize(

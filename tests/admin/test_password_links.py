@@ -41,8 +41,8 @@ def choose_password(link: str, password: str = PASSWORD, client: Client | None =
 
 
 def may_sign_in(user: User, password: str = PASSWORD) -> bool:
-    data = {"username": user.username, "password": password}
-    return Client().post("/admin/login/", data).status_code == 302
+    data = {"login": user.username, "password": password}
+    return Client().post("/account/login/", data).status_code == 302
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_new_user_chooses_a_password_and_has_a_role(owner: Client) -> None:
     kim = User.objects.get(username="kim")
     assert not kim.has_usable_password()
     colleague = choose_password(extract_link(page))
-    colleague.post("/admin/login/", {"username": "kim", "password": PASSWORD})
+    colleague.post("/account/login/", {"login": "kim", "password": PASSWORD})
     assert colleague.get("/admin/inventory/pet/add/").status_code == 200
     assert colleague.get("/admin/accounts/account/").status_code == 403
 
@@ -142,7 +142,7 @@ def test_link_with_another_user_issuer_or_token_is_invalid(owner: Client, clerk:
 def test_link_survives_changes_that_grant_no_permissions(owner: Client, clerk: User) -> None:
     link = reset_password(owner, clerk)
     User.objects.filter(pk=clerk.pk).update(first_name="Kim")
-    owner.post("/admin/logout/")
+    owner.post("/account/logout/")
     choose_password(link)
     assert may_sign_in(clerk)
 
@@ -202,10 +202,10 @@ def test_two_factor_set_up_follows_the_password_choice(owner: Client, clerk: Use
     settings.STAFF_TWO_FACTOR = "required"
     colleague = choose_password(link)
     assert colleague.get("/admin/")["Location"].startswith("/admin/login/")
-    colleague.post("/admin/login/", {"username": "clerk", "password": PASSWORD})
+    colleague.post("/account/login/", {"login": "clerk", "password": PASSWORD})
     page = colleague.get("/admin/", follow=True)
-    assert page.request["PATH_INFO"] == "/admin/two-factor/"
-    assert "Set up two-factor sign-in" in page.text
+    assert page.request["PATH_INFO"] == "/account/security/app/"
+    assert "Two-factor sign-in is required" in page.text
 
 
 def test_pages_with_a_link_are_not_cached_and_send_no_referrer(owner: Client, clerk: User) -> None:

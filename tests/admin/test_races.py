@@ -11,14 +11,12 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
-from django_otp.oath import totp
-from django_otp.plugins.otp_static.models import StaticToken
-from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts.models import Account, Actor, ApiKey
 from accounts.usage.batch import Batch
@@ -27,7 +25,8 @@ from petstore.api.link_header import get_page_url
 from petstore.backoffice.password_links import create_link
 from petstore.management.commands.quickstart import create_staff_login
 from tests.conftest import COMMITTED
-from tests.support.staff import signed_in, superuser
+from tests.support.staff import PASSWORD, signed_in, superuser
+from tests.support.two_factor import add_app, current_code, get_secret
 
 pytestmark = COMMITTED
 STAFF = 8
@@ -202,28 +201,36 @@ def test_concurrent_submits_of_a_key_form_issue_one_key() -> None:
     assert ApiKey.objects.count() == 1
 
 
-def test_concurrent_two_factor_set_ups_confirm_one_device() -> None:
-    page, clients, codes = "/admin/two-factor/", superuser_in(STAFF), []
+def test_concurrent_two_factor_set_ups_confirm_one_app() -> None:
+    page = "/account/security/app/"
+    boss = User.objects.create_superuser("boss", password=PASSWORD)
+    clients = [Client(raise_request_exception=False) for _ in range(STAFF)]
     for client in clients:
-        client.get(page)
-        codes.append(f"{totp(TOTPDevice.objects.latest('pk').bin_key):06}")
-    assert TOTPDevice.objects.count() == STAFF
+        client.post("/account/login/", {"login": "boss", "password": PASSWORD})
+    secrets = [get_secret(client.get(page)) for client in clients]
     responses = concurrently(
         *(
-            lambda client=client, code=code: client.post(page, {"code": code})
-            for client, code in zip(clients, codes, strict=True)
+            lambda client=client, secret=secret: client.post(page, {"code": current_code(secret)})
+            for client, secret in zip(clients, secrets, strict=True)
         )
     )
-    winners = [
-        place for place, response in enumerate(responses) if "Save your recovery codes" in response.text
-    ]
-    assert len(winners) == 1
-    assert TOTPDevice.objects.filter(confirmed=True).count() == 1
-    assert set(re.findall(r"<li><code>(\w+)", responses[winners[0]].text)) == set(
-        StaticToken.objects.values_list("token", flat=True)
-    )
+    [app] = Authenticator.objects.filter(user=boss, type="totp")
+    winner = secrets.index(app.data["secret"])
+    assert responses[winner].url == "/account/security/recovery-codes/"
     inside = [client.get("/admin/").status_code == 200 for client in clients]
-    assert [place for place, each in enumerate(inside) if each] == winners
+    assert [place for place, each in enumerate(inside) if each] == [winner]
+
+
+def test_concurrent_uses_of_a_code_sign_in_once() -> None:
+    boss = User.objects.create_superuser("boss", password=PASSWORD)
+    code, browsers = current_code(add_app(boss)), 4
+    clients = [Client(REMOTE_ADDR=f"192.0.2.{number}") for number in range(browsers)]
+    for client in clients:
+        client.post("/account/login/", {"login": "boss", "password": PASSWORD})
+    responses = concurrently(
+        *(lambda client=client: client.post("/account/login/code/", {"code": code}) for client in clients)
+    )
+    assert Counter(response.status_code for response in responses) == {302: 1, 200: browsers - 1}
 
 
 def test_concurrent_uses_of_a_password_link_set_one_password() -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("boss")
 
 def sign_in() -> Client:
     client = Client()
-    client.post("/admin/login/", {"username": "boss", "password": PASSWORD, "next": "/admin/"})
+    client.post("/account/login/", {"login": "boss", "password": PASSWORD, "next": "/admin/"})
     return client
 
 
@@ -93,23 +93,23 @@ def test_request_extends_an_idle_session(boss: User) -> None:
 
 def test_signing_out_requires_post() -> None:
     client = sign_in()
-    assert client.get("/admin/logout/").status_code == 405
+    assert "Do you want to sign out" in client.get("/account/logout/").text
     assert is_signed_in(client)
-    assert "You are signed out" in client.post("/admin/logout/").text
+    assert "You are signed out" in client.post("/account/logout/", follow=True).text
     assert not is_signed_in(client)
 
 
 def test_cross_site_request_does_not_sign_out(boss: User) -> None:
     client = signed_in(boss, enforce_csrf_checks=True)
-    assert client.post("/admin/logout/").status_code == 403
+    assert client.post("/account/logout/").status_code == 403
     assert is_signed_in(client)
 
 
 def test_password_change_ends_other_sessions() -> None:
     client, other = sign_in(), sign_in()
     new = "another horse, another battery"
-    data = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
-    assert client.post("/admin/password_change/", data).status_code == 302
+    data = {"oldpassword": PASSWORD, "password1": new, "password2": new}
+    assert client.post("/account/password/", data).status_code == 302
     assert is_signed_in(client)
     assert not is_signed_in(other)
 
@@ -129,7 +129,7 @@ def test_session_cookie_is_httponly_and_ends_with_the_browser() -> None:
     assert (cookie["expires"], cookie["max-age"]) == ("", "")
     assert cookie["httponly"]
     assert cookie["samesite"] == "Lax"
-    client.get("/admin/password_change/")
+    client.get("/account/password/")
     assert client.cookies["csrftoken"]["httponly"]
     assert client.cookies["csrftoken"]["samesite"] == "Strict"
 

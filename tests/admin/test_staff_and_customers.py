@@ -8,8 +8,8 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
-from petstore.backoffice.audit import record_failed_sign_in
 from petstore.backoffice.models import AuditEntry
+from petstore.sign_in.receivers import record_failed_sign_in
 from tests.admin.test_password_links import extract_link
 from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
@@ -71,10 +71,12 @@ def test_audit_trail_links_only_to_staff(customer: User, staff: Client, boss: Us
 
 def test_customer_can_not_open_the_back_office(customer: User) -> None:
     client = signed_in(customer)
-    for page in ("/admin/", STAFF, "/admin/search/", "/admin/two-factor/"):
-        assert client.get(page).status_code == 302
-    sent = {"username": customer.username, "password": PASSWORD}
-    assert Client().post("/admin/login/", sent).status_code == 200  # The form with an error.
+    for page in ("/admin/", STAFF, "/admin/search/"):
+        response: Any = client.get(page, follow=True)
+        assert response.status_code == 403
+        assert "You are signed in as kim, who has no access to the back office." in response.text
+    response = Client().post("/account/login/", {"login": "kim", "password": PASSWORD})
+    assert response.url == "/account/security/"
 
 
 # --- Promotion ------------------------------------------------------------------------------------

@@ -105,8 +105,8 @@ def test_missing_key_is_rejected_even_while_addresses_cannot_be_counted(
     stranger: Api, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
-    settings.CACHES = {
-        "default": {
+    settings.CACHES = settings.CACHES | {
+        "counters": {
             "BACKEND": "petstore.cache.machine.MachineCounters",
             "LOCATION": str(tmp_path / "file" / "folder"),
         }

@@ -109,7 +109,7 @@ REQUESTS_WITH_A_KEY: dict[str, Callable[[Client, str], Any]] = {
     "path of the back office": lambda client, key: client.get(f"/admin/{key}/"),
     "query": lambda client, key: client.get(f"/v1/pets?api_key={key}"),
     "parameter name": lambda client, key: client.get(f"/v1/pets?{key}"),
-    "query of a page": lambda client, key: client.get(f"/admin/login/?next=/{key}"),
+    "query of a page": lambda client, key: client.get(f"/account/login/?next=/{key}"),
     "request id": lambda client, key: client.get("/v1/pets", headers={"X-Request-Id": key}),
     "within a request id": lambda client, key: client.get("/", headers={"X-Request-Id": f"~{key}~"}),
     "cookie": lambda client, key: client.get("/", headers={"Cookie": f"sessionid={key}"}),
@@ -120,7 +120,7 @@ REQUESTS_WITH_A_KEY: dict[str, Callable[[Client, str], Any]] = {
     "idempotency key": lambda client, key: client.post("/v1/pets", headers={"Idempotency-Key": key}),
     "content type": lambda client, key: client.post("/v1/pets", "{}", content_type=key),
     "body": lambda client, key: client.post("/v1/pets", {"name": key}, content_type="application/json"),
-    "form": lambda client, key: client.post("/admin/login/", {"username": key, "password": PASSWORD}),
+    "form": lambda client, key: client.post("/account/login/", {"login": key, "password": PASSWORD}),
     "method": lambda client, key: client.generic(key, "/v1/pets"),
 }
 

@@ -165,7 +165,7 @@ def test_favicon_is_at_its_default_address(client: Client) -> None:
     assert response["Content-Type"] == "image/svg+xml"
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/admin/login/"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/account/login/"])
 def test_pages_name_the_icon(client: Client, db: None, path: str) -> None:
     (icon,) = re.findall(r'<link rel="icon"[^>]*>', client.get(path).content.decode())
     assert 'href="/static/petstore/favicon.svg"' in icon

@@ -110,8 +110,11 @@ def test_address_over_its_limit_gets_429_with_retry_after(stranger: Api, setting
 
 def test_unavailable_counters_reject_no_request(stranger: Api, settings: Any, tmp_path: Any) -> None:
     (tmp_path / "file").touch()
-    settings.CACHES = {
-        "default": {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path / "file")}
+    settings.CACHES = settings.CACHES | {
+        "counters": {
+            "BACKEND": "petstore.cache.machine.MachineCounters",
+            "LOCATION": str(tmp_path / "file"),
+        }
     }
     response = stranger.get("/pets")
     assert response.status_code == 401

@@ -44,7 +44,7 @@ class Staff:
         """Sign in."""
         staff = cls(service, run)
         async with staff._site:
-            answer = await staff._post("/admin/login/", {"username": STAFF, "password": PASSWORD})
+            answer = await staff._post("/account/login/", {"login": STAFF, "password": PASSWORD})
             assert answer.status_code == 302, answer.text
             yield staff
 

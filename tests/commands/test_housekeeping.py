@@ -9,17 +9,18 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
-from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, Event, EventDraft, EventType, IdempotencyRecord
 from inventory.models import PetUpload
 from petstore.db import batches
+from petstore.sign_in.models import CacheEntry
 from tests.conftest import COMMITTED
 
 
@@ -40,9 +41,8 @@ def create_records(account: Account, age: timedelta) -> None:
     )
     Session.objects.create(session_key=name, session_data="", expire_date=now - age)
     PetUpload.objects.create(user=user, token=uuid4(), content=b"", made_at=now - age - timedelta(hours=1))
-    device = TOTPDevice.objects.create(user=user, confirmed=False)
-    TOTPDevice.objects.filter(pk=device.pk).update(created_at=now - age - timedelta(hours=1))
-    TOTPDevice.objects.create(user=user, confirmed=True)
+    UserSession.objects.create(user=user, session_key=name, ip="::1", user_agent="")
+    CacheEntry.objects.create(cache_key=name, value="", expires=now - age)
     EventDraft.build(EventType.PET_DELETED, {}).save()
     sequence_all()
     sequenced_at = time.time_ns() // 1000 - int((age + timedelta(days=30)).total_seconds() * 1_000_000)
@@ -53,13 +53,18 @@ def create_records(account: Account, age: timedelta) -> None:
 def test_expired_records_of_every_kind_are_deleted(account: Account) -> None:
     create_records(account, timedelta(minutes=1))
     create_records(account, -timedelta(minutes=1))
-    one_each = {"idempotency_keys": 1, "sessions": 1, "uploads": 1, "two_factor_setups": 1, "events": 1}
+    one_each = {
+        "idempotency_keys": 1,
+        "sessions": 1,
+        "uploads": 1,
+        "user_sessions": 1,
+        "cache_entries": 1,
+        "events": 1,
+    }
     assert run_json() == one_each
     assert run_json() == dict.fromkeys(one_each, 0)
-    left = (IdempotencyRecord, Session, PetUpload, Event)
-    assert [model._default_manager.count() for model in left] == [1, 1, 1, 1]
-    assert TOTPDevice.objects.filter(confirmed=False).count() == 1
-    assert TOTPDevice.objects.filter(confirmed=True).count() == 2
+    left = (IdempotencyRecord, Session, PetUpload, UserSession, CacheEntry, Event)
+    assert [model._default_manager.count() for model in left] == [1] * len(left)
 
 
 @pytest.mark.django_db
@@ -67,7 +72,8 @@ def test_result_is_one_sentence() -> None:
     out = StringIO()
     call_command("housekeeping", stdout=out)
     assert out.getvalue() == (
-        "Done. Deleted 0 idempotency keys, 0 sessions, 0 uploads, 0 two factor setups, 0 events.\n"
+        "Done. Deleted 0 idempotency keys, 0 sessions, 0 uploads, 0 user sessions, "
+        "0 cache entries, 0 events.\n"
     )
 
 

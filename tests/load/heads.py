@@ -14,7 +14,7 @@ import httpx
 
 from petstore.api.request_headers import MAX_CONTENT_TYPE_LENGTH, MAX_HEADER_LENGTH
 
-PATHS = ("/v1/pets", "/healthz", "/", "/admin/login/", "/static/petstore/site.css", "/metrics")
+PATHS = ("/v1/pets", "/healthz", "/", "/account/login/", "/static/petstore/site.css", "/metrics")
 FILL = {  # Repeated up to the limit, after and before the text that makes a parser start.
     "Cookie": [('sessionid="', "\\", '"'), ('sessionid="', "\\123", '"'), ("", "a=b;", ""), ("", "=", "")],
     "Content-Type": [

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db import connection
 from django.db.backends.base.operations import BaseDatabaseOperations
 from django.test import TransactionTestCase
@@ -56,11 +56,10 @@ def database_restored_after_commits() -> Iterator[None]:
 
 @pytest.fixture
 def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
-    settings.CACHES = {
-        "default": {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path)}
-    }
+    counters = {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path)}
+    settings.CACHES = settings.CACHES | {"counters": counters}
     yield
-    cache.close()
+    caches["counters"].close()
 
 
 @pytest.fixture

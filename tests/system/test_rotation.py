@@ -52,10 +52,10 @@ class Sent(NamedTuple):
 
 def sign_in(browser: httpx.Client, url: str) -> None:
     """Sign a member of staff in."""
-    page = browser.get(f"{url}/admin/login/").text
+    page = browser.get(f"{url}/account/login/").text
     token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page)[0]
-    form = {"username": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token}
-    assert browser.post(f"{url}/admin/login/", data=form).status_code == 302
+    form = {"login": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token}
+    assert browser.post(f"{url}/account/login/", data=form).status_code == 302
 
 
 def exchange(

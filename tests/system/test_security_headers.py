@@ -10,7 +10,7 @@ from tests.support.live import Service, live_service
 
 HOST = "api.example.com"
 PROXY = {"Host": HOST, "X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"}
-PAGES = ["/", "/docs", "/docs/errors", "/admin/login/", "/admin/", "/nothing", "/openapi.json"]
+PAGES = ["/", "/docs", "/docs/errors", "/account/login/", "/admin/", "/nothing", "/openapi.json"]
 STAFF = (
     "from django.contrib.auth.models import User; User.objects.create_superuser('ann', '', 'a-long-one')"
 )
@@ -65,10 +65,10 @@ def test_response_hides_versions_forbids_other_origins_and_sets_no_cookie(
     assert "X-Powered-By" not in response.headers
     assert not re.search(r"\d", response.headers.get("Server", ""))
     assert "Access-Control-Allow-Origin" not in response.headers
-    assert path.startswith("/admin/") or parse_cookies(response) == {}
+    assert path.startswith(("/admin/", "/account/")) or parse_cookies(response) == {}
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/admin/login/"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/account/login/"])
 def test_page_over_plain_http_redirects_to_https(service: Service, path: str) -> None:
     response = get(service, path, **{"X-Forwarded-Proto": "http"})
     assert (response.status_code, response.headers["Location"]) == (301, f"https://{HOST}{path}")
@@ -82,12 +82,12 @@ def test_page_under_another_host_name_is_rejected(service: Service) -> None:
 
 def sign_in(service: Service, **headers: str) -> httpx.Response:
     """Submit the login form like a browser, with these headers."""
-    page = get(service, "/admin/login/")
+    page = get(service, "/account/login/")
     token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[0]
     cookie = page.headers["set-cookie"].partition(";")[0]
     return httpx.post(
-        f"{service.url}/admin/login/",
-        data={"username": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token},
+        f"{service.url}/account/login/",
+        data={"login": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token},
         headers=PROXY | {"Cookie": cookie} | headers,
         timeout=30,
     )
@@ -95,7 +95,7 @@ def sign_in(service: Service, **headers: str) -> httpx.Response:
 
 def test_cookies_are_for_this_host_over_https_and_hidden_from_scripts(service: Service) -> None:
     service.manage("shell", "--no-imports", "-c", STAFF)
-    signed_in = sign_in(service, Referer=f"https://{HOST}/admin/login/")
+    signed_in = sign_in(service, Referer=f"https://{HOST}/account/login/")
     assert signed_in.status_code == 302
     assert {
         name.rstrip("0123456789"): attributes for name, attributes in parse_cookies(signed_in).items()

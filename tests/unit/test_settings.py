@@ -24,6 +24,7 @@ SETTINGS_VARIABLES = (
     "ANONYMOUS_PER_MINUTE",
     "REDIS_URL", "STAFF_TWO_FACTOR", "LOG_FORMAT", "LOG_LEVEL", "ACCESS_LOG", "METRICS_HOST",
     "METRICS_PORT", "DEMO_KEY", "SUPPORT_URL", "SUPPORT_EMAIL", "SECURITY_CONTACT", "SECURITY_EXPIRES",
+    "EMAIL_URL",
 )  # fmt: skip
 REQUIRED = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper"}
 
@@ -63,6 +64,11 @@ def rejection(**variables: str) -> str:
         ("SUPPORT_URL", "javascript:alert(1)"),
         ("SUPPORT_URL", 'https://help.example/"'),
         ("SUPPORT_EMAIL", "help"),
+        ("EMAIL_URL", "mail.example.com"),
+        ("EMAIL_URL", "http://mail.example.com?from=a@pets.example"),
+        ("EMAIL_URL", "smtp://mail.example.com"),
+        ("EMAIL_URL", "smtp://mail.example.com:x?from=a@pets.example"),
+        ("EMAIL_URL", "smtp://mail.example.com?from=a@pets.example%0Abcc: b@c"),
         ("SECURITY_CONTACT", "security@pets.example"),
         ("SECURITY_CONTACT", "http://pets.example"),
         ("SECURITY_CONTACT", "mailto:nobody"),
@@ -169,6 +175,7 @@ def test_missing_packages_are_reported_with_the_command_to_install_them(
         ("s.DATABASES['default']['ENGINE']", "django.db.backends.sqlite3"),
         ("s.LOG_FORMAT", "json"),
         ("s.ACCESS_LOG", "True"),
+        ("s.MAIL_SERVER", "{}"),
         ("s.SUPPORT_URL, s.SUPPORT_EMAIL, s.SECURITY_CONTACT, s.SECURITY_EXPIRES", "('', '', '', None)"),
         ("s.DATABASES['default']['NAME']", str(ROOT / "petstore.sqlite3")),
     ],
@@ -182,6 +189,19 @@ def test_unset_or_empty_variable_has_its_default(expression: str, default: str) 
     [
         ("DEBUG", "Off", "s.DEBUG", "False"),
         ("ENVIRONMENT", "staging", "s.ENVIRONMENT", "staging"),
+        (
+            "EMAIL_URL",
+            "smtp://ann:a%40b@mail.example.com?from=shop@pets.example",
+            "(s.EMAIL_HOST, s.EMAIL_PORT, s.EMAIL_HOST_PASSWORD, s.EMAIL_USE_TLS, s.EMAIL_USE_SSL)",
+            "('mail.example.com', 587, 'a@b', True, False)",
+        ),
+        (
+            "EMAIL_URL",
+            "smtp://localhost:25?from=a@b.example",
+            "s.EMAIL_PORT, s.EMAIL_USE_TLS",
+            "(25, False)",
+        ),
+        ("EMAIL_URL", "smtps://m.example?from=a@b.example", "s.EMAIL_PORT, s.EMAIL_USE_SSL", "(465, True)"),
         ("PORT", "8301", "s.BASE_URL", "http://localhost:8301/v1"),
         ("PORT", " 8301 ", "s.PORT", "8301"),
         ("BASE_URL", "https://pets.example/api/v1/", "s.BASE_URL", "https://pets.example/api/v1"),

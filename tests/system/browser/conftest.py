@@ -129,8 +129,8 @@ def open_page(profiles: Profiles) -> Iterator[Open]:
 
 
 def sign_in(page: Page, name: str) -> None:
-    page.goto("/admin/login/")
-    page.get_by_label("Username").fill(name)
+    page.goto("/account/login/?next=/admin/")
+    page.get_by_label("Username or email address").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url("**/admin/")

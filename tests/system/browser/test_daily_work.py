@@ -1,16 +1,15 @@
 """Daily tasks of each group of staff in a browser, and their immediate effect on API clients."""
 
-import base64
 import json
 import re
 from pathlib import Path
 
 import httpx
 import pytest
-from django_otp.oath import totp
 from playwright.sync_api import Page, Route, expect
 
 from tests.support.live import Service
+from tests.support.two_factor import current_code
 from tests.system.browser.conftest import NARROW, WIDE, Open, Profiles, sign_in
 
 IMPORT = """name,category,status
@@ -227,9 +226,9 @@ def test_recovery_codes_are_copied_and_downloaded(shop: Service, open_page: Open
     shop.manage("shell", "--no-imports", "-c", NEW_COLLEAGUE.format(name="codes"))
     page = open_page()
     sign_in(page, "codes")
-    page.goto("/admin/two-factor/")
-    secret = base64.b32decode(page.locator("code.secret").inner_text().replace(" ", ""))
-    page.get_by_label(re.compile("code", re.I)).first.fill(f"{totp(secret, t0=0):06}")
+    page.goto("/account/security/app/")
+    secret = page.locator("code.secret").inner_text()
+    page.get_by_label(re.compile("code", re.I)).first.fill(current_code(secret))
     page.keyboard.press("Enter")
     codes = page.get_by_role("list", name="Recovery codes").inner_text().split()
     press(page, "Copy codes")

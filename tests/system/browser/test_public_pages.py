@@ -23,7 +23,7 @@ PAGES += [
     "/docs/search",
     "/docs/webhooks",
 ]
-SIGN_IN_PAGES = ["/admin/login/", "/admin/sign-in-help/"]
+SIGN_IN_PAGES = ["/account/login/", "/account/login/help/", "/account/password/reset/"]
 MIN_TARGET = 24  # CSS pixels (WCAG 2.5.8). Links in sentences are exempt.
 # Targets that are too small. A link is in a sentence if its block has other text.
 TARGETS = "a, button, input, summary"

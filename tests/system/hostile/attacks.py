@@ -18,7 +18,7 @@ Attack = Callable[[Random, str], bytes]
 PATHS = [
     "/v1/pets", "/v1/pets?limit=2", "/v1/pets/1", "/v1/categories", "/v1/store/orders", "/v1/none", "/v1",
     "/v1/account", "/v1/events", "/v1/events?limit=2",
-    "/", "/docs", "/docs/errors", "/openapi.json", "/healthz", "/admin/", "/admin/login/", "/static/none",
+    "/", "/docs", "/docs/errors", "/openapi.json", "/healthz", "/admin/", "/account/login/", "/static/none",
 ]  # fmt: skip
 PARAMETERS = {
     parameter["name"]
@@ -203,7 +203,7 @@ def odd_form(choose: Random, key: str) -> bytes:
         b"Content-Length: %d" % len(chosen),
         b"Cookie: csrftoken=" + b"c" * 32,
     ]
-    return head("POST", choose.choice(["/admin/login/", "/admin/", "/docs"]), *headers) + chosen
+    return head("POST", choose.choice(["/account/login/", "/admin/", "/docs"]), *headers) + chosen
 
 
 def odd_key(choose: Random, key: str) -> bytes:

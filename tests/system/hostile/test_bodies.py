@@ -86,7 +86,7 @@ def test_complete_body_is_carried_out(service: Service, key: str, framing: str) 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 500", "Transfer-Encoding: chunked"])
 def test_incomplete_form_is_not_processed(service: Service, framing: str) -> None:
-    with connect(service, head("/admin/login/", framing), b"5\r\na=b&c\r\n") as connection:
+    with connect(service, head("/account/login/", framing), b"5\r\na=b&c\r\n") as connection:
         connection.shutdown(socket.SHUT_WR)
         assert parsed(rest(connection))[0] == 400
 
@@ -184,7 +184,7 @@ def test_prompt_body_is_served_while_others_stall(service: Service, key: str) ->
 
 def test_anonymous_forms_take_no_budget_from_others(service: Service, key: str) -> None:
     """Many of them start while the prompt body is arriving."""
-    form = head("/admin/login/", "Content-Length: 65000") + b"x" * 64_000
+    form = head("/account/login/", "Content-Length: 65000") + b"x" * 64_000
     pet = b" " * 5_000 + b'{"name": "Halves", "categoryId": 1}'
     framing = f"Content-Length: {len(pet)}"
     with ExitStack() as stack:
@@ -223,7 +223,7 @@ def test_many_concurrent_bodies_are_all_accepted(service: Service, key: str) -> 
 
 @pytest.mark.parametrize("cookies", [{}, {"Cookie": "sessionid=0123456789abcdefghijklmnopqrstuv"}])
 def test_anonymous_form_is_bounded(service: Service, cookies: dict[str, str]) -> None:
-    login = f"{service.url}/admin/login/"
+    login = f"{service.url}/account/login/"
     refused = httpx.post(login, content=b"a" * 5_000, headers=cookies)
     assert (refused.status_code, refused.headers["content-type"]) == (413, "text/html; charset=utf-8")
     assert "The form is too large and was not saved" in refused.text
@@ -267,21 +267,23 @@ def test_form_of_staff_gets_a_page_if_it_is_too_large_and_the_sign_in_if_the_ses
     name, page = f"ann-{time.time_ns()}", "/admin/inventory/pet/import/"
     service.manage("shell", "--no-imports", "-c", STAFF.format(name))
     with httpx.Client(base_url=service.url, timeout=30) as browser:
-        [token] = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/admin/login/").text)
-        form = {"username": name, "password": "a-long-one", "csrfmiddlewaretoken": token}
-        assert browser.post("/admin/login/", data=form).status_code == 302
+        token = re.findall(
+            r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/account/login/").text
+        )[0]
+        form = {"login": name, "password": "a-long-one", "csrfmiddlewaretoken": token}
+        assert browser.post("/account/login/", data=form).status_code == 302
         for large in ({"data": {"pasted": "x" * 9_000_000}}, {"files": {"import_file": b"x" * 9_000_000}}):
             refused = browser.post(page, **large)
             assert refused.status_code == 413
             assert "The form is too large and was not saved" in refused.text
             assert name in refused.text  # In the layout of the back office.
-        [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(page).text))
+        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(page).text)[0]
         browser.cookies.set("sessionid", "0123456789abcdefghijklmnopqrstuv", domain="127.0.0.1")
         for size in (100, 10_000, 1_500_000):
             sent = {"name": "x" * size, "csrfmiddlewaretoken": token}
             ended = browser.post("/admin/inventory/pet/", data=sent)
             where = ended.headers.get("location")
-            assert (ended.status_code, where) == (302, "/admin/login/?next=/admin/inventory/pet/")
+            assert (ended.status_code, where) == (302, "/account/login/?next=/admin/inventory/pet/")
             assert "not_saved=1" in ended.headers["set-cookie"]
 
 

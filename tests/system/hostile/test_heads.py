@@ -15,7 +15,7 @@ PROXY = b"X-Forwarded-For: 203.0.113.9\r\n"  # What the trusted proxy adds for a
 JSON = b"Content-Type: application/json\r\n"
 PET = b'{"name": "Head", "categoryId": 1}'
 LENGTH = b"Content-Length: %d\r\n" % len(PET)
-PAGES = ["/", "/healthz", "/admin/login/", "/static/petstore/site.css", "/docs/search?q=pets"]
+PAGES = ["/", "/healthz", "/account/login/", "/static/petstore/site.css", "/docs/search?q=pets"]
 
 
 @pytest.fixture(scope="module", params=MODES)
@@ -129,7 +129,7 @@ def test_content_type_of_more_than_256_bytes_is_a_415(
     answer = send(proxied, "/v1/pets", PROXY, key, line, *body[1], method=method, body=body[0])
     assert answer[0] == (415 if is_long else 201 if method == b"POST" else 200)
     assert not is_long or refused(answer)[1] == "unsupported_media_type"
-    page = send(proxied, "/admin/login/", PROXY, line, *body[1], method=method, body=body[0])
+    page = send(proxied, "/account/login/", PROXY, line, *body[1], method=method, body=body[0])
     assert (page[0] == 415) is is_long
     without_key = send(proxied, "/v1/pets", PROXY, line, *body[1], method=method, body=body[0])
     assert refused(without_key) == (401, "missing_api_key")
@@ -145,7 +145,7 @@ def test_unreadable_forwarded_addresses_open_nothing(proxied: Service, sent: byt
     line = b"X-Forwarded-For: " + sent + b"\r\n"
     assert refused(send(proxied, "/v1/pets", authorization, line)) == (400, "invalid_parameter")
     assert send(proxied, "/metrics", line)[0] == 400
-    assert send(proxied, "/admin/login/", line)[0] == 400
+    assert send(proxied, "/account/login/", line)[0] == 400
 
 
 def test_invalid_line_among_others_invalidates_the_header(proxied: Service) -> None:
@@ -163,13 +163,13 @@ def test_unreadable_cookie_signs_out_and_the_page_says_so(proxied: Service) -> N
     cookie = b"Cookie: sessionid=a; theme=\xff\r\n"
     status, headers, _ = send(proxied, "/admin/", PROXY, cookie)
     assert (status, headers["location"].partition("?")[0]) == (302, "/admin/login/")
-    status, _, page = send(proxied, "/admin/login/", PROXY, cookie)
+    status, _, page = send(proxied, "/account/login/", PROXY, cookie)
     assert status == 200
     assert "sent a cookie with characters" in page
-    assert "sent a cookie" not in send(proxied, "/admin/login/", PROXY)[2]
-    form = b"username=a&password=b"
+    assert "sent a cookie" not in send(proxied, "/account/login/", PROXY)[2]
+    form = b"login=aaaa&password=b"
     lines = cookie, b"Content-Type: application/x-www-form-urlencoded\r\n", b"Content-Length: 21\r\n"
-    status, _, page = send(proxied, "/admin/login/", PROXY, *lines, method=b"POST", body=form)
+    status, _, page = send(proxied, "/account/login/", PROXY, *lines, method=b"POST", body=form)
     assert status == 403
     assert "sent a cookie with characters" in page
 
@@ -203,7 +203,7 @@ def test_compressed_body_is_a_415_that_names_the_accepted_coding(
         answer = send(proxied, "/v1/pets", PROXY, key, *lines, encoding, LENGTH, method=b"POST", body=PET)
         assert refused(answer) == (415, "unsupported_media_type")
         assert answer[1]["accept-encoding"] == "identity"
-    status, headers, _ = send(proxied, "/admin/login/", PROXY, encoding, LENGTH, method=b"POST", body=PET)
+    status, headers, _ = send(proxied, "/account/login/", PROXY, encoding, LENGTH, method=b"POST", body=PET)
     assert (status, headers["accept-encoding"]) == (415, "identity")
 
 

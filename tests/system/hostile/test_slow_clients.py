@@ -37,7 +37,7 @@ def test_connection_with_an_incomplete_head_is_closed(service: Service) -> None:
 def test_late_form_is_a_408(service: Service) -> None:
     framings = [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n3\r\n"]
     requests = [
-        POST % path + framing + b"{" for path in (b"/admin/login/", b"/admin/") for framing in framings
+        POST % path + framing + b"{" for path in (b"/account/login/", b"/admin/") for framing in framings
     ]
     for slow in [connect(service, request) for request in requests]:
         assert rest(slow).startswith(b"HTTP/1.1 408 ")
@@ -54,7 +54,7 @@ def test_idle_connection_is_closed(service: Service) -> None:
         b"GET /v1/pets HTTP/1.1\r\nHost: ",
         POST % b"/v1/pets" + b"Content-Length: 60000\r\n\r\n{",
         POST % b"/v1/pets" + b"Transfer-Encoding: chunked\r\n\r\n",
-        POST % b"/admin/login/" + b"Content-Length: 60000\r\n\r\na",
+        POST % b"/account/login/" + b"Content-Length: 60000\r\n\r\na",
         b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,  # The client reads no responses.
     ],
     ids=["head", "body", "chunks", "page", "answer"],

@@ -101,7 +101,7 @@ def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int 
 
         async def send(method: str) -> int | str:
             seen: list[int | str] = []
-            asked = scope(method, "/admin/login/", **{"content-length": "0", "cookie": "csrftoken=x"})
+            asked = scope(method, "/account/login/", **{"content-length": "0", "cookie": "csrftoken=x"})
             await application.__rsgi__(asked, Protocol(seen, is_silent=False))
             await asyncio.sleep(0)  # A thread had the loop send the response.
             return seen[-1]
@@ -187,7 +187,7 @@ def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | s
     [
         ("/v1/pets", 10, ["asked for a part", 408]),
         ("/v1/pets", 60_000, [401, "asked for a part"]),  # Its body is discarded.
-        ("/admin/login/", 10, ["asked for a part", 408]),
+        ("/account/login/", 10, ["asked for a part", 408]),
     ],
 )
 def test_finished_request_releases_the_protocol(

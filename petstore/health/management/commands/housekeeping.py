@@ -7,24 +7,25 @@ from django.utils import timezone
 
 from accounts.management.commands import clear_events, clear_idempotency_keys
 from inventory.models import PetUpload
-from petstore.backoffice.two_factor import find_expired_devices
 from petstore.db.batches import delete_in_batches
 from petstore.management.base import JsonCommand
+from petstore.sign_in.models import CacheEntry, find_ended_sessions
 
 # Events are last, because only their deletion waits for other processes.
 TASKS = {
     "idempotency_keys": clear_idempotency_keys.clear_expired,
     "sessions": lambda: delete_in_batches(Session.objects.filter(expire_date__lt=timezone.now())),
     "uploads": lambda: delete_in_batches(PetUpload.objects.expired(timezone.now())),
-    "two_factor_setups": lambda: delete_in_batches(find_expired_devices()),
+    "user_sessions": lambda: delete_in_batches(find_ended_sessions()),
+    "cache_entries": lambda: delete_in_batches(CacheEntry.objects.filter(expires__lt=timezone.now())),
     "events": clear_events.clear_expired,
 }
 
 
 class Command(JsonCommand):
     help = (
-        "Delete what has expired: idempotency keys, staff sessions, uploaded files that were not imported, "
-        "unfinished setups of two-factor sign-in, and events older than EVENTS_KEPT_DAYS. Run it daily. It "
+        "Delete what has expired: idempotency keys, sessions, uploaded files that were not imported, used "
+        "codes, and events older than EVENTS_KEPT_DAYS. Run it daily. It "
         "may run on several machines at the same time."
     )
     examples = """

@@ -1,0 +1,35 @@
+"""Authentication by username or confirmed email address."""
+
+import unicodedata
+from typing import Any
+
+from allauth.account.auth_backends import AuthenticationBackend
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.http import HttpRequest
+
+MAX_LOGIN_LENGTH = 254  # Characters of an email address. Usernames are shorter.
+
+
+def normalize_login(login: str) -> str:
+    """Normalize like Django's UsernameField, so that all spellings share a rate limit."""
+    return unicodedata.normalize("NFKC", login.strip())[:MAX_LOGIN_LENGTH]
+
+
+def find_user(login: str) -> User | None:
+    """Find the user with this username or confirmed email address, in one query.
+
+    Of two matches, the confirmed address wins: anybody can choose a username that looks like an address.
+    """
+    login = normalize_login(login)
+    confirmed = Q(emailaddress__email=login.lower(), emailaddress__verified=True)
+    users = User.objects.filter(confirmed | Q(username=login)).distinct()
+    return max(users, key=lambda user: user.username != login, default=None)
+
+
+class SignInBackend(AuthenticationBackend):
+    """Computes exactly one password hash, whether or not the user exists."""
+
+    def _authenticate(self, request: HttpRequest | None, **credentials: Any) -> Any:
+        login = credentials.get("email") or credentials.get("username") or ""
+        return self._check_password(find_user(login), credentials["password"])

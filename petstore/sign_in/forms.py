@@ -1,0 +1,214 @@
+"""django-allauth's forms, with rate limits and strict checks of passkeys."""
+
+import json
+import struct
+from typing import Any
+
+from allauth.account import forms as account_forms
+from allauth.account.forms import default_token_generator
+from allauth.account.models import EmailAddress
+from allauth.core import context
+from allauth.mfa.adapter import get_adapter
+from allauth.mfa.base import forms as mfa_forms
+from allauth.mfa.models import Authenticator
+from allauth.mfa.webauthn import forms as webauthn_forms
+from django import forms
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxLengthValidator
+from fido2.utils import websafe_decode
+
+from petstore.sign_in.adapters import get_origin
+from petstore.sign_in.backends import find_user, normalize_login
+from petstore.sign_in.rate_limits import RateLimitedForm, get_mail_limits, get_sign_in_limits
+from petstore.sign_in.receivers import record_failed_sign_in
+
+MAX_PASSWORD_LENGTH = 1000
+MAX_CREDENTIAL_LENGTH = 20_000
+MALFORMED = "This passkey belongs to another site, or its response is incomplete. Try again."
+CODE_HELP = "Enter the code that your app shows, or one of your recovery codes."
+
+
+class LoginForm(RateLimitedForm, account_forms.LoginForm):
+    """Checks the rate limits before the password."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["login"].label = "Username or email address"
+        self.fields["login"].widget.attrs = {"autocomplete": "username", "autofocus": ""}
+        self.fields["password"].widget.attrs.pop("placeholder", None)
+        self.fields["password"].help_text = ""
+
+    def clean_login(self) -> str:
+        return normalize_login(self.cleaned_data["login"])
+
+    def clean(self) -> Any:
+        # Attempts by username and by email address share a counter.
+        login = normalize_login(self.data.get("login", ""))
+        user = find_user(login)
+        self.check_limits(self.request, get_sign_in_limits(self.request, user.username if user else login))
+        return super().clean()  # type: ignore[no-untyped-call]
+
+
+class ReauthenticateForm(RateLimitedForm, account_forms.ReauthenticateForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password"].widget.attrs = {"autocomplete": "current-password", "autofocus": ""}
+        self.fields["password"].help_text = ""
+
+    def clean_password(self) -> str:
+        self.check_limits(context.request, get_sign_in_limits(context.request, self.user.username))
+        password: str = super().clean_password()
+        return password
+
+
+class ChangePasswordForm(account_forms.ChangePasswordForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        labels = {
+            "oldpassword": "Current password",
+            "password1": "New password",
+            "password2": "The same again",
+        }
+        for name, label in labels.items():
+            self.fields[name].label = label
+            self.fields[name].widget.attrs.pop("placeholder", None)
+        self.fields["oldpassword"].help_text = ""
+
+
+class CodeForm(RateLimitedForm, mfa_forms.BaseAuthenticateForm):
+    """A mixin for the code of an authenticator app, or a recovery code."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["code"]
+        field.help_text = CODE_HELP
+        field.validators.append(MaxLengthValidator(20))
+        field.widget.attrs = {"autocomplete": "one-time-code", "autofocus": "", "maxlength": 20}
+
+    def clean_code(self) -> str:
+        username = self.user.username
+        self.check_limits(context.request, get_sign_in_limits(context.request, username, is_code=True))
+        code = "".join(self.cleaned_data["code"].split()).lower()
+        self.cleaned_data["code"] = code
+        checked: str = super().clean_code()
+        return checked
+
+
+class AuthenticateForm(CodeForm, mfa_forms.AuthenticateForm):
+    pass
+
+
+class ReauthenticateCodeForm(CodeForm, mfa_forms.ReauthenticateForm):
+    pass
+
+
+class DeactivateForm(RateLimitedForm, forms.Form):
+    """Asks for password and code, so that two-factor can't be turned off in an unattended browser."""
+
+    password = forms.CharField(
+        label="Your password",
+        max_length=MAX_PASSWORD_LENGTH,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+    code = forms.CharField(
+        max_length=20, help_text=CODE_HELP, widget=forms.TextInput(attrs={"autocomplete": "one-time-code"})
+    )
+
+    def __init__(self, *args: Any, authenticator: Authenticator, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user: User = authenticator.user
+
+    def clean(self) -> dict[str, Any]:
+        """Check the password first, because verifying a code uses it up."""
+        if self.errors:
+            return self.cleaned_data
+        limits = get_sign_in_limits(context.request, self.user.username, is_code=True)
+        self.check_limits(context.request, limits)
+        if not self.user.check_password(self.cleaned_data["password"]):
+            record_failed_sign_in(context.request, self.user, "Wrong password for two-factor.")
+            raise ValidationError({"password": "Wrong password."})
+        code = "".join(self.cleaned_data["code"].split()).lower()
+        devices = Authenticator.objects.filter(user=self.user).exclude(type=Authenticator.Type.WEBAUTHN)
+        if not any(device.wrap().validate_code(code) for device in devices):
+            record_failed_sign_in(context.request, self.user, "Wrong two-factor code.")
+            raise ValidationError({"code": get_adapter().error_messages["incorrect_code"]})
+        return self.cleaned_data
+
+
+class ResetPasswordForm(RateLimitedForm, account_forms.ResetPasswordForm):
+    """Sends mail to confirmed addresses of people who are not staff (D48)."""
+
+    def clean_email(self) -> str:
+        email: str = self.cleaned_data["email"].lower()
+        self.check_limits(context.request, get_mail_limits(context.request, email))
+        addresses = EmailAddress.objects.filter(email=email, verified=True, user__is_active=True)
+        self.users = [
+            address.user for address in addresses.filter(user__is_staff=False).select_related("user")
+        ]
+        return email
+
+
+class ResetTokenForm(account_forms.UserTokenForm):
+    """Rejects links of users who have become staff since."""
+
+    token_generator = default_token_generator
+
+    def _get_user(self, uidb36: str) -> User | None:
+        user: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]
+        return user if user is not None and user.is_active and not user.is_staff else None
+
+
+# --- Passkeys
+
+
+class CredentialField(forms.CharField):
+    """The response of a browser, as JSON. Checks its shape and its exact origin.
+
+    The library that verifies it accepts every subdomain of the relying party.
+    """
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        try:
+            credential = json.loads(text)
+            client_data = json.loads(websafe_decode(credential["response"]["clientDataJSON"]))
+            if client_data["origin"] == get_origin() and isinstance(credential["rawId"], str):
+                return credential
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+            pass
+        raise ValidationError(MALFORMED)
+
+
+class PasskeyForm(forms.Form):
+    """A mixin that rejects malformed responses, for which the library raises exceptions of many kinds."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["credential"] = CredentialField(
+            max_length=MAX_CREDENTIAL_LENGTH, widget=forms.HiddenInput
+        )
+
+    def full_clean(self) -> None:
+        try:
+            super().full_clean()
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error):
+            self.cleaned_data: dict[str, Any] = {}
+            self.add_error("credential", MALFORMED)
+
+
+class AddPasskeyForm(PasskeyForm, webauthn_forms.AddWebAuthnForm):
+    pass
+
+
+class AuthenticatePasskeyForm(PasskeyForm, webauthn_forms.AuthenticateWebAuthnForm):
+    pass
+
+
+class LoginPasskeyForm(PasskeyForm, webauthn_forms.LoginWebAuthnForm):
+    pass
+
+
+class ReauthenticatePasskeyForm(PasskeyForm, webauthn_forms.ReauthenticateWebAuthnForm):
+    pass

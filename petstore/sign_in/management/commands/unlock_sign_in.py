@@ -1,0 +1,30 @@
+"""Lift the lockout of a member of staff."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandError
+
+from petstore.management.base import JsonCommand
+from petstore.sign_in.backends import normalize_login
+from petstore.sign_in.rate_limits import unlock
+
+
+class Command(JsonCommand):
+    help = "Lift the lockout of a member of staff after too many wrong passwords or codes."
+    examples = """
+        manage.py unlock_sign_in ann
+        manage.py unlock_sign_in ann --json
+        """
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("name", help="The username.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=normalize_login(options["name"])).first()
+        if user is None:
+            raise CommandError(f"No user has the name {options['name']!r}. Names are case-sensitive.")
+        unlock(user)
+        self.write_result(options, {"name": user.username}, f"Done. {user.username} can sign in again.")

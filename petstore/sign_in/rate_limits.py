@@ -1,0 +1,100 @@
+"""Rate limits of passwords and codes."""
+
+import logging
+import math
+import sqlite3
+import time
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.cache import caches
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django_ratelimit.core import get_usage
+
+from petstore.api.client_ip import get_client_network
+from petstore.backoffice.text import format_count
+from petstore.sign_in.known_browsers import get_known_browser_id
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS_PER_ADDRESS = "10/m"
+ATTEMPTS_PER_NAME = "10/5m"  # Also per known browser.
+CODES_PER_NAME = "50/d"  # Codes have six digits, and three are valid at any time.
+MAILS_PER_ADDRESS = "10/h"
+MAILS_PER_EMAIL = "5/h"
+UNLOCK_SECONDS = 2 * 24 * 60 * 60  # Must exceed the windows above.
+
+
+Limit = tuple[str, str, str]  # Group and key of the counter, and its rate.
+
+
+def count_attempt(request: HttpRequest, limits: list[Limit]) -> int:
+    """Count an attempt. If one of the limits is exceeded, return the seconds to wait, else 0.
+
+    An attempt that one limit rejects does not count for those after it.
+    """
+    try:
+        for group, key, rate in limits:
+            usage = get_usage(request, group=group, key=lambda *_, key=key: key, rate=rate, increment=True)
+            # django-ratelimit reports a limit of 0 if the window has just ended.
+            if usage["should_limit"] and usage["limit"]:
+                # The window includes the second that django-ratelimit reports as its end.
+                return max(1, int(usage["time_left"]) + 1)
+    except sqlite3.Error:  # Fail open, so that users can sign in without counters.
+        logger.exception("The counters of sign-in attempts are unavailable.")
+    return 0
+
+
+def get_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool = False) -> list[Limit]:
+    """Return the limits of a password or code. `unlock` changes the keys of their counters.
+
+    A known browser has its own limit. Other browsers share those of their address and of the name.
+    """
+    unlocked_at = get_counters().get(f"sign-in unlocked {username}")
+    suffix = f"\0{username}\0{unlocked_at}" if unlocked_at else ""
+    if browser_id := get_known_browser_id(request, username):
+        return [("login by known browser", browser_id + suffix, ATTEMPTS_PER_NAME)]
+    limits = [
+        ("login by address", get_client_network(request) + suffix, ATTEMPTS_PER_ADDRESS),
+        ("login by name", username + suffix, ATTEMPTS_PER_NAME),
+    ]
+    return [*limits, ("code by name", username + suffix, CODES_PER_NAME)] if is_code else limits
+
+
+def get_mail_limits(request: HttpRequest, email: str) -> list[Limit]:
+    return [
+        ("mail by address", get_client_network(request), MAILS_PER_ADDRESS),
+        ("mail", email, MAILS_PER_EMAIL),
+    ]
+
+
+def get_counters() -> Any:
+    return caches[settings.RATELIMIT_USE_CACHE]
+
+
+def unlock(user: User) -> None:
+    """Reset the limits of the name and its known browsers."""
+    get_counters().set(f"sign-in unlocked {user.username}", int(time.time()), UNLOCK_SECONDS)
+
+
+def describe_wait(seconds: int) -> str:
+    """Format a time to wait in seconds, minutes or hours, rounded up."""
+    if seconds > 5400:
+        return format_count(math.ceil(seconds / 3600), "hour")
+    if seconds > 90:
+        return format_count(math.ceil(seconds / 60), "minute")
+    return format_count(seconds, "second")
+
+
+class RateLimitedForm:
+    """A mixin for forms with a password or a code. Their views respond with 429."""
+
+    seconds_to_wait = 0
+
+    def check_limits(self, request: HttpRequest, limits: list[Limit]) -> None:
+        """Count an attempt. Raises ValidationError after too many."""
+        self.seconds_to_wait = count_attempt(request, limits)
+        if self.seconds_to_wait:
+            raise ValidationError(f"Too many attempts. Try again in {describe_wait(self.seconds_to_wait)}.")

@@ -1,0 +1,105 @@
+"""Records sign-ins and changes of credentials, and ends sessions after them."""
+
+from typing import Any
+
+from allauth.account import signals as account_signals
+from allauth.mfa import signals as mfa_signals
+from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse
+
+from petstore.backoffice.audit import Action, Actor, Values, record, record_password_change
+from petstore.backoffice.models import FailedSignIn
+from petstore.observability import logs
+from petstore.sign_in.backends import find_user
+from petstore.sign_in.known_browsers import remember_browser
+from petstore.sign_in.second_factors import SECOND_FACTORS, has_second_factor
+
+
+def record_staff(request: HttpRequest | None, user: User | None, action: Action) -> None:
+    """Record a step of staff. Customers' sign-ins are only in the list of their sessions, which expires."""
+    if user is not None and user.is_staff:
+        record(Actor.from_request(request, user), user, action)
+
+
+@receiver(account_signals.authentication_step_completed, dispatch_uid="audit of passwords")
+def record_password(request: HttpRequest, user: User, method: str, **kwargs: Any) -> None:
+    if method == "password" and not kwargs.get("reauthenticated") and has_second_factor(user):
+        record_staff(request, user, Action.PASSWORD_ACCEPTED)
+
+
+@receiver(user_logged_in, dispatch_uid="audit of sign-ins")
+def record_sign_in(request: HttpRequest | None, user: User, **kwargs: Any) -> None:
+    record_staff(request, user, Action.SIGNED_IN)
+
+
+@receiver(account_signals.user_logged_in, dispatch_uid="known browsers")
+def remember_signed_in_browser(response: HttpResponse, user: User, **kwargs: Any) -> None:
+    remember_browser(response, user)
+
+
+@receiver(user_logged_out, dispatch_uid="audit of sign-outs")
+def record_sign_out(request: HttpRequest | None, user: User | None, **kwargs: Any) -> None:
+    record_staff(request, user, Action.SIGNED_OUT)
+
+
+@receiver(user_login_failed, dispatch_uid="failed sign-ins")
+def handle_failed_login(credentials: Values, request: HttpRequest | None = None, **kwargs: Any) -> None:
+    # Users sometimes type their password into the name field, so unknown names are not stored.
+    user = find_user(str(credentials.get("email") or credentials.get("username") or ""))
+    reason = "Wrong password or no access." if user else "Unknown name."
+    record_failed_sign_in(request, user, reason)
+
+
+@receiver(mfa_signals.authentication_failed, dispatch_uid="failed codes")
+def handle_failed_code(request: HttpRequest, user: User, **kwargs: Any) -> None:
+    record_failed_sign_in(request, user, "Wrong two-factor code.")
+
+
+def record_failed_sign_in(request: HttpRequest | None, user: User | None, reason: str) -> None:
+    FailedSignIn.objects.create(
+        user_id=user.pk if user is not None else None,
+        username=user.get_username() if user is not None else "",
+        reason=reason,
+        address=Actor.from_request(request).address,
+        request_id=logs.request_id.get(""),
+    )
+
+
+@receiver(mfa_signals.authenticator_added, dispatch_uid="audit of added factors")
+def handle_added_factor(
+    request: HttpRequest, user: User, authenticator: Authenticator, **kwargs: Any
+) -> None:
+    """End other sessions: someone with a stolen password may have started them without the new factor."""
+    if authenticator.type in SECOND_FACTORS:
+        for session in UserSession.objects.filter(user=user).exclude(
+            session_key=request.session.session_key
+        ):
+            session.end()
+        record(Actor.from_request(request), user, Action.TWO_FACTOR_ON, reason=str(authenticator))
+
+
+@receiver(mfa_signals.authenticator_removed, dispatch_uid="audit of removed factors")
+def handle_removed_factor(
+    request: HttpRequest, user: User, authenticator: Authenticator, **kwargs: Any
+) -> None:
+    if authenticator.type in SECOND_FACTORS:
+        record(Actor.from_request(request), user, Action.TWO_FACTOR_OFF, reason=str(authenticator))
+
+
+@receiver(mfa_signals.authenticator_reset, dispatch_uid="audit of recovery codes")
+def handle_new_recovery_codes(request: HttpRequest, user: User, **kwargs: Any) -> None:
+    record(Actor.from_request(request), user, Action.RECOVERY_CODES)
+
+
+@receiver(account_signals.password_changed, dispatch_uid="audit of password changes")
+def handle_changed_password(request: HttpRequest, user: User, **kwargs: Any) -> None:
+    record_password_change(request, user, "Changed their own password.")
+
+
+@receiver(account_signals.password_reset, dispatch_uid="audit of password resets")
+def handle_reset_password(request: HttpRequest, user: User, **kwargs: Any) -> None:
+    record_password_change(request, user, "Used a link from an email.")

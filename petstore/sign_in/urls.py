@@ -1,0 +1,57 @@
+"""URLs of sign-in and personal security. The names are those that django-allauth reverses."""
+
+from allauth.account import views as account
+from allauth.mfa.base import views as mfa
+from allauth.mfa.recovery_codes import views as recovery_codes
+from allauth.mfa.webauthn import views as passkeys
+from allauth.usersessions import views as sessions
+from django.urls import path, re_path
+
+from petstore.sign_in import views
+
+urlpatterns = [
+    path("login/", views.LoginView.as_view(), name="account_login"),
+    path("login/code/", views.AuthenticateView.as_view(), name="mfa_authenticate"),
+    path("login/passkey/", passkeys.login_webauthn, name="mfa_login_webauthn"),
+    path("login/help/", views.sign_in_help, name="sign_in_help"),
+    path("logout/", account.logout, name="account_logout"),
+    path("inactive/", account.account_inactive, name="account_inactive"),
+    # Password
+    path("password/", views.ChangePasswordView.as_view(), name="account_change_password"),
+    path("password/set/", account.password_set, name="account_set_password"),
+    path("password/reset/", views.ResetPasswordView.as_view(), name="account_reset_password"),
+    path("password/reset/sent/", account.password_reset_done, name="account_reset_password_done"),
+    path(
+        "password/reset/done/",
+        account.password_reset_from_key_done,
+        name="account_reset_password_from_key_done",
+    ),
+    re_path(
+        r"^password/reset/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[0-9A-Za-z-]+)/$",
+        account.password_reset_from_key,
+        name="account_reset_password_from_key",
+    ),
+    # Email address
+    path("email/", account.email, name="account_email"),
+    path("email/sent/", account.email_verification_sent, name="account_email_verification_sent"),
+    re_path(r"^email/confirm/(?P<key>[-:\w]+)/$", account.confirm_email, name="account_confirm_email"),
+    # Confirming one's identity again
+    path("confirm/", views.ReauthenticateView.as_view(), name="account_reauthenticate"),
+    path("confirm/code/", views.ReauthenticateCodeView.as_view(), name="mfa_reauthenticate"),
+    path("confirm/passkey/", passkeys.reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
+    # Second factor and sessions
+    path("security/", mfa.index, name="mfa_index"),
+    path("security/app/", views.ActivateTOTPView.as_view(), name="mfa_activate_totp"),
+    path("security/app/off/", views.DeactivateTOTPView.as_view(), name="mfa_deactivate_totp"),
+    path("security/recovery-codes/", recovery_codes.view_recovery_codes, name="mfa_view_recovery_codes"),
+    path(
+        "security/recovery-codes/new/",
+        recovery_codes.generate_recovery_codes,
+        name="mfa_generate_recovery_codes",
+    ),
+    path("security/passkeys/", passkeys.list_webauthn, name="mfa_list_webauthn"),
+    path("security/passkeys/add/", passkeys.add_webauthn, name="mfa_add_webauthn"),
+    path("security/passkeys/<int:pk>/", passkeys.edit_webauthn, name="mfa_edit_webauthn"),
+    path("security/passkeys/<int:pk>/remove/", passkeys.remove_webauthn, name="mfa_remove_webauthn"),
+    path("security/sessions/", sessions.list_usersessions, name="usersessions_list"),
+]
