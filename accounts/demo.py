@@ -60,9 +60,7 @@ def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Accou
     keys = add_keys(rng, now, accounts)
     rows: dict[type[Model], list[Any]] = defaultdict(list)
     for index, account in enumerate(accounts):
-        options = {"reaches_limit": index % 8 == 0, "uses_deprecated_operation": index % 5 == 1}
-        ban_level = BAN_LEVELS.get(index, 0)
-        for row in generate_usage_rows(rng, now, days, keys[account.pk], ban_level=ban_level, **options):
+        for row in generate_usage_rows(rng, now, days, keys[account.pk], index):
             rows[type(row)].append(row)
     rows[Refusal].sort(key=lambda rejection: rejection.rejected_at)
     for model, instances in rows.items():
@@ -159,80 +157,63 @@ def build_audit_entry(
     )
 
 
-def generate_ban_rows(rng: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:
-    """Yield today's rejections of a key that is banned for ignoring 429, its ban and the audit entry."""
-    since_midnight = to_microseconds(now) % DAY
-    started_at = to_microseconds(now) - min(BAN_AGE, since_midnight // 2)
+def generate_ban_rows(rng: Random, now: datetime, key: ApiKey, level: int, by_ban: int) -> Iterator[Model]:
+    """Yield today's ban of a key for ignoring 429, its audit entry, and the rejections around it."""
+    age = min(BAN_AGE, to_microseconds(now) % DAY // 2)  # The first rejections are from today, too.
+    started_at = to_microseconds(now) - age
     ends_at = started_at + BAN_LENGTHS[level]
-    count = get_rejections_to_ban(key.account.limits.per_minute) + rng.randint(0, 30)
+    by_minute = get_rejections_to_ban(key.account.limits.per_minute)
     yield KeyStanding(key=key, banned_at=started_at, banned_until=ends_at, ban_level=level + 1)
-    reason = Ban(key.pk, started_at, ends_at, level + 1, count).reason
+    reason = Ban(key.pk, started_at, ends_at, level + 1, by_minute).reason
     yield build_audit_entry(key, Action.BANNED, to_datetime(started_at), reason, actor="the service")
-    minute = min(MINUTE, since_midnight // 2)
-    for _ in range(count):
-        at = to_datetime(started_at - round(minute * rng.random()))
+    for _ in range(by_minute):
+        at = to_datetime(started_at - round(min(MINUTE, age) * rng.random()))
         yield build_rejection(rng, key, at, Refusal.Reason.MINUTE)
-    for _ in range(rng.randint(5, 20)):
-        at = to_datetime(started_at + round((to_microseconds(now) - started_at) * rng.random()))
+    for _ in range(by_ban):
+        at = to_datetime(started_at + round(age * rng.random()))
         yield build_rejection(rng, key, at, Refusal.Reason.BAN, ban_ends_at=to_datetime(ends_at))
 
 
 def generate_usage_rows(
-    rng: Random,
-    now: datetime,
-    days: int,
-    keys: list[ApiKey],
-    *,
-    reaches_limit: bool,
-    uses_deprecated_operation: bool,
-    ban_level: int,
+    rng: Random, now: datetime, days: int, keys: list[ApiKey], index: int
 ) -> Iterator[Model]:
-    """Yield an account's usage rows. Its traffic grows over time and drops on weekends.
-
-    The first key gets all rejections. The rejection log has each of them, as far as it reaches back.
-    """
+    """Yield the usage rows of an account. Its traffic grows over time and drops on weekends."""
+    ban_level = BAN_LEVELS.get(index)
     account, today = keys[0].account, now.date()
     limits = account.limits
-    current_share = 1.2 if reaches_limit else rng.betavariate(1.6, 3.2) * 1.4  # Of the daily limit.
+    current_share = 1.2 if index % 8 == 0 else rng.betavariate(1.6, 3.2) * 1.4  # Of the daily limit.
     has_bursts = rng.random() < 0.3 and not ban_level
-    elapsed_minutes = now.hour * 60 + now.minute + 1
     admitted = 0
     for days_ago in range(min(days, (now - account.created_at).days) - 1, -1, -1):
         day = today - timedelta(days=days_ago)
         day_start = datetime.combine(day, time(), UTC)
-        minutes = MINUTES_PER_DAY if days_ago else elapsed_minutes
+        minutes = MINUTES_PER_DAY if days_ago else now.hour * 60 + now.minute + 1
         growth = 1 - 0.5 * days_ago / days
         share = current_share * growth * WEEKDAY_FACTORS[day.weekday()] * rng.uniform(0.85, 1.15)
         attempted = round(limits.per_day * share * minutes / MINUTES_PER_DAY)
         admitted = min(attempted, limits.per_day)
         by_day = min(attempted - admitted, rng.randint(10, 60))  # Clients stop when they are rejected.
         bursts = rng.randint(0, 3) if has_bursts and admitted > 6 * limits.per_minute else 0
-        excesses = [rng.randint(1, 12) for _ in range(bursts)]
-        ban_rows = (
-            list(generate_ban_rows(rng, now, keys[0], ban_level)) if ban_level and not days_ago else []
-        )
-        rejections = [row for row in ban_rows if isinstance(row, Refusal)]
-        by_ban = sum(row.reason == Refusal.Reason.BAN for row in rejections)
-        if ban_rows:
-            excesses.append(len(rejections) - by_ban)
-            admitted = max(admitted, limits.per_minute)
-        yield from ban_rows
+        excesses, by_ban = [rng.randint(1, 12) for _ in range(bursts)], 0
+        if ban_level and not days_ago:
+            excesses = [get_rejections_to_ban(limits.per_minute)]
+            by_ban, admitted = rng.randint(5, 20), max(admitted, limits.per_minute)
+            yield from generate_ban_rows(rng, now, keys[0], ban_level, by_ban)
         rejected = by_day + by_ban + sum(excesses)
         active_keys = [key for key in keys if (key.revoked_at or key.expires_at or now).date() >= day]
         per_key, remainder = divmod(admitted, len(active_keys))
         yield DailyUsage(key=active_keys[0], day=day, admitted=per_key + remainder, rejected=rejected)
         for key in active_keys[1:]:
             yield DailyUsage(key=key, day=day, admitted=per_key)
-        if days_ago < settings.REFUSALS_KEPT_DAYS:
-            reasons = [Refusal.Reason.DAY] * by_day
-            reasons += [Refusal.Reason.MINUTE] * (rejected - by_day - len(rejections))
-            for reason in reasons:
+        if days_ago < settings.REFUSALS_KEPT_DAYS:  # Log each of the rejections, all of the first key.
+            by_minute = 0 if by_ban else sum(excesses)
+            for reason in [Refusal.Reason.DAY] * by_day + [Refusal.Reason.MINUTE] * by_minute:
                 at = day_start + min(timedelta(days=1), now - day_start) * rng.uniform(0.8, 1)
                 yield build_rejection(rng, keys[0], at, reason, day_used=admitted)
         if days_ago < RECENT_DAYS:
             histogram = build_minute_histogram(limits.per_minute, admitted + by_day, excesses, minutes)
             yield AccountDayLoad(account=account, day=day, minutes=histogram)
-            if uses_deprecated_operation and (calls := round(admitted * rng.uniform(0, 0.02))):
+            if index % 5 == 1 and (calls := round(admitted * rng.uniform(0, 0.02))):
                 last_call_at = day_start + timedelta(hours=17) if days_ago else now
                 yield DeprecatedUse(
                     account=account, day=day, operation="getPet", admitted=calls, last_call_at=last_call_at

@@ -1,6 +1,7 @@
 """The configured quota store: Redis if REDIS_URL is set, else the database."""
 
 import logging
+from contextlib import suppress
 
 from django.conf import settings
 
@@ -28,12 +29,11 @@ def record_write(public_id: str) -> None:
 
 def check_redis() -> str:
     """Return `ok` if Redis responds and this process counts in it."""
-    try:
-        if redis is not None:
+    with suppress(RedisUnavailableError):
+        if redis is not None and not is_redis_unavailable():
             redis.ping()
-    except RedisUnavailableError:
-        return "unreachable"
-    return "unreachable" if is_redis_unavailable() else "ok"
+            return "ok"
+    return "unreachable"
 
 
 def is_redis_unavailable() -> bool:

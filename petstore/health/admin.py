@@ -10,6 +10,4 @@ from petstore.health.models import Incident
 @admin.register(Incident)
 class IncidentAdmin(PetstoreModelAdmin):
     list_display = ["title", "starts_at", "ends_at"]
-    search_fields = ["title"]
-    search_help_text = "Part of a title"
     palette_commands = (PaletteCommand("campaign", "Add an incident"),)

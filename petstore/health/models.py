@@ -3,6 +3,8 @@
 from django.db import models
 from django.db.models import CheckConstraint, F, Q
 
+from accounts.models.records import Record
+
 
 class State(models.TextChoices):
     UP = "up", "Up"
@@ -10,7 +12,7 @@ class State(models.TextChoices):
     DOWN = "down", "Down"
 
 
-class StatusSample(models.Model):
+class StatusSample(Record):
     """The state of each part of the service in one minute. Workers write and prune it (sampling.py)."""
 
     minute = models.BigIntegerField(primary_key=True, help_text="Minutes since the epoch.")
@@ -20,9 +22,6 @@ class StatusSample(models.Model):
 
     class Meta:
         default_permissions = ()
-
-    def __str__(self) -> str:
-        return f"status sample {self.pk}"
 
 
 class Incident(models.Model):

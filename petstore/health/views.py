@@ -26,8 +26,6 @@ from petstore.observability.metrics_port import MultiprocessRegistry
 from petstore.server.shutdown import is_draining
 
 PARTS = {"api": "API", "database": "Database", "quota_store": "Quota store"}  # By field of StatusSample.
-HISTORY_HOURS = 24  # And the current one.
-INCIDENT_DAYS = 30  # After its end.
 
 
 @require_safe
@@ -68,42 +66,35 @@ class StatusView(TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         now, states = self.clock(), self.measure()
-        history, incidents = None, None
+        history, incidents = {}, None
         with suppress(Error):  # Without the database, the page shows only the state now.
             history, incidents = read_history(now), list(find_incidents(now))
         parts = []
-        for part, name in PARTS.items():
-            hours = history[part] if history else {}
-            total = sum(hours.values(), Counter())
+        for index, (part, name) in enumerate(PARTS.items()):
+            hours = [minutes[index] for minutes in history.values()]
+            total = sum(hours, Counter())
             measured = total.total() - total["no_data"]
             percent_up = f"{total['up'] * 10_000 // measured / 100:g}%" if measured else ""
             parts.append((name, State(states[part]), hours, total, percent_up))
-        context = {"now": now, "parts": parts, "incidents": incidents, "has_history": history is not None}
-        context["table"] = [(hour, [part[2][hour] for part in parts]) for hour in reversed(parts[0][2])]
+        context = {"now": now, "parts": parts, "history": history, "incidents": incidents}
         return super().get_context_data(**kwargs, **context, ready=states["api"] == State.UP)
 
 
-def read_history(now: datetime) -> dict[str, dict[datetime, Counter[str]]]:
-    """Count the minutes by state, by part and hour. Minutes without a sample count as `no_data`."""
+def read_history(now: datetime) -> dict[datetime, list[Counter[str]]]:
+    """Count the minutes by state for each hour and part. Minutes without a sample count as `no_data`."""
     minute = int(now.timestamp()) // 60  # It may not be sampled yet.
-    hours = range(minute // 60 - HISTORY_HOURS, (minute - 1) // 60 + 1)
-    history = {
-        part: {
-            datetime.fromtimestamp(hour * 3600, UTC): Counter(no_data=min(60, minute - hour * 60))
-            for hour in hours
-        }
-        for part in PARTS
-    }
-    samples = StatusSample.objects.filter(minute__gte=hours.start * 60, minute__lt=minute)
-    counted = samples.annotate(hour=F("minute") / 60 * 3600).values_list("hour", *PARTS)
-    for hour, *states, count in counted.annotate(Count("pk")):
-        for part, state in zip(PARTS, states, strict=True):
-            history[part][datetime.fromtimestamp(hour, UTC)].update({state: count, "no_data": -count})
-    return history
+    hours = range(minute // 60 - 24, (minute - 1) // 60 + 1)
+    history = {hour: [Counter(no_data=min(60, minute - hour * 60)) for _ in PARTS] for hour in hours}
+    samples = StatusSample.objects.filter(minute__range=(hours.start * 60, minute - 1))
+    by_hour = samples.annotate(hour=F("minute") / 60).values_list("hour", *PARTS)
+    for hour, *states, count in by_hour.annotate(Count("pk")):
+        for minutes, state in zip(history[hour], states, strict=True):
+            minutes.update({state: count, "no_data": -count})
+    return {datetime.fromtimestamp(hour * 3600, UTC): minutes for hour, minutes in history.items()}
 
 
 def find_incidents(now: datetime) -> QuerySet[Incident]:
     """Select incidents that have started and not ended long ago, the current ones first."""
-    recent = Q(ends_at=None) | Q(ends_at__gte=now - timedelta(days=INCIDENT_DAYS))
+    recent = Q(ends_at=None) | Q(ends_at__gte=now - timedelta(days=30))
     newest_first = F("ends_at").desc(nulls_first=True), "-starts_at"
     return Incident.objects.filter(recent, starts_at__lte=now).order_by(*newest_first)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from accounts.quota.redis_store import RedisQuotaStore
 from petstore.health import sampling
 from petstore.health.checks import OK, Check
 from petstore.health.models import Incident, State, StatusSample
-from petstore.health.sampling import RETENTION, measure, sample
+from petstore.health.sampling import RETENTION, measure, write
 from petstore.health.views import StatusView
 from tests.conftest import COMMITTED
 from tests.support.concurrency import run_concurrently
@@ -129,32 +128,31 @@ def test_page_works_without_the_database() -> None:
 
 @COMMITTED
 def test_concurrent_writers_write_one_sample_a_minute() -> None:
-    measured = Barrier(4)
+    unwritten = [MINUTE - 1, MINUTE]  # As after an outage.
 
-    def measure_with_the_others() -> dict[str, State]:
-        measured.wait(30)  # All have found that the sample is missing.
-        return UP
+    def write_both() -> None:
+        write(StatusSample(minute=unwritten[1], **UP), deque([StatusSample(minute=unwritten[0], **DOWN)]))
 
-    run_concurrently(*[lambda: sample(MINUTE, deque(), measure_with_the_others)] * 4)
-    assert StatusSample.objects.get().minute == MINUTE
+    run_concurrently(*[write_both] * 4)
+    assert [sample.minute for sample in StatusSample.objects.order_by("minute")] == unwritten
 
 
 @COMMITTED
-def test_sampled_minute_is_not_measured_again() -> None:
-    sample(MINUTE, deque(), up)
-    sample(MINUTE, deque(), pytest.fail)
+def test_first_sample_of_a_minute_stays() -> None:
+    for states in (UP, DOWN):
+        write(StatusSample(minute=MINUTE, **states), deque())
     assert StatusSample.objects.get().api == State.UP
 
 
 @COMMITTED
 def test_outage_of_the_database_is_written_after_it() -> None:
     unwritten: deque[StatusSample] = deque()
-    sample(MINUTE - 4, unwritten, up)
+    write(StatusSample(minute=MINUTE - 4, **UP), unwritten)
     for minute in (MINUTE - 3, MINUTE - 2):
         with database_down(), pytest.raises(OperationalError):
-            sample(minute, unwritten, down)
+            write(StatusSample(minute=minute, **DOWN), unwritten)
     assert "1 min up" in get_page()
-    sample(MINUTE - 1, unwritten, up)
+    write(StatusSample(minute=MINUTE - 1, **UP), unwritten)
     assert "2 min down, 1,446 min no data, 2 min up" in get_parts(get_page())["Database"][2]
     assert not unwritten
 
@@ -162,7 +160,7 @@ def test_outage_of_the_database_is_written_after_it() -> None:
 @COMMITTED
 def test_writer_prunes_old_samples() -> None:
     add_samples(MINUTE - RETENTION - 5, 10)
-    sample(MINUTE, deque(), up)
+    write(StatusSample(minute=MINUTE, **UP), deque())
     assert StatusSample.objects.earliest("minute").minute == MINUTE - RETENTION
 
 
