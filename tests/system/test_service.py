@@ -24,10 +24,13 @@ def test_service_flushes_usage_by_itself(service: Service) -> None:
 
 def test_workers_sample_each_minute_once(service: Service) -> None:
     script = "from petstore.health.models import StatusSample;print(*StatusSample.objects.values_list())"
-    wait_until(lambda: service.manage("shell", "-v", "0", "-c", script).strip())
-    samples = re.findall(
-        r"\((\d+), '(.*?)', '(.*?)', '(.*?)'\)", service.manage("shell", "-v", "0", "-c", script)
-    )
+
+    def read() -> list[tuple[str, ...]]:
+        printed = service.manage("shell", "-v", "0", "-c", script)
+        return re.findall(r"\((\d+), '(.*?)', '(.*?)', '(.*?)'\)", printed)
+
+    wait_until(lambda: bool(read()))
+    samples = read()
     assert {sample[1:] for sample in samples} <= {("up", "up", "up"), ("up", "degraded", "degraded")}
     assert int(samples[-1][0]) - int(samples[0][0]) == len(samples) - 1
 
