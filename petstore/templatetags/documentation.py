@@ -38,7 +38,9 @@ def examples(name: str, key: str = "") -> SafeString:
 def example(file: str, key: str = "") -> SafeString:
     """Render a file of templates/docs/examples, and its output."""
     language = file.rpartition(".")[2]
-    output = "\n".join(map(indent_json, render_text(f"docs/outputs/{file}.txt").splitlines()))
+    printed = render_text(f"docs/outputs/{file}.txt")
+    output = "\n".join(map(indent_json, printed.splitlines()))
+    notes = ["indented here"] * (output != printed) + ["“…” stands for more"] * ("…" in output)
     code = render_text(f"docs/examples/{file}")
     return format_html(
         '<figure class="example" id="{}-example"><figcaption>{}</figcaption>'
@@ -51,7 +53,7 @@ def example(file: str, key: str = "") -> SafeString:
         file,
         file,
         fill_in_key(code, language, key) if key else highlighted(code, language),
-        " (where “…” stands for more)" if "…" in output else "",
+        f" ({'; '.join(notes)})" if notes else "",
         file,
         output,
     )

@@ -21,7 +21,7 @@ from accounts.quota.limits import HOUR, MINUTE, SECOND
 from inventory.status import ORDER_TRANSITIONS, OrderStatus
 from petstore.api.errors import ErrorCode
 from petstore.site.docs import GUIDES
-from petstore.templatetags.documentation import highlighted, render_text
+from petstore.templatetags.documentation import highlighted, indent_json, render_text
 from tests.conftest import Api
 from tests.support.live import ROOT
 
@@ -145,6 +145,26 @@ def test_highlighting_keeps_the_text(file: Path) -> None:
     classes = set(re.findall(r'<span class="(\w+)">', markup))
     assert classes > {"literal"}
     assert {f".{name}" for name in classes} <= set(re.findall(r"\.\w+", STYLES))
+
+
+@pytest.mark.parametrize(
+    ("line", "indented"),
+    [
+        ('[{"id":1,"name":"é"}, …]', '[\n  {\n    "id": 1,\n    "name": "é"\n  },\n  …\n]'),
+        ('{"id":1}', '{\n  "id": 1\n}'),
+        ("{'id': 1}", "{'id': 1}"),
+        ("[]", "[]"),
+        ("1 Oscar", "1 Oscar"),
+    ],
+)
+def test_json_of_samples_is_indented(line: str, indented: str) -> None:
+    assert indent_json(line) == indented
+
+
+def test_samples_say_how_they_differ_from_the_output(client: Client) -> None:
+    page = guide(client, "authentication")
+    assert "It prints, for example (indented here; “…” stands for more):" in page
+    assert "It prints, for example:" in page
 
 
 def test_changes_of_the_api_are_dated_newest_first_and_can_be_linked(client: Client) -> None:
