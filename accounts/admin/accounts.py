@@ -167,8 +167,8 @@ class AccountAdmin(PetstoreModelAdmin):
             if may_change:
                 yield "Change the plan", page_url(account, "change_plan")
 
-        columns = self.list_display
-        return [*columns, make_link_column(build_links)] if may_issue or may_change else columns
+        links = [make_link_column(build_links)] if may_issue or may_change else []
+        return [*self.list_display, *links]
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         # A key's public ID begins with its account's.
@@ -262,31 +262,24 @@ class AccountAdmin(PetstoreModelAdmin):
         if account.suspended_at:
             details["Suspended since"] = format_time(account.suspended_at)
             details["Reason for the suspension"] = account.suspended_reason
-        choices = [build_plan_choice(plan, account) for plan in Plan.objects.all()]
-        what_if_url = page_url(account, "what_if")
         return {
-            "description": str(account), "details": details, "choices": choices, "what_if_url": what_if_url,
-        }  # fmt: skip
+            "description": str(account),
+            "details": details,
+            "choices": [build_plan_choice(plan, account) for plan in Plan.objects.all()],
+            "what_if_url": page_url(account, "what_if"),
+        }
 
 
-class PlanChoice(NamedTuple):
-    """A button on the page that changes the plan, or text if it would change nothing."""
-
-    value: str
-    label: str
-    limits: str
-    is_button: bool = True
-
-
-def build_plan_choice(plan: Plan, account: Account) -> PlanChoice:
+def build_plan_choice(plan: Plan, account: Account) -> tuple[str, str, str]:
+    """Return value, label and limits of a button. The value is empty if it would change nothing."""
     is_current = plan.pk == account.plan_id
     limits = account.limits if is_current else plan.limits
     text = f"{limits.per_minute:,} per minute, {limits.per_day:,} per day" if limits else "The limits above"
     if not is_current:
-        return PlanChoice(plan.pk, f"Move to {plan}", text)
+        return plan.pk, f"Move to {plan}", text
     if plan.pk == PlanCode.ENTERPRISE:
-        return PlanChoice(plan.pk, "Set these limits", f"Current plan, now {text}")
-    return PlanChoice(plan.pk, f"{plan}, the current plan", text, is_button=False)
+        return plan.pk, "Set these limits", f"Current plan, now {text}"
+    return "", f"{plan}, the current plan", text
 
 
 def count_days(now: datetime) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -64,12 +63,7 @@ NARROW = Confirmation(
     "these rights back, and no replacement expires later.",
     danger=True,
 )
-# Links in the list, as permission, text and page.
-LINKS = (
-    ("may_rotate", "Rotate", "rotate"),
-    ("may_revoke", "Revoke", "revoke"),
-    ("may_unban", "Lift the ban", "unban"),
-)
+LINKS = {"rotate": "Rotate", "revoke": "Revoke", "unban": "Lift the ban"}  # In the list.
 UNBAN_PHRASE = "Lift the ban on"  # In the command palette.
 
 
@@ -158,14 +152,12 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         if request.GET.get(BanFilter.parameter_name) == "now":  # The reason of a ban needs the width.
             columns = ["public_id", "account", "visible_name", "last_use", "ban"]
 
-        def build_links(key: ApiKey) -> Iterator[tuple[str, str]]:
-            for permission, text, page in LINKS:
-                if permissions(key)[permission]:
-                    yield text, page_url(key, page)
+        def build_links(key: ApiKey) -> list[tuple[str, str]]:
+            may = self.get_action_permissions(request, key)
+            return [(text, page_url(key, page)) for page, text in LINKS.items() if may[f"may_{page}"]]
 
-        permissions = partial(self.get_action_permissions, request)
-        may_change = self.has_change_permission(request)
-        return [*columns, make_link_column(build_links)] if may_change else columns
+        links = [make_link_column(build_links)] if self.has_change_permission(request) else []
+        return [*columns, *links]
 
     def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
         has_name = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)

@@ -107,7 +107,7 @@ def make_reason_view(
 
         def act(cleaned_data: dict[str, Any]) -> HttpResponse:
             method(obj, **cleaned_data, by=Actor.from_request(request))
-            self.message_user(request, message.format(obj))
+            self.message_user(request, message.format(obj), messages.SUCCESS)
             warn_if_unpublished(self, request, obj)
             return HttpResponseRedirect(get_next_url(obj))
 

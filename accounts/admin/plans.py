@@ -3,7 +3,7 @@
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -130,7 +130,8 @@ class PlanAdmin(PetstoreModelAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if form.has_changed_limits():
-            self.message_user(request, f"The new limits now apply to {form.affected}.")
+            text = f"The new limits now apply to {form.affected}."
+            self.message_user(request, text, messages.SUCCESS)
 
     def response_change(self, request: HttpRequest, obj: Plan) -> HttpResponse:
         warn_if_unpublished(self, request, obj)

@@ -66,10 +66,6 @@ EXPLANATIONS = {
 }
 
 
-# The reasons that another key avoids.
-KEY_REASONS = {Reason.REVOKED, Reason.EXPIRED, Reason.NETWORK_NOT_ALLOWED, Reason.SCOPE}
-
-
 class SearchForm(forms.Form):
     attrs = {"autocomplete": "off", "spellcheck": "false", "autofocus": True}
     periods = (("", "At any time"), ("1", "In the last hour"), ("24", "In the last 24 hours"))
@@ -151,7 +147,8 @@ def build_next_steps(request: HttpRequest, rejection: Refusal) -> Iterator[tuple
         yield "Open the key", change_url(key)
     if reason == Reason.EXPIRED and hasattr(key, "rotated_to") and may_view(request, "accounts.apikey"):
         yield "Open its replacement", change_url(key.rotated_to)
-    if reason in KEY_REASONS and not account.suspended_at and may("accounts.add_apikey"):
+    needs_key = reason in (Reason.REVOKED, Reason.EXPIRED, Reason.NETWORK_NOT_ALLOWED, Reason.SCOPE)
+    if needs_key and not account.suspended_at and may("accounts.add_apikey"):
         yield "Issue a key", issue_key_url(account)
 
 

@@ -117,13 +117,6 @@ class PetstoreModelAdmin(ModelAdmin):
     def visible_name(self, row: Any) -> str:
         return visible_name(row.name)
 
-    def message_user(
-        self, request: HttpRequest, message: Any, level: Any = messages.SUCCESS,
-        extra_tags: str = "", fail_silently: bool = False,
-    ) -> None:  # fmt: skip
-        """Default to success instead of information."""
-        super().message_user(request, message, level, extra_tags, fail_silently)
-
     # --- Edit conflicts
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:

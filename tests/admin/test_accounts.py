@@ -409,7 +409,7 @@ def test_each_plan_shows_its_limits_and_the_current_one_is_marked(staff: Client,
     def list_choices() -> list[tuple[str, str, bool]]:
         page = staff.get(page_url(account, "change_plan"))
         assert f'href="{page_url(account, "what_if")}">Try other limits' in page.text
-        return [(choice.label, choice.limits, choice.is_button) for choice in page.context["choices"]]
+        return [(label, limits, bool(value)) for value, label, limits in page.context["choices"]]
 
     assert list_choices() == [
         ("Move to Free", "60 per minute, 1,000 per day", True),
