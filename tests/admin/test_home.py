@@ -211,7 +211,7 @@ def test_suspended_accounts_are_listed_with_time_and_reason(staff: Client, accou
         f"/admin/accounts/account/{account.pk}/{suffix}/" for suffix in ("change", "lift-suspension")
     } < links(page)
     assert "/admin/accounts/account/?state=suspended" in links(page)
-    for text in ("2031-05-04 03:02 UTC", "Unpaid since June"):
+    for text in ("2031-05-04", "03:02 UTC", "Unpaid since June"):
         assert text in page.text
     assert "lift-suspension" not in clerk_who_may("view_account").get("/admin/").text
 
