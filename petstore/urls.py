@@ -29,8 +29,8 @@ urlpatterns = [
     path("docs", docs.reference, name="docs"),
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
     path("docs/operations/<slug:operation_id>", docs.operation, name="docs-operation"),
-    path("docs/operations/<slug:operation_id>.md", docs.operation_markdown, name="docs-operation-markdown"),
-    path("docs/<slug:page>.md", docs.guide_markdown, name="docs-markdown"),
+    path("docs/operations/<slug:operation_id>.md", docs.operation, {"markdown": True}, "docs-operation-md"),
+    path("docs/<slug:page>.md", docs.guide, {"markdown": True}, name="docs-markdown"),
     path("docs/", RedirectView.as_view(pattern_name="docs", permanent=True)),
     *(
         path(f"docs/{page}/", RedirectView.as_view(pattern_name=f"docs-{page}", permanent=True))

@@ -1,7 +1,5 @@
 """The guides and the API reference."""
 
-import json
-from itertools import groupby
 from typing import Any
 
 from django.conf import settings
@@ -12,10 +10,11 @@ from django.views.decorators.http import require_safe
 
 from petstore.api.errors import ErrorCode
 from petstore.api.link_header import get_page_url
+from petstore.api.openapi.headers import COMMON_HEADERS, HEADERS
 from petstore.api.openapi.lists import get_list_operations
 from petstore.api.openapi.views import get_document
 from petstore.site.markdown import convert_to_markdown
-from petstore.site.reference import get_common_headers, get_operations
+from petstore.site.reference import SAMPLES, get_operations
 
 GUIDES = {
     "quickstart": "Quickstart",
@@ -38,7 +37,9 @@ def get_context(page: str = "") -> dict[str, Any]:
     """Build the context that all templates share. `page` is empty for the reference and the search."""
     return get_neighbours(page) | {
         "guides": [(reverse(f"docs-{name}"), title, name == page) for name, title in GUIDES.items()],
-        "operations": get_operations().values(),
+        "tags": get_document()["tags"],
+        "operations": get_operations(),
+        "common_headers": {name: HEADERS[name] for name in COMMON_HEADERS},
         "title": GUIDES.get(page, "Reference"),
         "base_url": settings.BASE_URL,
         "staging_base_url": settings.STAGING_BASE_URL,
@@ -74,33 +75,16 @@ def get_guide_context(page: str) -> dict[str, Any]:
         context["codes"] = list(ErrorCode)
     elif page == "pagination":
         context["lists"] = get_list_operations()
-    elif page == "events":
-        context["event_groups"] = group_event_examples()
     return context
 
 
-def group_event_examples() -> list[dict[str, Any]]:
-    """Group the example events of the OpenAPI document by the members of their data."""
-    response = get_document()["paths"]["/events"]["get"]["responses"]["200"]
-    examples = response["content"]["application/json"]["examples"]["Page"]["value"]
-    groups = [list(events) for _, events in groupby(examples, key=lambda event: list(event["data"]))]
-    return [
-        {"types": [event["type"] for event in group], "json": json.dumps(group[0]["data"], indent=2)}
-        for group in groups
-    ]
-
-
 @require_safe
-def guide(request: HttpRequest, page: str) -> HttpResponse:
-    return render(request, f"docs/{page}.html", get_guide_context(page))
-
-
-@require_safe
-def guide_markdown(request: HttpRequest, page: str) -> HttpResponse:
-    """Render a guide as Markdown. Raises Http404 if there is no such guide."""
+def guide(request: HttpRequest, page: str, *, markdown: bool = False) -> HttpResponse:
+    """Render a guide. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
-    return render_markdown(guide(request, page))
+    response = render(request, f"docs/{page}.html", get_guide_context(page))
+    return render_markdown(response) if markdown else response
 
 
 def render_markdown(page: HttpResponse) -> HttpResponse:
@@ -110,12 +94,11 @@ def render_markdown(page: HttpResponse) -> HttpResponse:
 
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
-    context = {"tags": get_document()["tags"], "common_headers": get_common_headers()}
-    return render(request, "docs/reference.html", get_context() | context)
+    return render(request, "docs/reference.html", get_context())
 
 
 @require_safe
-def operation(request: HttpRequest, operation_id: str, *, has_key: bool = True) -> HttpResponse:
+def operation(request: HttpRequest, operation_id: str, *, markdown: bool = False) -> HttpResponse:
     """Render the reference of an operation. Raises Http404 if there is no such operation."""
     operation = get_operations().get(operation_id)
     if operation is None:
@@ -123,14 +106,8 @@ def operation(request: HttpRequest, operation_id: str, *, has_key: bool = True) 
     context = {
         "title": operation["summary"],
         "operation": operation,
-        "common_headers": get_common_headers(),
-        "demo_key": settings.DEMO_KEY if has_key else "",
-        "event_groups": group_event_examples() if operation_id == "listEvents" else (),
+        "sample": SAMPLES.get(operation_id),
+        "demo_key": "" if markdown else settings.DEMO_KEY,
     }
-    return render(request, "docs/operation.html", get_context() | context)
-
-
-@require_safe
-def operation_markdown(request: HttpRequest, operation_id: str) -> HttpResponse:
-    """Render the reference of an operation as Markdown. Raises Http404 if there is no such operation."""
-    return render_markdown(operation(request, operation_id, has_key=False))
+    page = render(request, "docs/operation.html", get_context() | context)
+    return render_markdown(page) if markdown else page

@@ -179,10 +179,10 @@ def index_operations() -> list[SearchResult]:
         SearchResult(
             "Operation",
             f"{operation['summary']}: {operation['method']} {operation['path']}",
-            reverse("docs-operation", args=[operation["id"]]),
-            f"{operation['id']}: {operation['description']}".replace("`", ""),
+            reverse("docs-operation", args=[name]),
+            f"{name}: {operation['description']}".replace("`", ""),
         )
-        for operation in get_operations().values()
+        for name, operation in get_operations().items()
     ]
 
 

@@ -68,7 +68,7 @@ def llms_txt(request: HttpRequest) -> HttpResponse:
     """List the guides and the operations in Markdown for language models (llmstxt.org)."""
     guides = [f"- [{title}]({build_url('docs-markdown', page=name)})" for name, title in GUIDES.items()]
     operations = [
-        f"- [{operation['summary']}]({build_url('docs-operation-markdown', operation_id=name)})"
+        f"- [{operation['summary']}]({build_url('docs-operation-md', operation_id=name)})"
         for name, operation in get_operations().items()
     ]
     lines = [

@@ -9,7 +9,7 @@ from django import template
 from django.conf import settings
 from django.template import Context
 from django.template.loader import get_template
-from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.link_header import get_page_url
@@ -18,7 +18,7 @@ register = template.Library()
 
 LANGUAGES = {"sh": "curl", "py": "Python", "mjs": "JavaScript"}
 # How the examples refer to the key, always within a string.
-KEY_REFERENCES = {
+KEY_REF = {
     "sh": "$PETSTORE_KEY",
     "py": "{os.environ['PETSTORE_KEY']}",
     "mjs": "${process.env.PETSTORE_KEY}",
@@ -61,10 +61,10 @@ def example(file: str, key: str = "") -> SafeString:
 
 def fill_in_key(code: str, language: str, key: str) -> SafeString:
     """Highlight an example that displays the key. copy.js copies the reference to the variable instead."""
-    reference = KEY_REFERENCES[language]
+    reference = KEY_REF[language]
     markup = highlighted(code.replace(reference, key), language)
     shown = format_html('<span data-copied="{}">{}</span>', reference, key)
-    return SafeString(markup.replace(conditional_escape(key), shown))
+    return SafeString(markup.replace(escape(key), shown))
 
 
 def indent_json(line: str) -> str:

@@ -9,28 +9,26 @@ from django import template
 from django.utils.html import escape
 from django.utils.safestring import SafeString
 
-from petstore.api.int64 import INT64_MAX, INT64_MIN
+from petstore.api import int64
 from petstore.api.openapi.headers import Schema
 
 register = template.Library()
 
-# The format int64 implies these bounds.
-INT64_BOUNDS = [("minimum", INT64_MIN), ("maximum", INT64_MAX)]
 # Keywords that are displayed otherwise, or describe the parts of a schema.
 OTHER_KEYWORDS = {
     "type", "format", "nullable", "description", "title", "example", "enum", "items", "properties",
-    "required", "additionalProperties", "oneOf", "anyOf",
+    "required", "additionalProperties", "oneOf", "anyOf", "allOf",
 }  # fmt: skip
 
 
-def get_variants(schema: Schema) -> list[Schema]:
-    return [*schema.get("oneOf", ()), *schema.get("anyOf", ())]
+def get_parts(schema: Schema) -> list[Schema]:
+    return [part for keyword in ("oneOf", "anyOf", "allOf") for part in schema.get(keyword, ())]
 
 
 @register.filter
 def type_of(schema: Schema) -> str:
     """Name the type of a value, such as "array of string" or "string (date-time) or null"."""
-    name = " or ".join(dict.fromkeys(map(type_of, get_variants(schema)))) or schema.get("type", "any type")
+    name = " or ".join(dict.fromkeys(map(type_of, get_parts(schema)))) or schema.get("type", "any type")
     if "items" in schema:
         name = f"array of {type_of(schema['items'])}"
     if "format" in schema:
@@ -40,24 +38,24 @@ def type_of(schema: Schema) -> str:
 
 @register.filter
 def constraints_of(schema: Schema) -> list[str]:
-    """List the constraints on a value and its default, with code in backticks."""
+    """List the constraints on a value beyond those of its type, with code in backticks."""
     constraints = [
         f"{re.sub('(?=[A-Z])', ' ', keyword).lower()} `{to_json(value)}`"
         for keyword, value in schema.items()
-        if keyword not in OTHER_KEYWORDS and (keyword, value) not in INT64_BOUNDS
+        if keyword not in OTHER_KEYWORDS and (keyword, value) not in int64.SCHEMA.items()
     ]
     if "enum" in schema:
         constraints.append("one of " + ", ".join(f"`{to_json(value)}`" for value in schema["enum"]))
-    for variant in get_variants(schema):
-        constraints += constraints_of(variant)
+    for part in get_parts(schema):
+        constraints += constraints_of(part)
     return constraints + (constraints_of(schema["items"]) if "items" in schema else [])
 
 
 @register.filter
 def members_of(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema, bool]]:
     """Yield the path, the schema and whether it is required of each member, such as `quota.day.limit`."""
-    for variant in get_variants(schema):
-        yield from members_of(variant, path)
+    for part in get_parts(schema):
+        yield from members_of(part, path)
     if "items" in schema:
         yield from members_of(schema["items"], path and f"{path}[]")
     for name, member in schema.get("properties", {}).items():

@@ -197,6 +197,12 @@ def test_page_is_complete_without_scripts(chromium: Browser, shop: Service) -> N
     box = page.get_by_role("searchbox", name="Search the operations")
     box.fill("cancelOrder")
     box.press("Enter")
-    page.get_by_role("link", name="DELETE /store/orders/{orderId}").click()
+    page.get_by_role("link", name="DELETE /store/orders/{orderId}").first.click()
     page.wait_for_url("**/docs/operations/cancelOrder")
     context.close()
+
+
+def test_menu_shows_the_current_operation(open_page: Open) -> None:
+    page = open_page("/docs/operations/getAccount")
+    menu = page.get_by_role("navigation", name="Documentation")
+    expect(menu.locator("[aria-current]")).to_be_in_viewport(ratio=1)
