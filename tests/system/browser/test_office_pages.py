@@ -20,7 +20,8 @@ PAGES = [
     "accounts/apikey/1/change/", "accounts/apikey/1/revoke/", "accounts/apikey/1/history/",
     "accounts/apikey/1/rotate/", "accounts/plan/", "accounts/plan/free/change/",
     "accounts/plan/free/what-if/", "accounts/event/", "accounts/event/1/change/", "accounts/refusal/",
-    "backoffice/auditentry/", "auth/user/", "auth/user/1/change/", "auth/group/",
+    "health/incident/", "health/incident/add/", "backoffice/auditentry/", "auth/user/",
+    "auth/user/1/change/", "auth/group/",
 ]  # fmt: skip
 IMPACTS = {"minor", "moderate", "serious", "critical"}
 CONTRAST = "color-contrast"
