@@ -165,7 +165,11 @@ class Event(Plain):
 
 
 KEY_DATA = {"key": {"id": "4fKq9TzBx2Lm7W", "name": "Warehouse", "expiresAt": "2026-11-30T00:00:00Z"}}
+MEMBER_DATA = {"member": {"id": "7hQz2KdM", "role": "developer"}}
 EVENT_DATA: dict[EventType, dict[str, Any]] = {
+    EventType.MEMBER_INVITED: MEMBER_DATA,
+    EventType.MEMBER_JOINED: MEMBER_DATA,
+    EventType.MEMBER_REMOVED: MEMBER_DATA,
     EventType.PLAN_CHANGED: {"account": ACCOUNT["account"]},
     EventType.QUOTA_REACHED: {"window": "day", "limit": 10_000, "used": 8_000, "threshold": 80},
 }

@@ -44,6 +44,7 @@ urlpatterns = [
     path(".well-known/security.txt", well_known.security_txt, name="security-txt"),
     path("favicon.ico", RedirectView.as_view(url=static("petstore/favicon.svg"))),
     path("account/", include("petstore.sign_in.urls")),
+    path("account/", include("accounts.portal.urls")),
     path("admin/", admin.site.urls),
 ]
 

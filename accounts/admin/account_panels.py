@@ -26,7 +26,7 @@ from accounts.quota.limits import to_datetime
 from accounts.usage import reports
 from accounts.usage.batch import SERVICE
 from petstore.backoffice.audit import HIDDEN_NEW, Action
-from petstore.backoffice.history import HistoryEntry
+from petstore.backoffice.history import HistoryEntry, get_changes
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import TwoFilterKey
@@ -38,6 +38,7 @@ BAN_ICONS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
 KEY_ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BAN_ICONS
 KEY_ICONS[Action.NARROWED] = "compress"
 SUSPENSION_ICONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
+MEMBER_ACTIONS = [action for action in Action if action.name.startswith(("MEMBER_", "INVITATION_"))]
 WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expires soon: {}"}
 AUDITED_FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
 
@@ -153,9 +154,12 @@ def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
             text, icon = entry.get_action_display(), SUSPENSION_ICONS[Action(entry.action)]
         elif changes:
             text, icon = f"Changed {', '.join(changes)}", "speed"
+        elif entry.action in MEMBER_ACTIONS:
+            text, icon = entry.get_action_display(), "group"
         else:
             continue
-        yield HistoryEntry(entry.at, text, entry.actor_name, entry.reason, icon=icon)
+        details = get_changes(entry) if entry.action in MEMBER_ACTIONS else []
+        yield HistoryEntry(entry.at, text, entry.actor_name, entry.reason, details, icon=icon)
 
 
 def describe_change(field: str, before: Any, after: Any) -> str:

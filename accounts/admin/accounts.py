@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from accounts.admin import members
 from accounts.admin.account_panels import build_panels
 from accounts.admin.badges import PLAN_COLOURS, format_time, render_age, render_usage_bar
 from accounts.admin.base import (
@@ -120,7 +121,12 @@ class AccountAdmin(PetstoreModelAdmin):
         "suspend/": "suspend",
         "lift-suspension/": "lift_suspension",
         "change-plan/": "change_plan",
+        **members.PAGES,
     }
+    invite_view = members.invite_view
+    change_role_view = members.change_role_view
+    remove_member_view = members.remove_member_view
+    withdraw_view = members.withdraw_view
     what_if_view = what_if_view
     list_display = [
         "visible_name", "state", "plan_badge", "usage_today", "per_minute_limit", "active_keys", "last_use",

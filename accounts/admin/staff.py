@@ -16,7 +16,7 @@ from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.decorators import method_decorator
@@ -80,6 +80,7 @@ ROLE_DESCRIPTIONS = {
     "Stock": "manages pets, categories and orders; no access to accounts",
     "Owner": "full access, including plans, staff and the audit trail",
 }
+MEMBER_PERMISSIONS = ["change_account", "add_apikey", "change_apikey"]
 LABELS = {"is_active": "May sign in", "is_superuser": "Superuser"}
 HELP_TEXTS = {
     "username": "For signing in. Letters, digits and @ . + - _ only.",
@@ -140,9 +141,8 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
 
 
 class MakeStaffForm(ReasonForm):
-    username = forms.CharField(
-        max_length=150, help_text="The name with which they sign in.", widget=UnfoldAdminTextInputWidget
-    )
+    widget = UnfoldAdminTextInputWidget({"autofocus": True})
+    username = forms.CharField(max_length=150, help_text="The name with which they sign in.", widget=widget)
     field_order = ("username", "groups", "reason")
 
 
@@ -295,7 +295,10 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         return is_superuser or super().outranks(request, obj)
 
     def get_object_permissions(self, obj: User) -> QuerySet[Permission]:
-        return permissions.get_user_permissions(obj)
+        """Include the permissions that membership of an account amounts to."""
+        codenames = MEMBER_PERMISSIONS if obj.memberships.exists() else []
+        user_permissions = permissions.get_user_permissions(obj).values("pk")
+        return Permission.objects.filter(Q(pk__in=user_permissions) | Q(codename__in=codenames))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Require that the user is inactive, and not the editor."""

@@ -2,7 +2,7 @@
 
 import getpass
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from accounts.models import Actor, ApiKey
+from accounts.models import Account, Actor, ApiKey
 from accounts.quota import publication
 from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, escape_nonprintable
@@ -36,6 +36,15 @@ def get_key(public_id: str) -> ApiKey:
     except ApiKey.DoesNotExist:
         raise CommandError(
             f"No key has the ID {escape_nonprintable(public_id)}. List keys with list_keys."
+        ) from None
+
+
+def get_account(public_id: str) -> Account:
+    try:
+        return Account.objects.get(public_id=public_id)
+    except Account.DoesNotExist:
+        raise CommandError(
+            f"No account has the ID {escape_nonprintable(public_id)}. Its page in the back office shows it."
         ) from None
 
 
@@ -77,6 +86,16 @@ def days_from_now(days: int | None) -> datetime | None:
 
 def format_time(timestamp: datetime | None) -> str | None:
     return timestamp.isoformat() if timestamp else None
+
+
+def format_table(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:
+    cells = [[escape_nonprintable(str(row[column] or "-")) for column in columns] for row in rows]
+    lines = [[column.upper() for column in columns], *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def join_messages(error: ValidationError) -> str:

@@ -9,6 +9,7 @@ from accounts.models.api_keys import (
     get_signing_pepper_number,
 )
 from accounts.models.events import Event, EventDraft, EventType, Feed, Warned
+from accounts.models.members import Invitation, Membership, Role
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
 from accounts.models.records import (
     AccountDayLoad,
@@ -38,13 +39,16 @@ __all__ = [
     "EventType",
     "Feed",
     "IdempotencyRecord",
+    "Invitation",
     "KeyStanding",
+    "Membership",
     "MinuteLoad",
     "Plan",
     "PlanCode",
     "Publication",
     "QuotaCounter",
     "Refusal",
+    "Role",
     "Warned",
     "active_keys_q",
     "get_key_mode",

@@ -106,6 +106,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         )
         key.full_clean()
         with transaction.atomic():
+            account.lock(reject_suspended=True)
             if rotated_from is None:
                 self.check_bans(account)
             key.save()
@@ -266,6 +267,7 @@ class ApiKey(PublishedModel):
         ValidationError if the key is not active or has already been rotated.
         """
         with transaction.atomic():
+            self.account.lock(reject_suspended=True)  # As in `issue`, before the rate-limit states.
             old = self.lock()
             now = timezone.now()
             if old.get_state(now) != "active":

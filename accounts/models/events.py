@@ -43,6 +43,9 @@ class EventType(models.TextChoices):
     KEY_BANNED = "key.banned"
     KEY_UNBANNED = "key.unbanned"
     KEY_EXPIRING = "key.expiring"
+    MEMBER_INVITED = "member.invited"
+    MEMBER_JOINED = "member.joined"
+    MEMBER_REMOVED = "member.removed"
     PLAN_CHANGED = "plan.changed"
     QUOTA_REACHED = "quota.reached"
 

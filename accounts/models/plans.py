@@ -132,6 +132,17 @@ class Account(UniquelyNamed, PublishedModel):
                 account = data | {"createdAt": self.created_at}
                 EventDraft.build(EventType.PLAN_CHANGED, {"account": account}, self.pk).save()
 
+    def lock(self, *, reject_suspended: bool = False) -> "Account":
+        """Return the current row, locked until the end of the transaction.
+
+        With `reject_suspended`, raises ValidationError for a suspended account (D46).
+        """
+        # NO KEY does not block references to the account, such as usage.
+        account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
+        if reject_suspended and account.suspended_at:
+            raise ValidationError(f"This is not possible while {account} is suspended.")
+        return account
+
     def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
         """Set the plan without an audit entry. Takes effect with the next request (D27); usage counts on.
 
@@ -147,7 +158,7 @@ class Account(UniquelyNamed, PublishedModel):
     ) -> None:
         """Change the plan like `assign`, with an audit entry. Also raises if nothing changes."""
         with transaction.atomic():
-            account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
+            account = self.lock()
             before = get_field_values(account)
             account.assign(plan, per_minute, per_day)
             after = get_field_values(account)
@@ -171,7 +182,7 @@ class Account(UniquelyNamed, PublishedModel):
     def _suspend_or_lift(self, at: datetime | None, action: Action, reason: str, by: Actor) -> None:
         """Also raise ValidationError if nothing changes."""
         with transaction.atomic():
-            account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
+            account = self.lock()
             if (account.suspended_at is None) == (at is None):
                 raise ValidationError(f"{self} is {'already suspended' if at else 'not suspended'}.")
             before = get_field_values(account)

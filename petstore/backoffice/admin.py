@@ -14,7 +14,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import NoReverseMatch, reverse
@@ -112,15 +112,13 @@ class ReadOnlyAdmin(PetstoreModelAdmin):
     ordering = ["-id"]
     paginator = NewestPaginator
 
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
-        changelist = super().get_changelist_instance(request)
-        add_staff_ids(changelist.result_list)
-        return changelist
+    user_field: str
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        obj = super().get_object(request, object_id, from_field)
-        add_staff_ids([obj] if obj is not None else [])
-        return obj
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Add whether the user is on the staff. Customers have no page to link to."""
+        staff = User.objects.filter(pk=OuterRef(self.user_field), is_staff=True)
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(is_staff=Exists(staff))
+        return rows
 
     @admin.display(description="at")
     def timestamp(self, obj: AuditEntry | FailedSignIn) -> str:
@@ -129,6 +127,7 @@ class ReadOnlyAdmin(PetstoreModelAdmin):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
+    user_field = "actor_id"
     list_display = [
         "timestamp", "actor", "action", "kind", "object_link", "changes", "reason", "from_address",
     ]  # fmt: skip
@@ -159,8 +158,8 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         return changelist
 
     @admin.display(description="by")
-    def actor(self, entry: AuditEntry) -> str:
-        return render_link(entry, "auth.user", entry.actor_id, entry.actor_name)
+    def actor(self, entry: Any) -> str:
+        return render_link("auth.user", entry.is_staff and entry.actor_id, entry.actor_name)
 
     @admin.display
     def kind(self, entry: AuditEntry) -> str:
@@ -170,9 +169,11 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             return entry.model
 
     @admin.display(description="object")
-    def object_link(self, entry: AuditEntry) -> str:
+    def object_link(self, entry: Any) -> str:
         is_deleted = entry.action == AuditEntry.Action.DELETED
-        link = render_link(entry, entry.model, None if is_deleted else entry.object_id, entry.object_text)
+        is_own = entry.model == "auth.user" and entry.object_id == str(entry.actor_id)
+        has_page = not is_deleted and (entry.is_staff or not is_own)
+        link = render_link(entry.model, has_page and entry.object_id, entry.object_text)
         label = getattr(entry, "object_label", "")
         return format_html("{} ({})", link, label) if label else link
 
@@ -210,6 +211,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
 @admin.register(FailedSignIn)
 class FailedSignInAdmin(ReadOnlyAdmin):
+    user_field = "user_id"
     list_display = ["timestamp", "user", "reason", "address", "request_id"]
     readonly_fields = fields = ("timestamp", "user", "reason", "address", "request_id")
     list_filter = [DateFilter]
@@ -228,9 +230,9 @@ class FailedSignInAdmin(ReadOnlyAdmin):
             yield SearchResult(1, "history", f"Request {term}", "A failed sign-in", link)
 
     @admin.display(description="name")
-    def user(self, failed_sign_in: FailedSignIn) -> str:
+    def user(self, failed_sign_in: Any) -> str:
         name = failed_sign_in.username or "Unknown"
-        return render_link(failed_sign_in, "auth.user", failed_sign_in.user_id, name)
+        return render_link("auth.user", failed_sign_in.is_staff and failed_sign_in.user_id, name)
 
 
 def format_export_row(entry: AuditEntry) -> list[str]:
@@ -259,20 +261,9 @@ def add_object_labels(entries: Iterable[AuditEntry]) -> None:
             entry.__dict__["object_label"] = row.audit_description if row else ""
 
 
-def add_staff_ids(rows: Iterable[Any]) -> None:
-    """Set `staff_ids` on audit entries or failed sign-ins: the users among theirs who have a page."""
-    rows = list(rows)
-    ids: set[Any] = {getattr(row, name, None) for row in rows for name in ("actor_id", "user_id")}
-    ids |= {parse_id(row.object_id) for row in rows if getattr(row, "model", "") == "auth.user"}
-    staff = User.objects.filter(pk__in=ids - {None}, is_staff=True)
-    staff_ids = set(staff.values_list("pk", flat=True))
-    for row in rows:
-        row.__dict__["staff_ids"] = staff_ids
-
-
-def render_link(row: Any, model: str, pk: Any, text: str) -> str:
-    """Render a link from a row to the page of another, or only the text if that has no page."""
-    if not pk or (model == "auth.user" and parse_id(str(pk)) not in row.staff_ids):
+def render_link(model: str, pk: Any, text: str) -> str:
+    """Render a link to the page of a row, or only the text if it has no page."""
+    if not pk:
         return text
     try:
         url = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])

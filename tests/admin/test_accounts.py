@@ -505,7 +505,7 @@ def test_palette_offers_to_suspend_and_to_lift(staff: Client, account: Account) 
     assert result.link == page_url(account, "lift_suspension")
 
 
-def test_suspended_account_gets_no_new_key_and_rotation_warns(
+def test_suspended_account_gets_neither_a_new_key_nor_a_replacement(
     staff: Client, account: Account, key: ApiKey
 ) -> None:
     account.suspend(reason="Unpaid", by=OPERATOR)
@@ -516,4 +516,5 @@ def test_suspended_account_gets_no_new_key_and_rotation_warns(
     assert "Acme Pets is suspended, so a new key would not work. Lift the suspension first." in page.text
     assert account.keys.count() == 1
     page = staff.post(page_url(key, "rotate"), {"overlap_hours": 1})
-    assert "This key will work once the suspension is lifted" in page.text
+    assert "not possible while Acme Pets is suspended" in page.text
+    assert account.keys.count() == 1

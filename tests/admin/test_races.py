@@ -7,18 +7,23 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from io import StringIO
 from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
-from accounts.models import Account, Actor, ApiKey
+from accounts.models import Account, Actor, ApiKey, Invitation, Membership
 from accounts.usage.batch import Batch
 from inventory.models import Category, Order, OrderStatus, Pet, PetEvent, PetStatus, TransitionError
 from petstore.api.link_header import get_page_url
@@ -256,3 +261,76 @@ def test_two_superusers_cannot_remove_each_other_from_staff() -> None:
     pairs = [(signed_in(ann), ben), (signed_in(ben), ann)]
     concurrently(*(lambda client=client, user=user: remove(client, user) for client, user in pairs))
     assert User.objects.filter(is_staff=True).count() == 1
+
+
+def join_concurrently(account: Account, links: list[str]) -> list[str]:
+    """Let a new user use each link, all at once. Returns the headings of the pages."""
+
+    def join(number: int, link: str) -> str:
+        fields = {"username": f"new-{number}", "password1": PASSWORD, "password2": PASSWORD}
+        page = Client(raise_request_exception=False).post(link[link.index("/account/") :], fields).text
+        return str(re.findall("<h1>([^<]+)", page)[0])
+
+    return concurrently(*(lambda n=n, link=link: join(n, link) for n, link in enumerate(links)))
+
+
+def make_account_with_owners(*names: str) -> tuple[Account, list[Membership]]:
+    account = Account.objects.create(name="Acme Pets", plan_id="business")
+    members = []
+    for name in names:
+        fields = {"email": f"{name}@example.com", "role": "owner"}
+        invitation, _ = Invitation.objects.invite(account, **fields, by=Actor("tests"))
+        members.append(invitation.accept(User.objects.create(username=name), by=Actor("tests")))
+    return account, members
+
+
+def test_invitation_used_concurrently_admits_one_person() -> None:
+    account, _ = make_account_with_owners()
+    fields = {"email": "kim@example.com", "role": "owner"}
+    _, link = Invitation.objects.invite(account, **fields, by=Actor("tests"))
+    headings = join_concurrently(account, [link] * 4)
+    assert headings.count("You have joined Acme Pets") == account.memberships.count() == 1
+    assert User.objects.count() == 1
+
+
+def test_two_owners_cannot_remove_each_other() -> None:
+    account, members = make_account_with_owners("ann", "ben")
+    account.invitations.create(
+        email="c@example.com", role="reader", expires_at=timezone.now() + timedelta(days=1)
+    ).accept(User.objects.create(username="cat"), by=Actor("tests"))
+
+    def remove(member: Membership) -> str:
+        try:
+            member.remove(by=Actor("tests"))
+        except ValidationError as error:
+            return str(error.message)
+        return ""
+
+    errors = concurrently(*(partial(remove, member) for member in members))
+    assert sorted(map(bool, errors)) == [False, True]
+    assert account.memberships.filter(role="owner").count() == 1
+
+
+def test_two_owners_cannot_both_step_down() -> None:
+    account, members = make_account_with_owners("ann", "ben")
+
+    def step_down(member: Membership) -> None:
+        with suppress(ValidationError):
+            member.change_role("reader", by=Actor("tests"))
+
+    concurrently(*(partial(step_down, member) for member in members))
+    assert sorted(account.memberships.values_list("role", flat=True)) == ["owner", "reader"]
+
+
+def test_concurrent_invitations_keep_the_limit() -> None:
+    account, _ = make_account_with_owners("ann")
+
+    def invite(number: int) -> None:
+        with suppress(ValidationError):
+            fields = {"email": f"{number}@example.com", "role": "reader"}
+            Invitation.objects.invite(account, **fields, by=Actor("tests"))
+
+    for number in range(18):
+        invite(number)
+    concurrently(*(partial(invite, 100 + number) for number in range(6)))
+    assert account.invitations.open().count() == 20

@@ -75,11 +75,12 @@ def test_suspended_requests_count_for_the_client_address(
 
 
 def test_suspension_is_checked_after_the_key_and_before_its_scope(
-    suspended: Account, issue: Issue, store: QuotaStore
+    account: Account, issue: Issue, store: QuotaStore
 ) -> None:
     revoked, elsewhere, narrow = (issue(key_scopes=["events:read"]) for _ in range(3))
     revoked[0].revoke(reason="Leaked", by=OPERATOR)
     ApiKey.objects.filter(pk=elsewhere[0].pk).update(allowed_networks=["203.0.113.0/24"])
+    account.suspend(reason="Unpaid", by=OPERATOR)
     codes = [Api(text).get("/pets").json()["code"] for _, text in (revoked, elsewhere, narrow)]
     assert codes == ["invalid_api_key", "invalid_api_key", "account_suspended"]
 
@@ -111,13 +112,6 @@ def test_suspension_and_its_lifting_take_effect_with_the_next_request(store: Quo
     desk.account.lift_suspension(reason="Paid", by=OPERATOR)
     assert desk.peek(1).rejection is None
     assert minute(desk.send()).used == 2
-
-
-def test_key_issued_during_a_suspension_is_rejected(store: QuotaStore) -> None:
-    desk = Desk(store, per_minute=5, per_day=20)
-    desk.account.suspend(reason="Unpaid", by=OPERATOR)
-    desk.add_key()
-    assert desk.admit(1).rejection is KeyRejectionReason.SUSPENDED
 
 
 def test_wrong_secret_does_not_reveal_a_suspension(store: QuotaStore) -> None:

@@ -5,10 +5,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import KEY_RELATIONS, KeyCommand, serialize_key
+from accounts.management.base import KEY_RELATIONS, KeyCommand, format_table, serialize_key
 from accounts.models import Account, ApiKey
 from petstore.db.names import find_by_name
-from petstore.management.base import escape_nonprintable
 
 COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
 
@@ -34,20 +33,14 @@ class Command(KeyCommand):
                 raise CommandError(f"No account has the name {name!r}. Omit --account to list all keys.")
             keys = keys.filter(account=account)
         rows = [serialize_key(key) for key in keys]
-        text = format_table(rows) if rows else "There are no keys. Issue one with issue_key."
+        text = (
+            format_table(COLUMNS, map(format_row, rows))
+            if rows
+            else "There are no keys. Issue one with issue_key."
+        )
         self.write_result(options, rows, text)
 
 
-def format_row(row: dict[str, Any]) -> list[str]:
+def format_row(row: dict[str, Any]) -> dict[str, Any]:
     state = "banned" if row["state"] == "active" and row["banned_until"] else row["state"]
-    values = row | {"state": state, "today": f"{row['used_today']} of {row['limit_per_day']}"}
-    return [escape_nonprintable(str(values[column] or "-")) for column in COLUMNS]
-
-
-def format_table(rows: list[dict[str, Any]]) -> str:
-    lines = [[column.upper() for column in COLUMNS], *map(format_row, rows)]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    return row | {"state": state, "today": f"{row['used_today']} of {row['limit_per_day']}"}

@@ -1,0 +1,38 @@
+"""Remove a member from an account."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from accounts.management.base import KeyCommand, get_operator
+from accounts.models import Invitation, Membership
+from petstore.management.base import escape_nonprintable
+
+
+class Command(KeyCommand):
+    publishes = False
+    help = "Remove a member from an account, or withdraw an invitation."
+    examples = """
+        manage.py remove_member 7hQz2KdM
+        manage.py remove_member 7hQz2KdM --reason "Left the company" --json
+        """
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("member", metavar="ID", help="The member's ID, which list_members shows.")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="Stored in the account's history.")
+
+    def run(self, options: dict[str, Any]) -> None:
+        public_id, by, reason = options["member"], get_operator(), options["reason"]
+        if member := Membership.objects.filter(public_id=public_id).first():
+            member.remove(by=by, reason=reason)
+            outcome = "removed"
+        elif invitation := Invitation.objects.open().filter(public_id=public_id).first():
+            invitation.withdraw(by=by, reason=reason)
+            outcome = "withdrawn"
+        else:
+            raise CommandError(f"No member or open invitation has the ID {escape_nonprintable(public_id)}.")
+        self.write_result(
+            options, {"id": public_id, "outcome": outcome}, f"Done. {public_id} is {outcome}."
+        )

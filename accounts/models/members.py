@@ -1,0 +1,239 @@
+"""Members of accounts, and the invitations with which they join (D46, D47).
+
+All changes lock the account. In events, a member has the ID of the invitation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.signing import BASE62_ALPHABET
+from django.db import models, transaction
+from django.db.models import CheckConstraint, Index, Q, QuerySet, UniqueConstraint
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.crypto import get_random_string
+
+from accounts.models.events import EventDraft, EventType
+from accounts.models.plans import Account
+from accounts.models.records import Record
+from petstore.api.link_header import get_page_url
+from petstore.backoffice import audit
+from petstore.backoffice.audit import Action, Actor
+
+MEMBER_ID_LENGTH = 8
+INVITATION_LIFETIME = timedelta(days=7)
+INVITATION_RETENTION = timedelta(days=30)  # Invitations contain addresses.
+MAX_OPEN_INVITATIONS, MAX_INVITATIONS_PER_DAY = 20, 50
+
+
+class Role(models.TextChoices):
+    """What a member may do, most powerful first. Staff have roles of their own, so labels say "account"."""
+
+    OWNER = "owner", "Account owner"
+    DEVELOPER = "developer", "Account developer"
+    READER = "reader", "Account reader"
+
+    def exceeds(self, other: str) -> bool:
+        return Role.values.index(self) < Role.values.index(other)
+
+
+def new_member_id() -> str:
+    return get_random_string(MEMBER_ID_LENGTH, BASE62_ALPHABET)
+
+
+def compute_digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class AccountRole(Record):
+    """A role in an account: that of a member, or one that an invitation offers."""
+
+    account = models.ForeignKey(Account, models.CASCADE, related_name="%(class)ss", db_index=False)
+    public_id = models.CharField(max_length=MEMBER_ID_LENGTH, unique=True, default=new_member_id)
+    role = models.CharField(max_length=10, choices=Role)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        abstract = True
+        ordering = ["pk"]
+        default_permissions = ()  # Access requires the permissions for accounts.
+        constraints = [CheckConstraint(name="%(class)s_role_is_known", condition=Q(role__in=Role.values))]
+
+    def record(self, action: Action, by: Actor, event_type: EventType | None = None, **values: Any) -> None:
+        """Record an action in the audit trail of the account, and add its event, without personal data."""
+        audit.record(by, self.account, action, **values)
+        if event_type is not None:
+            data = {"member": {"id": self.public_id, "role": self.role}}
+            EventDraft.build(event_type, data, self.account_id).save()
+
+
+class Membership(AccountRole):
+    """A user's role in an account."""
+
+    # Protected, so that deleting a user can't leave an account without an owner.
+    user = models.ForeignKey(User, models.PROTECT, related_name="memberships")
+
+    class Meta(AccountRole.Meta):
+        verbose_name = "account member"
+        constraints = [
+            *AccountRole.Meta.constraints,
+            UniqueConstraint(name="one_membership_for_each_account_and_user", fields=["account", "user"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user}, {self.get_role_display()} of {self.account}"
+
+    def change_role(self, role: str, *, by: Actor, reason: str = "") -> None:
+        """Change the role; in a suspended account, only to one with less power. Raises ValidationError."""
+        with transaction.atomic():
+            member = self.lock(reject_suspended=Role(role).exceeds(self.role))
+            if member.role == role:
+                raise ValidationError(f"{member.user} is already {member.get_role_display()}.")
+            before, after = ({"member": str(member.user), "role": value} for value in (member.role, role))
+            member.give_up_ownership()
+            member.role = role
+            member.save(update_fields=["role"])
+            member.record(Action.MEMBER_CHANGED, by, before=before, after=after, reason=reason)
+        self.refresh_from_db()
+
+    def remove(self, *, by: Actor, reason: str = "") -> None:
+        """Remove the member. Raises ValidationError for the last owner of an account with other members."""
+        with transaction.atomic():
+            member = self.lock()
+            if member.account.memberships.exclude(pk=member.pk).exists():
+                member.give_up_ownership()
+            before = {"member": str(member.user), "role": member.role}
+            after = dict.fromkeys(before)
+            values: Any = {"before": before, "after": after, "reason": reason}
+            member.record(Action.MEMBER_REMOVED, by, EventType.MEMBER_REMOVED, **values)
+            member.delete()
+
+    def lock(self, *, reject_suspended: bool = False) -> Membership:
+        """Lock the account, and return the current row. Raises ValidationError if it was removed."""
+        self.account.lock(reject_suspended=reject_suspended)
+        member = Membership.objects.select_related("account", "user").filter(pk=self.pk).first()
+        if member is None:
+            raise ValidationError("This person is no longer a member of the account.")
+        return member
+
+    def give_up_ownership(self) -> None:
+        """Withdraw the invitations of an owner, who could return with one of their links.
+
+        Raises ValidationError if there is no other owner who may sign in.
+        """
+        if self.role != Role.OWNER:
+            return
+        owners = self.account.memberships.filter(role=Role.OWNER, user__is_active=True)
+        if not owners.exclude(pk=self.pk).exists():
+            raise ValidationError(
+                f"{self.user} is the only owner of {self.account}. Make another member an owner first."
+            )
+        invitations = self.account.invitations.open().filter(invited_by=self.user_id)
+        invitations.update(closed_at=timezone.now())
+
+
+class InvitationQuerySet(QuerySet["Invitation"]):
+    def open(self) -> InvitationQuerySet:
+        return self.filter(closed_at=None, expires_at__gt=timezone.now())
+
+    def find(self, token: str) -> Invitation | None:
+        """Find the open invitation of a link."""
+        return self.open().select_related("account").filter(digest=compute_digest(token)).first()
+
+    def invite(self, account: Account, *, email: str, role: str, by: Actor) -> tuple[Invitation, str]:
+        """Create an invitation; return it with its link, which is not stored. Raises ValidationError."""
+        now, token = timezone.now(), secrets.token_urlsafe(32)
+        with transaction.atomic():
+            invitation = self.model(
+                account=account.lock(reject_suspended=True), email=email.strip().lower(), role=role,
+                digest=compute_digest(token), invited_by=by.user_id,
+                created_at=now, expires_at=now + INVITATION_LIFETIME,
+            )  # fmt: skip
+            invitation.full_clean()
+            invitation.check_others()
+            account.invitations.filter(created_at__lt=now - INVITATION_RETENTION).delete()
+            invitation.save()
+            after = {"invitation": invitation.public_id, "role": role}
+            invitation.record(Action.MEMBER_INVITED, by, EventType.MEMBER_INVITED, after=after)
+        return invitation, get_page_url(reverse("portal:join", args=[token]).removeprefix("/"))
+
+
+class Invitation(AccountRole):
+    """An offer to become a member, with a link that works once."""
+
+    email = models.EmailField()
+    digest = models.CharField(max_length=64, unique=True)
+    invited_by = models.BigIntegerField(null=True, blank=True, help_text="The ID of the user, if any.")
+    expires_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True, blank=True, help_text="When it was accepted or withdrawn.")
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta(AccountRole.Meta):
+        indexes = [Index(fields=["account", "created_at"], name="invitation_of_account")]
+
+    def __str__(self) -> str:
+        return f"Invitation {self.public_id} to {self.account}"
+
+    def check_others(self) -> None:
+        """Raise ValidationError for too many invitations, a second one, or one before the first owner's."""
+        sent = self.account.invitations.filter(created_at__gt=self.created_at - timedelta(days=1))
+        still_open = self.account.invitations.open()
+        has_owner = self.has_owner() or still_open.filter(role=Role.OWNER).exists()
+        errors = {
+            "This address already has an invitation. Withdraw it to create a new one.": (
+                still_open.filter(email=self.email).exists()
+            ),
+            f"An account has at most {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first.": (
+                still_open.count() >= MAX_OPEN_INVITATIONS
+            ),
+            f"An account sends at most {MAX_INVITATIONS_PER_DAY} invitations a day. Try again tomorrow.": (
+                sent.count() >= MAX_INVITATIONS_PER_DAY
+            ),
+            f"{self.account} has no owner. Invite one first.": self.role != Role.OWNER and not has_owner,
+        }
+        for message, applies in errors.items():
+            if applies:
+                raise ValidationError(message)
+
+    def has_owner(self) -> bool:
+        return self.account.memberships.filter(role=Role.OWNER).exists()
+
+    def accept(self, user: User, *, by: Actor) -> Membership:
+        """Make the user a member, and spend the link. Raises ValidationError."""
+        with transaction.atomic():
+            invitation = self.close(reject_suspended=True)
+            values = {"account": invitation.account, "user": user}
+            if Membership.objects.filter(**values).exists():
+                raise ValidationError(f"You are already a member of {invitation.account}.")
+            if invitation.role != Role.OWNER and not invitation.has_owner():
+                raise ValidationError(f"An owner of {invitation.account} has to join first.")
+            public_id, role = invitation.public_id, invitation.role
+            member = Membership.objects.create(**values, public_id=public_id, role=role)
+            after = {"member": str(user), "role": role}
+            member.record(Action.MEMBER_JOINED, by, EventType.MEMBER_JOINED, after=after)
+        return member
+
+    def withdraw(self, *, by: Actor, reason: str = "") -> None:
+        """Make the link invalid. Raises ValidationError if it already is."""
+        with transaction.atomic():
+            invitation = self.close()
+            before = {"invitation": invitation.public_id}
+            after = dict.fromkeys(before)
+            invitation.record(Action.INVITATION_WITHDRAWN, by, before=before, after=after, reason=reason)
+
+    def close(self, *, reject_suspended: bool = False) -> Invitation:
+        """Lock the account; close and return the invitation. Raises ValidationError unless it is open."""
+        self.account.lock(reject_suspended=reject_suspended)
+        invitation = Invitation.objects.open().select_related("account").filter(pk=self.pk).first()
+        if invitation is None:
+            raise ValidationError("This invitation is no longer valid.")
+        invitation.closed_at = timezone.now()
+        invitation.save(update_fields=["closed_at"])
+        return invitation

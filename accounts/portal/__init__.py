@@ -1,0 +1,1 @@
+"""Pages for customers, under /account/ (D46)."""

@@ -1,0 +1,162 @@
+"""The page that accepts an invitation."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Account, Invitation, Membership, Role
+from petstore.backoffice.models import AuditEntry
+from tests.conftest import OPERATOR
+from tests.support.costs import queries_of
+from tests.support.staff import PASSWORD, signed_in
+from tests.support.two_factor import add_app
+
+NEW_USER = {"username": "kim", "password1": PASSWORD, "password2": PASSWORD}
+
+
+@pytest.fixture
+def link(account: Account) -> str:
+    _, link = Invitation.objects.invite(account, email="kim@example.com", role=Role.OWNER, by=OPERATOR)
+    return link[link.index("/account/") :]
+
+
+@pytest.fixture
+def ann(db: None) -> User:
+    return User.objects.create_user("ann", email="kim@example.com", password=PASSWORD)
+
+
+def test_new_person_chooses_a_password_and_joins(
+    link: str, account: Account, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = Client().get(link)
+    assert "invited to the account <strong>Acme Pets</strong>" in page.text
+    assert "Account owner" in page.text
+    response = Client().post(link, NEW_USER)
+    assert "You have joined Acme Pets" in response.text
+    user = User.objects.get()
+    assert (user.is_staff, user.email, user.check_password(PASSWORD)) == (False, "", True)
+    assert account.memberships.get().user == user
+    entry = AuditEntry.objects.get(action="member_joined")
+    assert (entry.actor_id, entry.actor_name, entry.address) == (user.pk, "kim", "127.0.0.1")
+    recorded = repr(list(AuditEntry.objects.values())) + "".join(capfd.readouterr())
+    assert link.split("/")[-2] not in recorded
+    assert PASSWORD not in recorded
+    assert "kim@example.com" not in recorded
+
+
+def test_scanner_that_opens_the_link_does_not_spend_it(link: str) -> None:
+    for method in ("get", "head", "options"):
+        assert getattr(Client(), method)(link).status_code == 200
+    assert not User.objects.exists()
+    assert "You have joined" in Client().post(link, NEW_USER).text
+
+
+def test_link_works_once(link: str, ann: User) -> None:
+    Client().post(link, NEW_USER)
+    for response in (Client().get(link), Client().post(link, NEW_USER), signed_in(ann).post(link)):
+        assert response.status_code == 410
+        assert "no longer valid" in response.text
+    assert Membership.objects.get().user.username == "kim"
+
+
+def test_invalid_links_get_the_same_response(link: str, account: Account) -> None:
+    bad = [
+        Client().get(f"/account/join/{token}/") for token in ("x", "x" * 43, link.split("/")[-2].lower())
+    ]
+    invitation = Invitation.objects.get()
+    Invitation.objects.update(expires_at=timezone.now(), created_at=timezone.now() - timedelta(days=7))
+    bad.append(Client().get(link))
+    Invitation.objects.update(expires_at=timezone.now() + timedelta(days=1))
+    invitation.withdraw(by=OPERATOR)
+    bad.append(Client().get(link))
+    assert {(response.status_code, response.text) for response in bad} == {(410, bad[0].text)}
+    assert "Acme Pets" not in bad[0].text
+
+
+def test_existing_user_signs_in_and_accepts_with_a_click(link: str, ann: User) -> None:
+    before = ann.password
+    client = signed_in(ann)
+    assert "You are signed in as <strong>ann</strong>" in client.get(link).text
+    assert "You have joined" in client.post(link, NEW_USER).text
+    ann.refresh_from_db()
+    assert (User.objects.count(), ann.password) == (1, before)
+    assert Membership.objects.get().user == ann
+
+
+@pytest.mark.parametrize("name", ["ann", "ANN"])
+def test_link_never_sets_the_password_of_an_existing_user(link: str, ann: User, name: str) -> None:
+    page = Client().post(
+        link, NEW_USER | {"username": name, "password1": "other pass", "password2": "other pass"}
+    )
+    assert "already exists" in page.text
+    ann.refresh_from_db()
+    assert ann.check_password(PASSWORD)
+    assert not Membership.objects.exists()
+
+
+def test_equal_address_is_no_reason_to_join(link: str, ann: User) -> None:
+    """The address of the user is not confirmed, and neither is that of the invitation."""
+    Client().post(link, NEW_USER)
+    assert [member.user.username for member in Membership.objects.all()] == ["kim"]
+
+
+def test_password_without_the_second_factor_does_not_suffice(link: str, ann: User) -> None:
+    add_app(ann)
+    client = Client()
+    client.post("/account/login/", {"login": "ann", "password": PASSWORD})
+    assert "signed in as" not in client.get(link).text
+    client.post(link)
+    assert not Membership.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"username": "victim@example.com"},
+        {"username": ""},
+        {"username": "a\0b"},
+        {"password1": "12345678", "password2": "12345678"},
+        {"password2": "different"},
+    ],
+)
+def test_bad_username_or_password_creates_no_user_and_keeps_the_link(
+    link: str, fields: dict[str, str]
+) -> None:
+    assert Client().post(link, NEW_USER | fields).status_code in {200, 400}
+    assert not User.objects.exists()
+    assert Client().get(link).status_code == 200
+
+
+def test_suspended_account_accepts_nobody(link: str, account: Account) -> None:
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    response = Client().post(link, NEW_USER)
+    assert "not possible while Acme Pets is suspended" in response.text
+    assert "Unpaid" not in response.text
+    assert not User.objects.exists()
+
+
+def test_joining_requires_the_csrf_token_and_the_page_can_not_be_framed(link: str, ann: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(ann)
+    page = client.get(link)
+    assert client.post(link).status_code == 403
+    assert page["X-Frame-Options"] == "DENY"
+    assert "no-store" in page["Cache-Control"]
+    assert page["Referrer-Policy"] == "same-origin"
+
+
+def test_page_has_few_queries(link: str, ann: User) -> None:
+    client = signed_in(ann)
+    assert queries_of(lambda: client.get(link)) <= 10
+
+
+def test_new_member_can_not_open_the_back_office(link: str) -> None:
+    Client().post(link, NEW_USER)
+    client: Any = signed_in(User.objects.get())
+    assert client.get("/admin/").status_code == 302
