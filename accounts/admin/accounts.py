@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
@@ -35,7 +36,14 @@ from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, get_phrase_argument
+from petstore.backoffice.palette import (
+    MAX_RESULTS,
+    PaletteCommand,
+    RowCommand,
+    SearchResult,
+    find_row_commands,
+    list_result,
+)
 from petstore.backoffice.text import format_count
 from petstore.db.names import fold_text
 
@@ -64,22 +72,29 @@ CHANGE = "accounts.change_account"  # The permission.
 IS_SUSPENDED = Q(suspended_at__isnull=False)
 
 
-class PaletteAction(NamedTuple):
-    """An action on accounts that the command palette offers."""
-
-    phrase: str
-    icon: str
-    permission: str
-    page: str  # The last part of the URL name.
-    condition: Q
-
-
-ISSUE_KEY = PaletteAction("Issue a key for", "key", "accounts.add_apikey", "", Q())
-PALETTE_ACTIONS = [
+ISSUE_KEY = RowCommand(
+    "Issue a key for", ("new key",), "key", "accounts.add_apikey", "", Q(),
+    "Issue a key for an account", {},
+)  # fmt: skip
+ROW_COMMANDS = [
     ISSUE_KEY,
-    PaletteAction("Suspend", "pause_circle", CHANGE, "suspend", ~IS_SUSPENDED),
-    PaletteAction("Lift the suspension of", "play_circle", CHANGE, "lift_suspension", IS_SUSPENDED),
-]
+    RowCommand(
+        "Suspend", ("block",), "pause_circle", CHANGE, "suspend", ~IS_SUSPENDED,
+        "Accounts to suspend", {"state": "active"},
+    ),
+    RowCommand(
+        "Lift the suspension of", ("unsuspend", "unblock"), "play_circle", CHANGE, "lift_suspension",
+        IS_SUSPENDED, "Suspended accounts", {"state": "suspended"},
+    ),
+    RowCommand(
+        "Change the plan of", ("change plan", "plan", "limits", "upgrade", "downgrade"), "speed", CHANGE,
+        "change_plan", Q(), "Change the plan of an account", {},
+    ),
+    RowCommand(
+        "Try other limits for", ("limits", "what-if", "simulate"), "query_stats", "accounts.view_account",
+        "what_if", Q(), "Try other limits for an account", {},
+    ),
+]  # fmt: skip
 
 
 class UsageFilter(ChoiceFilter):
@@ -214,17 +229,18 @@ class AccountAdmin(PetstoreModelAdmin):
     # --- The command palette
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        for account in find_accounts(term)[:MAX_RESULTS]:
+        accounts = list(find_accounts(term)[: MAX_RESULTS + 1])
+        for account in accounts[:MAX_RESULTS]:
             is_exact = fold_text(term) in (fold_text(account.name), fold_text(account.public_id))
             rank, description = 1 if is_exact else 2, f"Account, {account.plan}"
             yield SearchResult(rank, "storefront", str(account), description, change_url(account))
             if not account.suspended_at and request.user.has_perm(ISSUE_KEY.permission):
-                yield build_action_result(ISSUE_KEY, account)
-        for action in PALETTE_ACTIONS:
-            name = get_phrase_argument(term, action.phrase)
-            if name is not None and request.user.has_perm(action.permission):
-                for account in find_accounts(name).filter(action.condition)[:MAX_RESULTS]:
-                    yield build_action_result(action, account)
+                yield build_command_result(ISSUE_KEY, account)
+        if len(accounts) > MAX_RESULTS:
+            yield list_result(
+                "storefront", "All accounts that match", Account, {SEARCH_VAR: term}, accounts
+            )
+        yield from find_row_commands(request, term, ROW_COMMANDS, find_accounts, build_command_result)
 
     # --- The form
 
@@ -300,9 +316,9 @@ def find_accounts(term: str) -> QuerySet[Account]:
     return Account.objects.filter(condition).select_related("plan").order_by("name")
 
 
-def build_action_result(action: PaletteAction, account: Account) -> SearchResult:
+def build_command_result(command: RowCommand, account: Account) -> SearchResult:
     description = ""
-    if action is ISSUE_KEY and account.suspended_at:
+    if command is ISSUE_KEY and account.suspended_at:
         description = "Suspended: lift the suspension first"
-    url = issue_key_url(account) if action is ISSUE_KEY else page_url(account, action.page)
-    return SearchResult(3, action.icon, f"{action.phrase} {account}", description, url)
+    url = issue_key_url(account) if command is ISSUE_KEY else page_url(account, command.page)
+    return SearchResult(3, command.icon, f"{command.phrase} {account}", description, url)

@@ -35,7 +35,13 @@ from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.history import build_history
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, get_phrase_argument
+from petstore.backoffice.palette import (
+    MAX_RESULTS,
+    PaletteCommand,
+    RowCommand,
+    SearchResult,
+    find_row_commands,
+)
 from petstore.db.names import visible_name
 
 REVOKE = Confirmation(
@@ -64,7 +70,14 @@ NARROW = Confirmation(
     danger=True,
 )
 LINKS = {"rotate": "Rotate", "revoke": "Revoke", "unban": "Lift the ban"}  # In the list.
-UNBAN_PHRASE = "Lift the ban on"  # In the command palette.
+CHANGE = "accounts.change_apikey"  # The permission.
+IS_ACTIVE = {"state": "active"}
+ROW_COMMANDS = [
+    ("Lift the ban on", ("ban", "unban", "banned"), "lock_open", "unban", "Banned keys", {"banned": "now"}),
+    ("Rotate", ("renew", "replace"), "autorenew", "rotate", "Keys to rotate", IS_ACTIVE),
+    ("Revoke", ("disable", "delete key"), "block", "revoke", "Keys to revoke", IS_ACTIVE),
+    ("Narrow", ("scopes", "networks"), "tune", "narrow", "Keys to narrow", IS_ACTIVE),
+]
 
 
 class StateFilter(ChoiceFilter):
@@ -208,11 +221,20 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             for key in keys.filter(public_id__startswith=term)[:MAX_RESULTS]:
                 rank = 1 if key.public_id == term else 2
                 yield SearchResult(rank, "key", key.public_id, describe_key(key, now), change_url(key))
-        name = get_phrase_argument(term, UNBAN_PHRASE)
-        if name is not None and request.user.has_perm("accounts.change_apikey"):
-            for key in self.search(request, keys.filter(reports.banned_keys_q(now)), name)[:MAX_RESULTS]:
-                title = f"{UNBAN_PHRASE} {visible_name(key.name) or key.public_id}"
-                yield SearchResult(3, "lock_open", title, describe_key(key, now), page_url(key, "unban"))
+        commands = [
+            RowCommand(phrase, synonyms, icon, CHANGE, page, condition, title, filters)
+            for phrase, synonyms, icon, page, title, filters in ROW_COMMANDS
+            for condition in [reports.banned_keys_q(now) if page == "unban" else active_keys_q(now)]
+        ]
+
+        def build_result(command: RowCommand, key: ApiKey) -> SearchResult:
+            title = f"{command.phrase} {visible_name(key.name) or key.public_id}"
+            return SearchResult(3, command.icon, title, describe_key(key, now), page_url(key, command.page))
+
+        def find(name: str) -> QuerySet[ApiKey]:
+            return self.search(request, keys, name) if name else keys
+
+        yield from find_row_commands(request, term, commands, find, build_result)
 
     # --- The form
 

@@ -30,7 +30,7 @@ from inventory.models import LIVE_STATUSES, Category, OrderEvent, Pet, PetStatus
 from inventory.search import Folded, filter_by_prefix
 from petstore.backoffice.changelist import parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
-from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, list_result
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 MAX_ORDERS_IN_PANEL = 10
@@ -149,6 +149,8 @@ class PetAdmin(PetImportExportAdmin):
         by_name = [pet for pet in filter_by_prefix(pets, term)[: MAX_RESULTS + 1] if action or pet.pk != pk]
         for pet in by_name[:MAX_RESULTS]:
             yield self.build_result(2, pet)
+        if len(by_name) > MAX_RESULTS:
+            yield list_result("pets", "All pets that match", Pet, {SEARCH_VAR: term}, by_name)
 
     def build_result(self, rank: int, pet: Pet) -> SearchResult:
         description = f"Pet, {pet.get_status_display().lower()}, {pet.category}"

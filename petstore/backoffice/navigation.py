@@ -27,6 +27,17 @@ PAGES = {
         ("backoffice.auditentry", "Audit trail", "history"),
     ],
 }
+# Other words by which the command palette finds a page.
+KEYWORDS = {
+    "inventory.order": "ship deliver cancel return refund",
+    "accounts.account": "customers suspend",
+    "accounts.apikey": "tokens ban unban rotate revoke",
+    "accounts.plan": "limits quota",
+    "accounts.refusal": "rejections 401 403 429 banned",
+    "auth.user": "users colleagues 2fa password",
+    "auth.group": "permissions",
+    "backoffice.auditentry": "log history",
+}
 
 
 def get_navigation(request: HttpRequest) -> list[dict[str, Any]]:
@@ -34,7 +45,12 @@ def get_navigation(request: HttpRequest) -> list[dict[str, Any]]:
     groups: list[dict[str, Any]] = [{"items": [home]}]
     for group, pages in PAGES.items():
         items = [
-            {"title": title, "icon": icon, "link": reverse(f"admin:{model.replace('.', '_')}_changelist")}
+            {
+                "title": title,
+                "icon": icon,
+                "link": reverse(f"admin:{model.replace('.', '_')}_changelist"),
+                "keywords": KEYWORDS.get(model, ""),
+            }
             for model, title, icon in pages
             if may_view(request, model)
         ]
@@ -45,7 +61,11 @@ def get_navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 def get_account_menu(request: HttpRequest) -> list[dict[str, str]]:
     return [
-        {"title": "Security", "link": reverse("mfa_index")},
+        {
+            "title": "Security",
+            "link": reverse("mfa_index"),
+            "keywords": "2fa mfa otp two-factor passkey codes",
+        },
         {"title": "Change password", "link": reverse("account_change_password")},
     ]
 

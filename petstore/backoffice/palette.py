@@ -5,14 +5,17 @@ Each ModelAdmin declares its actions in `palette_commands`, and finds rows by an
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from itertools import dropwhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.contrib import admin
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
+from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.navigation import get_account_menu, get_navigation
 
 MAX_TERM_LENGTH = 250
@@ -27,7 +30,8 @@ class SearchResult(NamedTuple):
     icon: str  # A Material Symbol.
     title: str
     description: str
-    link: str
+    link: str  # Empty for signing out, which a form does.
+    has_more: bool = False  # Leads to a list of which only MAX_RESULTS rows were found.
 
 
 class PaletteCommand(NamedTuple):
@@ -35,6 +39,24 @@ class PaletteCommand(NamedTuple):
     title: str
     page: str = "add"  # The last part of the URL name.
     permission: str = "add"
+
+
+class RowCommand(NamedTuple):
+    """A command for those rows that meet a condition."""
+
+    phrase: str  # Precedes the name of the row.
+    synonyms: tuple[str, ...]  # Phrases that also find it.
+    icon: str
+    permission: str
+    page: str  # The last part of the URL name.
+    condition: Q
+    list_title: str
+    filters: Mapping[str, str]  # Of the list of these rows.
+
+    def get_argument(self, term: str) -> str | None:
+        """Return the shortest match of `get_phrase_argument`."""
+        found = [get_phrase_argument(term, phrase) for phrase in (self.phrase, *self.synonyms)]
+        return min((argument for argument in found if argument is not None), key=len, default=None)
 
 
 def strip_secret(term: str) -> str:
@@ -64,8 +86,10 @@ def find_actions(request: HttpRequest, term: str) -> Iterator[SearchResult]:
 def find_pages(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     items = [item for group in get_navigation(request) for item in group["items"]]
     for item in [*items, *get_account_menu(request)]:
-        if rank := rank_title(term, item["title"]):
+        if rank := rank_title(term, item["title"], item.get("keywords", "")):
             yield SearchResult(rank, item.get("icon", "person"), item["title"], "Page", str(item["link"]))
+    if rank := rank_title(term, "Sign out", "log out logout"):
+        yield SearchResult(rank, "logout", "Sign out", "", "")
 
 
 def find_rows(request: HttpRequest, term: str) -> Iterator[SearchResult]:
@@ -74,12 +98,43 @@ def find_rows(request: HttpRequest, term: str) -> Iterator[SearchResult]:
             yield from model_admin.get_palette_results(request, term)  # type: ignore[attr-defined]
 
 
-def rank_title(term: str, title: str) -> int:
-    """Return 1 for an equal title, 2 if each word of the term is a prefix of one in the title, else 0."""
+def find_row_commands(
+    request: HttpRequest,
+    term: str,
+    commands: Iterable[RowCommand],
+    find: Callable[[str], QuerySet[Any]],
+    build_result: Callable[[RowCommand, Any], SearchResult],
+) -> Iterator[SearchResult]:
+    """Find the list of rows that a command applies to, and the rows with the name after its phrase."""
+    for command in commands:
+        name = command.get_argument(term)
+        if name is None or not request.user.has_perm(command.permission):
+            continue
+        queryset = find(name)
+        rows = list(queryset.filter(command.condition)[: MAX_RESULTS + 1])
+        yield from [build_result(command, row) for row in rows[:MAX_RESULTS]]
+        if not name or len(rows) > MAX_RESULTS:
+            query = {**command.filters, SEARCH_VAR: name} if name else command.filters
+            yield list_result(command.icon, command.list_title, queryset.model, query, rows)
+
+
+def list_result(
+    icon: str, title: str, model: type[Model], query: Mapping[str, str], rows: Sized
+) -> SearchResult:
+    """Link to the list of all rows of which at most MAX_RESULTS + 1 were read."""
+    link = list_url(model._meta.label_lower.replace(".", "_"), **query)
+    return SearchResult(2, icon, title, "List", link, len(rows) > MAX_RESULTS)
+
+
+def rank_title(term: str, title: str, keywords: str = "") -> int:
+    """Return 1 for an equal title, 2 if each word of the term begins one in it, 3 with keywords, else 0."""
     term_words, title_words = term.lower().split(), title.lower().split()
     if term_words == title_words:
         return 1
-    return 2 if all(any(word.startswith(prefix) for word in title_words) for prefix in term_words) else 0
+    for rank, words in ((2, title_words), (3, title_words + keywords.split())):
+        if all(any(word.startswith(prefix) for word in words) for prefix in term_words):
+            return rank
+    return 0
 
 
 def get_phrase_argument(term: str, phrase: str) -> str | None:

@@ -90,6 +90,57 @@ def test_action_is_found_by_its_words(staff: Client, account: Account, text: str
     assert "Issue a key for Acme Pets" in find_titles(staff, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "title", "link"),
+    [
+        ("ban", "Banned keys", "/admin/accounts/apikey/?banned=now"),
+        ("unban", "Banned keys", "/admin/accounts/apikey/?banned=now"),
+        ("rotate", "Keys to rotate", "/admin/accounts/apikey/?state=active"),
+        ("rotate acme", "Rotate {key}", "/admin/accounts/apikey/{key.pk}/rotate/"),
+        ("rotate {key}", "Rotate {key}", "/admin/accounts/apikey/{key.pk}/rotate/"),
+        ("revoke", "Keys to revoke", "/admin/accounts/apikey/?state=active"),
+        ("revoke acme", "Revoke {key}", "/admin/accounts/apikey/{key.pk}/revoke/"),
+        ("change plan", "Change the plan of an account", "/admin/accounts/account/"),
+        (
+            "change plan acme", "Change the plan of Acme Pets",
+            "/admin/accounts/account/{account.pk}/change-plan/",
+        ),
+        ("limits", "Change the plan of Acme Pets", "/admin/accounts/account/{account.pk}/change-plan/"),
+        ("limits acme", "Try other limits for Acme Pets", "/admin/accounts/account/{account.pk}/what-if/"),
+        ("suspend", "Accounts to suspend", "/admin/accounts/account/?state=active"),
+        ("2fa", "Security", "/account/security/"),
+        ("log out", "Sign out", ""),
+    ],
+)  # fmt: skip
+def test_act_is_found_by_its_usual_words(
+    staff: Client, key: ApiKey, text: str, title: str, link: str
+) -> None:
+    names = {"account": key.account, "key": key}
+    assert (title.format(**names), link.format(**names)) in find(staff, text.format(**names))
+
+
+def test_sign_out_is_a_button_of_the_form_on_the_page(staff: Client) -> None:
+    assert '<button type="submit" form="logout-form">' in search(staff, "sign out").text
+    assert '<form id="logout-form" method="post"' in staff.get("/admin/").text
+
+
+def test_more_rows_than_shown_are_announced_with_a_link_to_all(
+    staff: Client, account: Account, category: Category
+) -> None:
+    assert "1 result" in search(staff, "suspend acme").text
+    for number in range(5):
+        Account.objects.create(name=f"Acme {number}", plan_id=PlanCode.FREE)
+    for text, title, link in [
+        ("suspend", "Accounts to suspend", "?state=active"),
+        ("suspend acme", "Accounts to suspend", "?state=active&q=acme"),
+        ("acme", "All accounts that match", "?q=acme"),
+    ]:
+        assert (title, f"/admin/accounts/account/{link}") in find(staff, text)
+        assert "The first 5 of each kind." in search(staff, text).text
+    Pet.objects.bulk_create(Pet(name=f"Rex {number}", category=category) for number in range(6))
+    assert ("All pets that match", "/admin/inventory/pet/?q=rex") in find(staff, "rex")
+
+
 def test_key_is_found_by_public_id_and_by_its_text(staff: Client, key: Any) -> None:
     page = f"/admin/accounts/apikey/{key.pk}/change/"
     for text in (key.public_id, key.text, f"  Authorization: Bearer {key.text} ", key.public_id[:10]):
@@ -151,6 +202,8 @@ def test_pages_and_actions_are_found_by_prefixes_of_their_words(staff: Client) -
 def test_every_link_leads_to_an_existing_page(staff: Client, order: Order, key: ApiKey, pet: Pet) -> None:
     for text in ("", "acme", str(order.pk), str(pet.pk), key.public_id, "boss"):
         for title, link in find(staff, text):
+            if title == "Sign out":
+                continue
             assert staff.get(link).status_code == 200, title
 
 
@@ -166,7 +219,7 @@ def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -
     clerk = clerk_who_may()
     for text in ("acme", key.public_id, str(order.pk), "rex", "a-request", "clerk"):
         assert find_titles(clerk, text) == []
-    assert find_titles(clerk, "") == ["Home", "Security", "Change password"]
+    assert find_titles(clerk, "") == ["Home", "Security", "Change password", "Sign out"]
 
 
 @pytest.mark.parametrize(
@@ -276,6 +329,8 @@ def test_no_search_scans_a_large_table(staff: Client, category: Category) -> Non
             "order 1700",
             "request-7",
             "lift",
+            "rotate",
+            "suspend",
         ):
             assert search(staff, text).status_code == 200
         assert search(staff, "approve").status_code == 200

@@ -9,6 +9,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const [form, list, status] = ["form", "ul", "[role=status]"].map((selector) => dialog.querySelector(selector));
   const input = form.elements.s;
   const openers = [...document.querySelectorAll(".palette-opener")];
+  const RESULT = "a, button";
   const DEBOUNCE = 150; // Milliseconds.
   const FAILED = "The search failed. Try again or reload the page.";
   let previousFocus;
@@ -64,11 +65,11 @@ document.addEventListener("DOMContentLoaded", () => {
     event.preventDefault();
     if (timer) searchNow();
     await searching;
-    list.querySelector("a")?.click();
+    list.querySelector(RESULT)?.click();
   });
 
   dialog.addEventListener("keydown", (event) => {
-    const links = [...list.querySelectorAll("a")];
+    const links = [...list.querySelectorAll(RESULT)];
     const index = links.indexOf(document.activeElement);
     if (event.key === "Escape") dialog.close();
     else if (event.key === "ArrowDown") (links[index + 1] ?? links[index])?.focus();
