@@ -33,7 +33,7 @@ def test_form_posted_after_session_expiry_reopens_with_a_warning(open_page: Open
     page.get_by_text("so your form was not saved").wait_for()
     page.get_by_label("Username").fill("stock")
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url("**/admin/inventory/category/add/")
     page.get_by_text("You were signed out, so your form was not saved").wait_for()
     page.get_by_label("Name").fill("Newts")
