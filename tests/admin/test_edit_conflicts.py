@@ -114,7 +114,8 @@ def prepare_edit(model: str, request: pytest.FixtureRequest) -> tuple[Any, dict[
         pet = Pet.objects.create(name="Rex", category=category)
         return pet, {"status": "pending"}, {"name": "Max", "category": category.pk, "status": "sold"}
     if model == "user":
-        return User.objects.create(username="clerk", is_staff=True), {"is_active": False}, {"username": "clerk"}
+        clerk = User.objects.create(username="clerk", is_staff=True)
+        return clerk, {"is_active": False}, {"username": "clerk"}
     return Group.objects.create(name="Mine"), {"name": "Other"}, {"name": "Third"}
 
 
