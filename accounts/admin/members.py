@@ -34,16 +34,17 @@ REMOVE = Confirmation(
     danger=True,
 )
 WITHDRAW = Confirmation("Withdraw this invitation?", "Withdraw it", "Its link stops working.", danger=True)
+ROLES = [("", "Choose a role"), *Role.choices]  # No role is granted by mistake.
 
 
 class RoleForm(ReasonForm):
-    role = forms.ChoiceField(choices=Role.choices, widget=UnfoldAdminSelectWidget)
+    role = forms.ChoiceField(choices=ROLES, widget=UnfoldAdminSelectWidget)
     field_order = ("role", "reason")
 
 
 class InviteForm(forms.Form):
     email = forms.EmailField(label="Email address", widget=UnfoldAdminEmailInputWidget({"autofocus": True}))
-    role = forms.ChoiceField(choices=Role.choices, widget=UnfoldAdminSelectWidget)
+    role = forms.ChoiceField(choices=ROLES, widget=UnfoldAdminSelectWidget)
 
 
 def invite_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
