@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from unfold.widgets import UnfoldAdminEmailInputWidget, UnfoldAdminSelectWidget
@@ -49,22 +50,26 @@ class InviteForm(forms.Form):
 
 def invite_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
     account = self.get_permitted_object(request, object_id, self.has_change_permission)
-    back, actor = change_url(account), Actor.from_request(request)
+    actor, context = Actor.from_request(request), {"back": change_url(account), "object": account}
 
     def invite(cleaned_data: dict[str, Any]) -> HttpResponse:
         """Render the link in response to the POST, so that it is not stored anywhere."""
         invitation, link = Invitation.objects.invite(account, **cleaned_data, by=actor)
+        values = context | {"invitation": invitation, "link": link}
         page = "accounts/account/invited", "Copy the link now"
-        response: HttpResponse = self.render_page(
-            request, *page, invitation=invitation, link=link, back=back
-        )
+        response: HttpResponse = self.render_page(request, *page, **values)
         return response
 
-    return confirm(self, request, INVITE, InviteForm, invite, back=back, description=str(account))
+    values: Any = context | {"description": str(account)}
+    return confirm(self, request, INVITE, InviteForm, invite, **values)
 
 
 def make_view(
-    confirmation: Confirmation, relation: str, method: Callable[..., None], form_class: type[forms.Form]
+    confirmation: Confirmation,
+    form_class: type[forms.Form],
+    relation: str,
+    method: Callable[..., None],
+    message: str,
 ) -> Callable[..., HttpResponse]:
     """Make a view that calls `method(row, **cleaned_data, by=Actor)` for a row of the account."""
 
@@ -76,16 +81,18 @@ def make_view(
 
         def act(cleaned_data: dict[str, Any]) -> HttpResponse:
             method(row, **cleaned_data, by=Actor.from_request(request))
+            self.message_user(request, message.format(row), messages.SUCCESS)
             return redirect(back)
 
-        return confirm(self, request, confirmation, form_class, act, back=back, description=str(row))
+        context: Any = {"back": back, "description": str(row), "object": account}
+        return confirm(self, request, confirmation, form_class, act, **context)
 
     return view
 
 
-change_role_view = make_view(CHANGE_ROLE, "memberships", Membership.change_role, RoleForm)
-remove_member_view = make_view(REMOVE, "memberships", Membership.remove, ReasonForm)
-withdraw_view = make_view(WITHDRAW, "invitations", Invitation.withdraw, ReasonForm)
+change_role_view = make_view(CHANGE_ROLE, RoleForm, "memberships", Membership.change_role, "{}: changed.")
+remove_member_view = make_view(REMOVE, ReasonForm, "memberships", Membership.remove, "{}: removed.")
+withdraw_view = make_view(WITHDRAW, ReasonForm, "invitations", Invitation.withdraw, "{}: withdrawn.")
 
 
 def build_members_panel(account: Account, request: HttpRequest) -> Panel:

@@ -234,7 +234,8 @@ def test_staff_change_roles_and_remove_members(account: Account, staff: Client) 
     add_member(account, "ann")
     member = add_member(account, "ben", Role.READER)
     page = f"{account_page(account)}members/{member.pk}/"
-    assert staff.post(f"{page}role/", {"role": "owner", "reason": "Asked"}).status_code == 302
+    changed = staff.post(f"{page}role/", {"role": "owner", "reason": "Asked"}, follow=True)
+    assert "ben, Account owner of Acme Pets: changed." in changed.text
     member.refresh_from_db()
     assert member.role == Role.OWNER
     assert "is already Account owner" in staff.post(f"{page}role/", {"role": "owner", "reason": "x"}).text

@@ -112,6 +112,9 @@ def test_pages_without_a_model_have_their_title_as_heading(staff: Client) -> Non
         assert get_heading(staff.get(f"/admin/{path}")) == title
 
 
+MEMBER_PAGES = ("change_role", "remove_member")
+
+
 def test_breadcrumbs_of_every_page_of_a_row_end_with_the_row(
     staff: Client, account: Account, key: ApiKey, category: Category
 ) -> None:
@@ -122,8 +125,10 @@ def test_breadcrumbs_of_every_page_of_a_row_end_with_the_row(
     pages = [
         (row, f"{row._meta.app_label}_{row._meta.model_name}_{name}", [row.pk])
         for row in rows
-        for name in {*get_object_pages(row), "history"} - {"act"}
+        for name in {*get_object_pages(row), "history"} - {"act", "withdraw", *MEMBER_PAGES}
     ]
+    owner = account.memberships.create(user=colleague, role="owner")
+    pages += [(account, f"accounts_account_{page}", [account.pk, owner.pk]) for page in MEMBER_PAGES]
     pages.append((colleague, "auth_user_password_change", [colleague.pk]))
     pages.append((order, "inventory_order_act", [order.pk, "cancel"]))
     for row, name, args in pages:
