@@ -2,8 +2,8 @@
 "use strict";
 
 const LIMITS = {
-  rate_limit_exceeded: "The demo key has used up its requests of this minute.",
-  daily_quota_exceeded: "The demo key has used up its requests of today.",
+  rate_limit_exceeded: "The demo key has used up its requests for this minute.",
+  daily_quota_exceeded: "The demo key has used up its requests for today.",
   api_key_banned: "The demo key is banned for a while, because a client ignored 429.",
 };
 const SHORT = 120; // Seconds.
@@ -18,7 +18,7 @@ function formatWait(response) {
 function explain(response, data) {
   if (response.ok) return "This page has just sent this request with the demo key. The response:";
   if (response.status === 401)
-    return `The demo key no longer works. Stop the demo and run "make run" again, which creates another key.`;
+    return `The demo key no longer works. Stop the demo and run "make run" again to create another key.`;
   const limit = LIMITS[data?.code];
   if (limit) return `${limit} ${formatWait(response)} The key that "make run" printed has limits of its own.`;
   if (response.status < 500 && data?.message) return `The service rejected the demo key: ${data.message}`;

@@ -128,13 +128,13 @@ async function send() {
   try {
     request = new Request(url, { ...options, cache: "no-store", credentials: "omit" });
   } catch {
-    status.textContent = "Not sent: the key or a header contains a character that headers can't have. Correct it.";
+    status.textContent = "Not sent: the key or a header contains an invalid character. Correct it.";
     return;
   }
   try {
     await display(await fetch(request));
   } catch {
-    status.textContent = "No response: the service can't be reached. Check your connection, then send it again.";
+    status.textContent = "No response: the service can't be reached. Check your connection, then try again.";
   }
 }
 
