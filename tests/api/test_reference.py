@@ -132,9 +132,7 @@ def test_cost_is_that_of_the_document(client: Client) -> None:
 
 def test_event_types_are_shown_with_their_data(client: Client) -> None:
     data = (
-        read(client, "listEvents")[0]
-        .partition("<h4>Data by event type</h4>")[2]
-        .partition("<details")[0]
+        read(client, "listEvents")[0].partition("<h4>Data by event type</h4>")[2].partition("<details")[0]
     )
     types = re.findall(r"<code>([a-z_]+\.[a-z_]+)</code>", data)
     assert sorted(types) == sorted(name for name in TYPES if "." in name)

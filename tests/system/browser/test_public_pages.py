@@ -191,12 +191,12 @@ def test_demo_home_page_shows_the_response_of_the_first_call(open_page: Open, sh
     page.reload()
     expect(shown).to_contain_text("HTTP/1.1 429 Too Many Requests")
     seconds = re.findall(r"Retry-After: (\d+)", shown.inner_text())[0]
-    expect(explanation).to_contain_text("The demo key has used up its requests of this minute.")
+    expect(explanation).to_contain_text("The demo key has used up its requests for this minute.")
     expect(explanation).to_contain_text(f"Reload the page in {seconds} second")
 
 
 DEMO_RESPONSES = [
-    (429, "daily_quota_exceeded", "7200", "used up its requests of today. Reload the page after "),
+    (429, "daily_quota_exceeded", "7200", "used up its requests for today. Reload the page after "),
     (
         429,
         "api_key_banned",
