@@ -53,7 +53,7 @@ def test_guide_to_rate_limits_has_the_limits_of_the_service(client: Client, sett
     page = guide(client, "rate-limits")
     minutes = [length // MINUTE for length in bans.BAN_LENGTHS[:2]]
     hours = [length // HOUR for length in bans.BAN_LENGTHS[2:]]
-    assert "321 a minute" in page
+    assert "321 per minute" in page
     first, interval = bans.FIRST_STRIKE_AFTER // SECOND, bans.STRIKE_INTERVAL // SECOND
     assert f"at least {first} seconds after the first rejection of the minute" in page
     assert f"at least {interval} second after the last strike" in page
