@@ -48,14 +48,14 @@ def build_keys_card(request: HttpRequest) -> Card:
     steps = []
     if may_change and ban_count:
         text = format_count(ban_count, "key is banned.", "keys are banned.")
-        steps.append(Step(2, "gavel", text, "See why", links["banned"]))
+        steps.append(Step(2, "gavel", text, "View banned keys", links["banned"]))
     if may_change and expiring.to_replace_in_7_days:
         text = format_count(
             expiring.to_replace_in_7_days,
             "key expires within 7 days and has no replacement.",
             "keys expire within 7 days and have no replacement.",
         )
-        steps.append(Step(2, "key", text, "Rotate in time", links["in_7_days"]))
+        steps.append(Step(2, "key", text, "View expiring keys", links["in_7_days"]))
     context = {
         "bans": [(key, key.get_ban_end(now)) for key in banned_keys],
         "ban_count": ban_count,
@@ -116,7 +116,7 @@ def build_quota_card(request: HttpRequest, counters: list[QuotaCounter]) -> Card
         accounts = format_count(count, "account has", f"accounts {or_more}have")
         text = f"{accounts} used at least {THRESHOLDS[0]}% of today's quota."
         url = list_url("accounts_account", used=THRESHOLDS[0])
-        steps.append(Step(3, "speed", text, "See which", url))
+        steps.append(Step(3, "speed", text, "View accounts", url))
     context = {"top": rows, "accounts_url": list_url("accounts_account")}
     return Card("quota", "left", 2, context, steps)
 

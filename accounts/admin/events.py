@@ -45,7 +45,7 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
     """Translates the time to a position in the feed, since no index is ordered by time."""
 
     parameter_name = "days"
-    options = [*TimeFilter.options[:2], ("older", "Before that")]
+    options = [*TimeFilter.options[:2], ("older", "Older than 7 days")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Event]) -> QuerySet[Event]:
         chosen = self.value()
@@ -123,7 +123,7 @@ class EventAdmin(BigTableAdmin):
     @admin.display
     def account(self, event: Any) -> str:
         if event.account_id == PUBLIC_ACCOUNT_ID:
-            return "every account"
+            return "all accounts"
         return visible_name(event.account_name or "deleted account")
 
     @admin.display(description="about")

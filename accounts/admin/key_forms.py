@@ -116,7 +116,7 @@ class NarrowForm(ReasonForm):
 
     key_scopes = IssueForm.declared_fields["scopes"]
     expires_at = forms.DateTimeField(
-        label="Earlier end (UTC)", required=False, widget=widgets.UnfoldAdminTextInputWidget
+        label="Earlier expiry (UTC)", required=False, widget=widgets.UnfoldAdminTextInputWidget
     )
     allowed_networks = IssueForm.declared_fields["allowed_networks"]
     clean_allowed_networks = IssueForm.clean_allowed_networks

@@ -34,7 +34,7 @@ REMOVE = Confirmation(
     "They can no longer open the account's pages. Keys that they know keep working until you rotate them.",
     danger=True,
 )
-WITHDRAW = Confirmation("Withdraw this invitation?", "Withdraw it", "Its link stops working.", danger=True)
+WITHDRAW = Confirmation("Withdraw this invitation?", "Withdraw", "Its link stops working.", danger=True)
 ROLES = [("", "Choose a role"), *Role.choices]  # No role is granted by mistake.
 
 

@@ -41,19 +41,19 @@ EXPLANATIONS = {
     ),
     Reason.BAN: (
         "The key was banned: it kept sending requests for 20 seconds or more after a 429.",
-        "Fix the program: after a 429 it must wait as long as Retry-After says. The key works again when "
-        "the ban ends. Requests during the ban do not prolong it. Staff can lift the ban earlier.",
+        "Correct the program: after a 429 it must wait as long as Retry-After says. The key works again "
+        "when the ban ends. Requests during the ban do not prolong it. Staff can lift the ban earlier.",
     ),
     Reason.REVOKED: (
         "The key was revoked.",
         "Use another key of the account, or issue a new one. If the customer does not recognise the "
-        "address, the old key was leaked, but it no longer works.",
+        "address, the old key has leaked, but it no longer works.",
     ),
     Reason.EXPIRED: ("The key had expired.", "Use its replacement, if it was rotated, or issue a new key."),
     Reason.NETWORK_NOT_ALLOWED: (
         "The key is valid, but does not allow the address that the request came from.",
         "Send from a network that the key allows, or issue a key that allows this one. If the customer "
-        "does not recognise the address, the key was leaked. Rotate or revoke it.",
+        "does not recognise the address, the key has leaked. Rotate or revoke it.",
     ),
     Reason.SUSPENDED: (
         "The key is valid, but its account was suspended.",
@@ -73,7 +73,7 @@ class SearchForm(forms.Form):
         label="Request ID, key or account", required=False, widget=UnfoldAdminTextInputWidget(attrs=attrs),
         help_text="An X-Request-Id, a key, its public ID, or an account name. Leave empty for the latest.",
     )  # fmt: skip
-    hours = forms.ChoiceField(label="When", required=False, choices=periods, widget=UnfoldAdminSelectWidget)
+    hours = forms.ChoiceField(label="Time", required=False, choices=periods, widget=UnfoldAdminSelectWidget)
 
 
 @admin.register(Refusal)

@@ -45,9 +45,9 @@ admin.site.unregister([User, Group, Authenticator, EmailAddress, UserSession])
 
 RESET_TWO_FACTOR = Confirmation(
     "Reset two-factor sign-in?",
-    "Reset two-factor",
-    "Their app and their recovery codes stop working. Make sure that the request really comes from them: "
-    "until they set up a new app, their password alone is enough to sign in.",
+    "Reset two-factor sign-in",
+    "Their app, passkeys and recovery codes stop working. Make sure that the request really comes from "
+    "them: until they set up a new app, their password alone is enough to sign in.",
     danger=True,
 )
 MAKE_STAFF = Confirmation(
@@ -56,9 +56,7 @@ MAKE_STAFF = Confirmation(
     "For a person who can already sign in, such as a customer. They are signed out, and choose a new "
     "password with a link that you pass on to them. They remain a member of their accounts.",
 )
-NO_SUCH_PERSON = (
-    "No one outside the staff signs in with this name. Check the spelling, or add a new member of staff."
-)
+NO_SUCH_PERSON = "No customer has this username. Check the spelling, or add a new member of staff."
 REMOVE_FROM_STAFF = Confirmation(
     "Remove from staff?",
     "Remove from staff",
@@ -142,7 +140,7 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
 
 class MakeStaffForm(ReasonForm):
     widget = UnfoldAdminTextInputWidget({"autofocus": True})
-    username = forms.CharField(max_length=150, help_text="The name with which they sign in.", widget=widget)
+    username = forms.CharField(max_length=150, help_text="The person's username.", widget=widget)
     field_order = ("username", "groups", "reason")
 
 

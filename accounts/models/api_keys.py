@@ -252,7 +252,7 @@ class ApiKey(PublishedModel):
             after = get_field_values(key)
             if after == before:
                 message = (
-                    "Nothing would change. Remove a scope, set an earlier end, or restrict the networks."
+                    "Nothing would change. Remove a scope, set an earlier expiry, or restrict the networks."
                 )
                 raise ValidationError(message)
             key.save(update_fields=["scopes", "expires_at", "max_expires_at", "allowed_networks"])

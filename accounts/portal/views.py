@@ -23,7 +23,7 @@ class NewUserForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs, label_suffix="")
         self.fields["password1"].help_text = "At least 8 characters. Common passwords are rejected."
-        self.fields["password2"].label, self.fields["password2"].help_text = "The same again", ""
+        self.fields["password2"].label, self.fields["password2"].help_text = "Confirm the password", ""
 
     def clean_username(self) -> str:
         username = str(super().clean_username())

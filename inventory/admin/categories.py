@@ -32,7 +32,7 @@ class CategoryChangeList(KeysetChangeList):
 class CategoryAdmin(BigTableAdmin):
     list_display = ["visible_name", "id", "pets", "description"]
     search_fields = ["name"]
-    search_help_text = "Part of a name"
+    search_help_text = "Part of a category name"
     ordering = ["name"]
     sortable_by = ["visible_name", "id"]
     list_filter_submit = False

@@ -47,9 +47,9 @@ def build_orders_card(request: HttpRequest, stock: Stock | None) -> Card:
     for stage, (purpose, icon, verb) in WAITING_STAGES.items():
         count = counts[stage]
         link = list_url("inventory_order", stage=stage)
-        waiting.append((stage.label, f"wait {purpose}", count.text, link))
+        waiting.append((stage.label, f"waiting {purpose}", count.text, link))
         if may_change and count.at_least:
-            subject = "order waits" if count.at_least == 1 else "orders wait"
+            subject = "order is waiting" if count.at_least == 1 else "orders are waiting"
             steps.append(Step(1, icon, f"{count.text} {subject} {purpose}.", verb, link))
     oldest = find_orders(Stage.TO_APPROVE)[:MAX_OLDEST_ORDERS] if may_change else []
     to_approve = [(order, list_actions(order)[:1]) for order in oldest]

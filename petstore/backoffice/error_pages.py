@@ -126,7 +126,7 @@ def reject_too_large(request: HttpRequest, view: Any) -> HttpResponse:
 
 # --- Error pages for staff
 
-NOT_FOUND = "This page does not exist, or its subject was deleted. Press Ctrl+K to search for it."
+NOT_FOUND = "This page does not exist, or its record was deleted. Press Ctrl+K to search for it."
 NOT_ALLOWED = "This is not possible in the back office."
 ASK_OWNER = "Your role can't open this page. Ask an Owner."
 # The permissions of Django's pages of a model, by the last part of the URL name. Pages that are not listed

@@ -68,7 +68,7 @@ class ChangePasswordForm(account_forms.ChangePasswordForm):
         labels = {
             "oldpassword": "Current password",
             "password1": "New password",
-            "password2": "The same again",
+            "password2": "Confirm the password",
         }
         for name, label in labels.items():
             self.fields[name].label = label

@@ -176,7 +176,7 @@ def test_list_of_banned_keys_shows_reason_and_end_of_each_ban(
     staff: Client, other: ApiKey, banned: ApiKey
 ) -> None:
     home = staff.get("/admin/")
-    (step,) = [step for step in home.context["steps"] if step.link_text == "See why"]
+    (step,) = [step for step in home.context["steps"] if step.link_text == "View banned keys"]
     for text in (staff.get(step.link).text, home.text):
         assert BAN_REASON in text
         assert page_url(banned, "unban") in text
@@ -225,7 +225,7 @@ def test_page_shows_plan_usage_keys_bans_orders_and_rejections(
 def test_page_of_an_unused_account(staff: Client, account: Account) -> None:
     text = staff.get(page_url(account)).text
     for sentence in (
-        "No keys yet.", "No requests in the last 30 days.", "No orders yet.", "None on record.",
+        "No keys yet.", "No requests in the last 30 days.", "No orders yet.", "No recent refusals.",
         "No key is banned.", f"/admin/accounts/apikey/add/?account={account.pk}",
     ):  # fmt: skip
         assert sentence in text

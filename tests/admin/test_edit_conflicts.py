@@ -97,7 +97,7 @@ def test_concurrently_deleted_row_is_reported_missing(ann: Client, db: None) -> 
     kind.delete()
     response: Any = ann.post(path, {"name": "Olms"} | hers)
     assert response.status_code == 404
-    assert "its subject was deleted" in response.text
+    assert "its record was deleted" in response.text
 
 
 def prepare_edit(model: str, request: pytest.FixtureRequest) -> tuple[Any, dict[str, Any], dict[str, Any]]:

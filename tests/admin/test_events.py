@@ -67,7 +67,7 @@ def test_list_shows_events_newest_first_with_subject_and_account(staff: Client, 
     text = unescape(staff.get(LIST).text)
     kinds = ["pet.status_changed", "order.placed", "pet.created"]
     assert list_types(staff) == list_types(staff, type="nothing") == kinds
-    for text_part in (f"order {order.pk}", "pet Biscuit", "Acme Pets", "every account"):
+    for text_part in (f"order {order.pk}", "pet Biscuit", "Acme Pets", "all accounts"):
         assert text_part in text, text_part
     for kind in kinds:
         assert list_types(staff, type=kind) == [kind]
@@ -169,7 +169,7 @@ def test_deleted_subjects_have_no_link(staff: Client, account: Account, category
     account.delete()
     text = unescape(staff.get(LIST, {"type": "order.placed"}).text)
     assert "deleted account" in text
-    assert "every account" not in text
+    assert "all accounts" not in text
 
 
 def test_event_is_described(staff: Client, account: Account) -> None:

@@ -107,17 +107,17 @@ def links(page: Any) -> set[str]:
 
 def test_next_steps_come_first_with_links(staff: Client, busy: None) -> None:
     assert steps(staff.get("/admin/")) == [
-        ("2 orders wait for approval.", "Approve", "/admin/inventory/order/?stage=to_approve"),
-        ("1 order waits to be shipped.", "Ship", "/admin/inventory/order/?stage=to_ship"),
-        ("1 key is banned.", "See why", "/admin/accounts/apikey/?banned=now"),
+        ("2 orders are waiting for approval.", "Approve", "/admin/inventory/order/?stage=to_approve"),
+        ("1 order is waiting to be shipped.", "Ship", "/admin/inventory/order/?stage=to_ship"),
+        ("1 key is banned.", "View banned keys", "/admin/accounts/apikey/?banned=now"),
         (
             "1 key expires within 7 days and has no replacement.",
-            "Rotate in time",
+            "View expiring keys",
             "/admin/accounts/apikey/?expires=7",
         ),
         (
             "1 account has used at least 80% of today's quota.",
-            "See which",
+            "View accounts",
             "/admin/accounts/account/?used=80",
         ),
     ]
@@ -145,7 +145,7 @@ def test_step_links_all_accounts_that_reached_80_percent(staff: Client) -> None:
     (step,) = [step for step in steps(page) if "quota" in step[0]]
     assert step == (
         "10 accounts or more have used at least 80% of today's quota.",
-        "See which",
+        "View accounts",
         "/admin/accounts/account/?used=80",
     )
     accounts = staff.get(step[2]).context["cl"].result_list

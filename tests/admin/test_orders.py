@@ -295,7 +295,7 @@ def test_tabs_and_home_show_current_counts(staff: Client, orders: list[Order]) -
     assert stock.refresh()
     staff.post(f"{ORDERS}{orders[0].pk}/act/approve/")
     assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == ["", "0", "2", "0", "0", "2"]
-    assert "2 orders wait to be shipped." in staff.get("/admin/").text
+    assert "2 orders are waiting to be shipped." in staff.get("/admin/").text
 
 
 def test_large_stages_show_the_latest_stock_count(

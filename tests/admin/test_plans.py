@@ -67,7 +67,7 @@ def test_enterprise_shows_its_accounts_and_is_read_only(staff: Client) -> None:
     assert 'name="confirmed"' not in text
     AccountDayLoad.objects.create(account=big, day=timezone.now().date(), minutes={"90": 1})
     page = staff.get(page_url("enterprise", "what_if"), {"per_minute": 100, "per_day": 100})
-    assert cells(page)["Requests per minute"] == ("its own", "100")
+    assert cells(page)["Requests per minute"] == ("custom", "100")
     assert cells(page)["Refused"] == ("20", "0 (0.0%)")
 
 

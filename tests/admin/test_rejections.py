@@ -89,7 +89,7 @@ def test_both_windows_are_shown_with_their_bounds_newest_first(staff: Client, ke
     [
         ("rate_limit_exceeded", "429 <code>rate_limit_exceeded</code>", "Wait as long as Retry-After says"),
         ("daily_quota_exceeded", "429 <code>daily_quota_exceeded</code>", "Wait until the day ends"),
-        ("api_key_banned", "429 <code>api_key_banned</code>", "Fix the program"),
+        ("api_key_banned", "429 <code>api_key_banned</code>", "Correct the program"),
         ("revoked", "401 <code>invalid_api_key</code>", "Use another key of the account"),
         ("expired", "401 <code>expired_api_key</code>", "Use its replacement"),
         ("elsewhere", "401 <code>invalid_api_key</code>", "Send from a network that the key allows"),
@@ -157,12 +157,12 @@ def test_unknown_request_id_gets_possible_reasons(staff: Client, settings: Any) 
     settings.REFUSALS_KEPT_DAYS = 3
     text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
     for sentence in (
-        "No refusal is on record for", "req-unknown", "older than 3 days", "less than ten seconds old",
-        "not every refusal was recorded", "had no key", "not 401, 403 or 429",
+        "No refusal was found for", "req-unknown", "older than 3 days", "less than ten seconds old",
+        "too many refusals in that hour to record them all", "had no key", "not 401, 403 or 429",
     ):  # fmt: skip
         assert sentence in text
     page = staff.get(PAGE)
-    assert "No refusal is on record" not in page.text
+    assert "No refusal was found" not in page.text
     assert '<label for="id_q"' in page.text
 
 
@@ -175,7 +175,7 @@ def test_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> None
     page = staff.get(PAGE, {"q": text})
     assert page.status_code == 200
     assert (page.context["explanations"], list(page.context["matches"])) == ([], [])
-    assert "No refusal is on record" in page.text
+    assert "No refusal was found" in page.text
     assert "<script>alert" not in page.text
 
 

@@ -58,7 +58,7 @@ def test_guide_to_rate_limits_has_the_limits_of_the_service(client: Client, sett
     assert f"at least {first} seconds after the first rejection of the minute" in page
     assert f"at least {interval} second after the last strike" in page
     assert f"for {bans.STRIKE_WINDOW // SECOND} seconds from the first rejection" in page
-    assert f"banned for {minutes[0]} minutes when it has {bans.STRIKES_TO_BAN} strikes and, in that time," in page
+    assert f"for {minutes[0]} minutes when it has {bans.STRIKES_TO_BAN} strikes and, in that time," in page
     assert f"half the limit per minute (and at least {bans.MIN_REJECTIONS_TO_BAN})." in page
     assert f"banned {first + (bans.STRIKES_TO_BAN - 1) * interval} seconds after its first 429" in page
     assert f"{minutes[1]} minutes, then {hours[0]} hour, {hours[1]} hours and {hours[2]} hours;" in page
