@@ -16,12 +16,13 @@ PAGES = [
     "", "inventory/order/", "inventory/pet/", "inventory/pet/1/change/", "inventory/pet/add/",
     "inventory/pet/import/", "inventory/pet/export/", "inventory/category/", "accounts/account/",
     "accounts/account/1/change/", "accounts/account/1/what-if/", "accounts/account/1/suspend/",
-    "accounts/account/1/change-plan/", "accounts/apikey/", "accounts/apikey/add/",
+    "accounts/account/1/change-plan/", "accounts/account/1/invite/", "accounts/apikey/",
+    "accounts/apikey/add/",
     "accounts/apikey/1/change/", "accounts/apikey/1/revoke/", "accounts/apikey/1/history/",
     "accounts/apikey/1/rotate/", "accounts/plan/", "accounts/plan/free/change/",
     "accounts/plan/free/what-if/", "accounts/event/", "accounts/event/1/change/", "accounts/refusal/",
     "health/incident/", "health/incident/add/", "backoffice/auditentry/", "auth/user/",
-    "auth/user/1/change/", "auth/group/",
+    "auth/user/make-staff/", "auth/user/1/change/", "auth/group/",
 ]  # fmt: skip
 IMPACTS = {"minor", "moderate", "serious", "critical"}
 CONTRAST = "color-contrast"
