@@ -31,5 +31,6 @@ class SignInBackend(AuthenticationBackend):
     """Computes exactly one password hash, whether or not the user exists."""
 
     def _authenticate(self, request: HttpRequest | None, **credentials: Any) -> Any:
-        login = credentials.get("email") or credentials.get("username") or ""
+        # Confirming one's identity sends both, with an address that may not be confirmed.
+        login = credentials.get("username") or credentials.get("email") or ""
         return self._check_password(find_user(login), credentials["password"])

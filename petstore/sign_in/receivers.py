@@ -49,7 +49,7 @@ def record_sign_out(request: HttpRequest | None, user: User | None, **kwargs: An
 @receiver(user_login_failed, dispatch_uid="failed sign-ins")
 def handle_failed_login(credentials: Values, request: HttpRequest | None = None, **kwargs: Any) -> None:
     # Users sometimes type their password into the name field, so unknown names are not stored.
-    user = find_user(str(credentials.get("email") or credentials.get("username") or ""))
+    user = find_user(str(credentials.get("username") or credentials.get("email") or ""))
     reason = "Wrong password or no access." if user else "Unknown name."
     record_failed_sign_in(request, user, reason)
 

@@ -101,6 +101,14 @@ def test_eleventh_attempt_for_a_name_in_five_minutes_is_rejected_from_any_addres
     assert attempt(name="other", address="192.0.2.99").status_code == 200
 
 
+def test_password_is_confirmed_also_by_a_person_with_an_unconfirmed_address(boss: User) -> None:
+    User.objects.update(email="boss@example.com")
+    browser = Client()
+    browser.force_login(boss)
+    data = {"password": PASSWORD, "next": "/account/security/"}
+    assert browser.post("/account/confirm/", data)["Location"] == "/account/security/"
+
+
 def test_wait_is_described_in_seconds_or_minutes() -> None:
     waits = [describe_wait(seconds) for seconds in (2, 90, 91, 120, 121, 300)]
     assert waits == [*(f"{n} seconds" for n in (2, 90)), *(f"{n} minutes" for n in (2, 2, 3, 5))]
