@@ -190,10 +190,10 @@ class Invitation(AccountRole):
             "This address already has an invitation. Withdraw it to create a new one.": (
                 still_open.filter(email=self.email).exists()
             ),
-            f"An account has at most {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first.": (
+            f"An account can have at most {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first.": (
                 still_open.count() >= MAX_OPEN_INVITATIONS
             ),
-            f"An account sends at most {MAX_INVITATIONS_PER_DAY} invitations a day. Try again tomorrow.": (
+            f"An account creates at most {MAX_INVITATIONS_PER_DAY} invitations a day. Try again tomorrow.": (
                 sent.count() >= MAX_INVITATIONS_PER_DAY
             ),
             f"{self.account} has no owner. Invite one first.": self.role != Role.OWNER and not has_owner,

@@ -194,12 +194,14 @@ class Pet(models.Model):
 class StockCount(models.Model):
     """The latest stock count, in a single row."""
 
-    due_at = models.DateTimeField(help_text="When the next count may begin. Who counts moves it first.")
+    due_at = models.DateTimeField(
+        help_text="When the next count may begin. A worker moves it before it counts."
+    )
     counted_at = models.DateTimeField(null=True)
     took_ms = models.PositiveIntegerField(default=0)
     pets = models.JSONField(default=list, help_text="[category id, status, number of pets] of each.")
     orders_placed = models.BigIntegerField(default=0)
-    orders_approved = models.BigIntegerField(default=0, help_text="Those that have shipped, too.")
+    orders_approved = models.BigIntegerField(default=0, help_text="Including scheduled and shipped orders.")
     orders_scheduled = models.BigIntegerField(default=0, db_default=0)
     orders_shipped = models.BigIntegerField(default=0, db_default=0)
     orders_done = models.BigIntegerField(default=0, db_default=0)

@@ -33,13 +33,13 @@ class AuditEntry(models.Model):
         UNBANNED = "unbanned", "Unbanned"
         SUSPENDED = "suspended", "Suspended"
         SUSPENSION_LIFTED = "suspension_lifted", "Suspension lifted"
-        PASSWORD_ACCEPTED = "password_accepted", "Gave the password"
+        PASSWORD_ACCEPTED = "password_accepted", "Entered the password"
         SIGNED_IN = "signed_in", "Signed in"
         SIGN_IN_FAILED = "sign_in_failed", "Failed to sign in"
         SIGNED_OUT = "signed_out", "Signed out"
-        TWO_FACTOR_ON = "two_factor_on", "Turned two-factor on"
-        TWO_FACTOR_OFF = "two_factor_off", "Turned two-factor off"
-        TWO_FACTOR_RESET = "two_factor_reset", "Reset a colleague's two-factor"
+        TWO_FACTOR_ON = "two_factor_on", "Turned on two-factor sign-in"
+        TWO_FACTOR_OFF = "two_factor_off", "Turned off two-factor sign-in"
+        TWO_FACTOR_RESET = "two_factor_reset", "Reset two-factor sign-in"
         MEMBER_INVITED = "member_invited", "Invited a member"
         INVITATION_WITHDRAWN = "invitation_withdrawn", "Withdrew an invitation"
         MEMBER_JOINED = "member_joined", "Joined the account"
@@ -47,7 +47,7 @@ class AuditEntry(models.Model):
         MEMBER_REMOVED = "member_removed", "Removed a member"
         MADE_STAFF = "made_staff", "Made staff"
         REMOVED_FROM_STAFF = "removed_from_staff", "Removed from staff"
-        RECOVERY_CODES = "recovery_codes", "Made new recovery codes"
+        RECOVERY_CODES = "recovery_codes", "Generated recovery codes"
 
     # The list hides these by default, because they are frequent and change no data.
     SIGN_IN_ACTIONS = (Action.PASSWORD_ACCEPTED, Action.SIGNED_IN, Action.SIGN_IN_FAILED, Action.SIGNED_OUT)

@@ -28,9 +28,13 @@ class Incident(models.Model):
     """An incident that staff describe on the status page."""
 
     title = models.CharField(max_length=200)
-    text = models.TextField(max_length=5000, help_text="Plain text. Everyone can read it.")
-    starts_at = models.DateTimeField("from", help_text="UTC. The page shows the incident from then on.")
-    ends_at = models.DateTimeField("to", null=True, blank=True, help_text="UTC. Empty while it lasts.")
+    text = models.TextField(max_length=5000, help_text="Plain text, visible to the public.")
+    starts_at = models.DateTimeField(
+        "from", help_text="In UTC. The status page shows the incident from this time on."
+    )
+    ends_at = models.DateTimeField(
+        "to", null=True, blank=True, help_text="In UTC. Leave empty until the incident is over."
+    )
 
     class Meta:
         ordering = ["-starts_at"]

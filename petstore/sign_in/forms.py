@@ -127,7 +127,7 @@ class DeactivateForm(RateLimitedForm, forms.Form):
         limits = get_sign_in_limits(context.request, self.user.username, is_code=True)
         self.check_limits(context.request, limits)
         if not self.user.check_password(self.cleaned_data["password"]):
-            record_failed_sign_in(context.request, self.user, "Wrong password for two-factor.")
+            record_failed_sign_in(context.request, self.user, "Wrong password for two-factor sign-in.")
             raise ValidationError({"password": "Wrong password."})
         code = "".join(self.cleaned_data["code"].split()).lower()
         devices = Authenticator.objects.filter(user=self.user).exclude(type=Authenticator.Type.WEBAUTHN)
