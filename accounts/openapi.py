@@ -135,7 +135,7 @@ register_operations(
             "getAccount",
             "Get your account and quota",
             "Returns your account, the key of this request, both windows of the quota, and any ban. The "
-            "request does not count against your quota. It also works while the quota is used up or the "
+            "request does not count towards your quota. It also works while the quota is used up or the "
             "key is banned, so that you can see when to continue. Each key may send "
             f"{PEEKS_PER_MINUTE} of these requests per minute. Beyond that, the response is 429 with this "
             "limit in its headers, and does not count towards a ban.",

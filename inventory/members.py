@@ -132,14 +132,14 @@ ORDER = Members(
     ),
     Member(
         "status",
-        "Where the order stands.",
+        "The status of the order.",
         example=OrderStatus.PLACED.value,
         field_class="ChoiceField",
         options={"choices": OrderStatus.choices},
     ),
     Member(
         "shipDate",
-        "When the pet leaves, in UTC.",
+        "The planned or actual time at which the pet leaves the shop, in UTC.",
         example=None,
         field_class="DateTimeField",
         options={"allow_null": True},

@@ -16,9 +16,9 @@ def build_openapi_settings(
     return {
         "TITLE": "Pet Store",
         "DESCRIPTION": (
-            "List the pets of a pet store, add one, order one.\n\n"
+            "List, add and order the pets of a pet store.\n\n"
             "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
-            "valid key counts against its account's quota, except `getAccount`, which is free. The headers "
+            "valid key counts towards its account's quota, except `getAccount`, which is free. The headers "
             "of every response show the remaining quota. After 429, wait as long as `Retry-After` says. "
             "`x-rate-limits` lists the default limits; the headers show the limits of your account.\n\n"
             "Every response with a status of 400 or above is an Error: `code` is for programs, `message` "
@@ -29,7 +29,7 @@ def build_openapi_settings(
         "LICENSE": {"name": "Proprietary"},
         "CONTACT": {"name": "Pet Store", "url": base_url.removesuffix("v1")} | contact,
         "EXTERNAL_DOCS": {
-            "description": "Documentation where you can try every operation",
+            "description": "Guides, and a reference in which you can try every operation",
             "url": base_url.removesuffix("v1") + "docs",
         },
         # The contract, "Limits". Enterprise limits are set per account.
@@ -42,13 +42,13 @@ def build_openapi_settings(
             }
         },
         "TAGS": [
-            {"name": "pets", "description": "The pets: for sale, reserved and sold."},
-            {"name": "orders", "description": "The orders of your account."},
-            {"name": "categories", "description": "The categories of pets, maintained by staff."},
-            {"name": "events", "description": "The changes, in a single order."},
+            {"name": "pets", "description": "Pets: for sale, reserved or sold."},
+            {"name": "orders", "description": "Orders of your account."},
+            {"name": "categories", "description": "Pet categories, maintained by staff."},
+            {"name": "events", "description": "A feed of changes, in the same order for all clients."},
             {
                 "name": "account",
-                "description": "Your account, the key of the request, and the remaining quota.",
+                "description": "Your account, the key in use, and the remaining quota.",
             },
         ],
         "SERVERS": [{"url": base_url, "description": "This service"}]
