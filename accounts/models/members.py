@@ -193,7 +193,7 @@ class Invitation(AccountRole):
             f"An account can have at most {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first.": (
                 still_open.count() >= MAX_OPEN_INVITATIONS
             ),
-            f"An account creates at most {MAX_INVITATIONS_PER_DAY} invitations a day. Try again tomorrow.": (
+            f"At most {MAX_INVITATIONS_PER_DAY} invitations can be created a day. Try again tomorrow.": (
                 sent.count() >= MAX_INVITATIONS_PER_DAY
             ),
             f"{self.account} has no owner. Invite one first.": self.role != Role.OWNER and not has_owner,

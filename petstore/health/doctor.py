@@ -51,7 +51,7 @@ def check_settings(host: str, port: int) -> tuple[str, str]:
     found = checks.run_checks(include_deployment_checks=True)
     weak = [message for message in found if message.level >= checks.WARNING and not message.is_silenced()]
     if not weak:
-        return "`check --deploy` finds nothing weak.", ""
+        return "`check --deploy` reports no problem.", ""
     advice = "" if settings.HTTPS else "Set BASE_URL to an https:// URL. "
     advice += " ".join(message.hint or "" for message in weak)
     return " ".join(message.msg for message in weak), f"{advice} See docs/settings.md."
@@ -74,7 +74,7 @@ def check_schema(host: str, port: int) -> tuple[str, str]:
     state = check_migrations()
     if state == "unknown":
         raise SkippedError("The database can't be read.")
-    return f"Those of this version: {state}.", "" if state == OK else "Run manage.py migrate."
+    return f"The migrations of this version: {state}.", "" if state == OK else "Run manage.py migrate."
 
 
 def check_redis(host: str, port: int) -> tuple[str, str]:
@@ -104,7 +104,7 @@ def check_clocks(host: str, port: int) -> tuple[str, str]:
             cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
             differences["PostgreSQL"] = cursor.fetchone()[0] - time.time()
     if not differences:
-        raise SkippedError("There is only the clock of this machine.")
+        raise SkippedError("No other clock is used: the database is a file on this machine.")
     text = ", ".join(f"{name} {seconds:+.1f} s" for name, seconds in differences.items())
     differ = max(map(abs, differences.values())) > MAX_CLOCK_DIFFERENCE
     return f"Compared with this machine: {text}.", "Synchronize all clocks (NTP)." if differ else ""

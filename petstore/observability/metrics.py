@@ -30,7 +30,7 @@ SHED = Counter(
 )
 DECISIONS = Counter(
     "petstore_quota_decisions_total",
-    "Requests by rate-limit decision (admitted, or the error code) and by whose limit they count towards.",
+    "Requests by rate-limit decision (admitted, or the error code) and the limit that counted them.",
     ["outcome", "counted_for"],
 )
 KEYS_REJECTED = Counter(
@@ -47,7 +47,7 @@ FOREIGN_REPLIES = Counter(
 )
 BACKGROUND_FAILURES = Counter(
     "petstore_background_failures_total",
-    "Failed runs of the tasks that workers perform behind the requests, and retry.",
+    "Failed runs of background tasks of the workers, which are retried.",
     ["task"],
 )
 EVENT_BACKLOG = Gauge(

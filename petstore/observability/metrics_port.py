@@ -36,7 +36,7 @@ class SupervisorCollector(Collector):
         )
         yield CounterMetricFamily(
             "petstore_worker_exits",
-            "Workers that exited by themselves, and were replaced.",
+            "Workers that exited unexpectedly and were replaced.",
             Supervisor.get_worker_exits(),
         )
 

@@ -343,7 +343,7 @@ def test_demo_pets_are_deterministic_for_a_count(monkeypatch: pytest.MonkeyPatch
 def test_seed_demo_skips_a_shop_with_pets() -> None:
     assert run_json("seed_demo", "--pets", "3", "--if-empty") == {"added": 3}
     assert run_json("seed_demo", "--if-empty") == {"added": 0}
-    assert run("seed_demo", "--pets", "3", "--if-empty") == "Done. Pets exist already.\n"
+    assert run("seed_demo", "--pets", "3", "--if-empty") == "Done. Pets already exist; none were added.\n"
     assert Pet.objects.count() == 3
 
 

@@ -165,7 +165,7 @@ def test_history_is_not_added_beside_customers_without_force() -> None:
         name="Demo", plan_id=PlanCode.BUSINESS
     )  # The account of quickstart is not a customer.
     assert "Added 2 accounts" in seed("--pets", "0", "--history-days", "1", "--accounts", "2")
-    with pytest.raises(CommandError, match="Customers exist already"):
+    with pytest.raises(CommandError, match="Customers already exist"):
         seed("--year")
     assert not Pet.objects.exists()
     assert "Added 4 accounts" in seed("--history-days", "3", "--accounts", "4", "--force")

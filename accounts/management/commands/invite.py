@@ -10,7 +10,7 @@ from petstore.management.base import escape_nonprintable
 
 class Command(KeyCommand):
     publishes = False
-    help = "Print a link with which a person joins an account. It works once, for 7 days."
+    help = "Invite a person to an account, and print the link. It works once and expires after 7 days."
     examples = """
         manage.py invite --account 4fKq9TzB --email ann@example.com --role owner
         manage.py invite --account 4fKq9TzB --email ben@example.com --json
@@ -19,9 +19,9 @@ class Command(KeyCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--account", required=True, metavar="ID", help="The account's public ID.")
-        text = "Whom you invite. No email is sent."
+        text = "The address of the person you invite. No email is sent."
         parser.add_argument("--email", required=True, metavar="ADDRESS", help=text)
-        text = "What they may do. Default: developer, or owner if the account has no member."
+        text = "The role of the new member. Default: developer, or owner if the account has no members."
         parser.add_argument("--role", choices=Role.values, help=text)
 
     def run(self, options: dict[str, Any]) -> None:

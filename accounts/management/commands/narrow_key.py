@@ -17,7 +17,7 @@ from petstore.management.base import escape_nonprintable
 
 
 class Command(KeyCommand):
-    help = "Take away rights of a key, from the next request on. A key never gets rights back."
+    help = "Remove rights from a key. Takes effect with the next request, and can't be undone."
     examples = """
         manage.py narrow_key 0Zl4dF9kQ2mXa7 --scopes pets:read,orders:read
         manage.py narrow_key 0Zl4dF9kQ2mXa7 --expires-in-days 7 --reason "The contract ends"
@@ -32,7 +32,7 @@ class Command(KeyCommand):
         end = parser.add_mutually_exclusive_group()
         text = "Days until the key and all its replacements expire. Default: unchanged."
         end.add_argument("--expires-in-days", type=int, metavar="N", help=text)
-        end.add_argument("--expires-at", metavar="TIME", help="The same as a time (ISO 8601, UTC).")
+        end.add_argument("--expires-at", metavar="TIME", help="The expiry as a time (ISO 8601, in UTC).")
         text = "The networks that remain, each within one that the key allows. Default: unchanged."
         parser.add_argument("--allow-from", type=comma_separated, metavar="CIDR,CIDR", help=text)
         parser.add_argument("--reason", default="", metavar="TEXT", help="Stored in the key's history.")

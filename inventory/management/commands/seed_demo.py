@@ -76,14 +76,14 @@ class Command(JsonCommand):
                 f"--history-days must be 0 to {MAX_DAYS}, and --accounts 1 to {MAX_ACCOUNTS}."
             )
         if options["if_empty"] and Pet.objects.exists():
-            self.write_result(options, {"added": 0}, "Done. Pets exist already.")
+            self.write_result(options, {"added": 0}, "Done. Pets already exist; none were added.")
             return
         has_customers = Account.objects.exclude(name=QUICKSTART_ACCOUNT).exists()
         if has_customers and options["if_empty"]:
             days = 0
         elif has_customers and days and not options["force"]:
             raise CommandError(
-                "Customers exist already, and you could not tell them from demo customers later. "
+                "Customers already exist, and demo customers could not be distinguished from them later. "
                 "Use an empty database, or add --force."
             )
         self.add_pets(options)

@@ -22,7 +22,7 @@ TEXT = """
 API         {api}   (documentation: {docs})
 Back office {admin}   user {user}"""
 NEW_KEY = """
-API key     {key}   (shown only now)
+API key     {key}   (shown only once)
 
 Try it:
 

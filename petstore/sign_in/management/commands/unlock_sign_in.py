@@ -1,4 +1,4 @@
-"""Lift the lockout of a member of staff."""
+"""Lift the lockout of a user."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -12,7 +12,7 @@ from petstore.sign_in.rate_limits import unlock
 
 
 class Command(JsonCommand):
-    help = "Lift the lockout of a member of staff after too many wrong passwords or codes."
+    help = "Let a user sign in again at once after too many wrong passwords or codes."
     examples = """
         manage.py unlock_sign_in ann
         manage.py unlock_sign_in ann --json
