@@ -161,7 +161,7 @@ class InvitationQuerySet(QuerySet["Invitation"]):
             invitation.save()
             after = {"invitation": invitation.public_id, "role": role}
             invitation.record(Action.MEMBER_INVITED, by, EventType.MEMBER_INVITED, after=after)
-        return invitation, get_page_url(reverse("portal:join", args=[token]).removeprefix("/"))
+        return invitation, get_page_url(reverse("portal:join", args=[token]))
 
 
 class Invitation(AccountRole):

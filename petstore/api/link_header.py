@@ -5,7 +5,7 @@ from django.conf import settings
 
 def get_page_url(path: str) -> str:
     """Build the absolute URL of a page outside /v1, from BASE_URL and never from the Host header (D10)."""
-    return f"{settings.BASE_URL.removesuffix('/v1')}/{path}"
+    return f"{settings.BASE_URL.removesuffix('/v1')}/{path.removeprefix('/')}"
 
 
 def format_link(url: str, rel: str) -> str:

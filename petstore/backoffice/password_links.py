@@ -49,7 +49,7 @@ def get_permission_state(user: User) -> tuple[Any, ...]:
 def create_link(user: User, *, by: User) -> str:
     uid = urlsafe_base64_encode(f"{user.pk}.{by.pk}".encode())
     token = PasswordLinkTokenGenerator(by).make_token(user)
-    return get_page_url(reverse("admin:new_password", args=[uid, token]).removeprefix("/"))
+    return get_page_url(reverse("admin:new_password", args=[uid, token]))
 
 
 class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]  # Generic in its stubs only.

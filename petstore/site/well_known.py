@@ -17,7 +17,7 @@ CATALOG = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rf
 
 
 def build_url(name: str, **arguments: str) -> str:
-    return get_page_url(reverse(name, kwargs=arguments).removeprefix("/"))
+    return get_page_url(reverse(name, kwargs=arguments))
 
 
 @require_safe
