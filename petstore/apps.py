@@ -1,9 +1,11 @@
 """The project's own app, which has its commands and templates."""
 
 from collections.abc import Iterable
+from threading import Thread
 from typing import Any
 
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, models
 
@@ -18,12 +20,15 @@ class PetstoreConfig(AppConfig):
         """Start the background threads. wsgi.py calls this method of every app that defines it."""
         from petstore.db import monitor
         from petstore.health import sampling
+        from petstore.mail import outbox
         from petstore.observability import sampler, tracing
 
         sampler.start()
         tracing.start_tracing()
         monitor.start_monitor()
         sampling.start()
+        if settings.MAIL_SERVER:
+            Thread(target=outbox.run, name="mail", daemon=True).start()
 
 
 def check_field_types(model_classes: Iterable[type[models.Model]]) -> None:

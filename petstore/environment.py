@@ -239,6 +239,7 @@ def mail_server(name: str) -> dict[str, Any]:
     require("@" in sender and not re.search(r"[\s<>,]", sender), name, "must name a sender: ?from=address.")
     is_local = url.hostname in {"localhost", "127.0.0.1", "::1"}
     return {
+        "EMAIL_BACKEND": "petstore.mail.outbox.OutboxBackend",
         "EMAIL_HOST": url.hostname,
         "EMAIL_PORT": url.port or (465 if url.scheme == "smtps" else 587),
         "EMAIL_HOST_USER": unquote(url.username or ""),

@@ -37,6 +37,7 @@ SUPPORT_URL = env.page_url("SUPPORT_URL")
 SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
 # Without a mail server, no mail is sent, and addresses can't be confirmed.
 MAIL_SERVER = env.mail_server("EMAIL_URL")
+EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
 globals().update(MAIL_SERVER)
 EMAIL_TIMEOUT = 10
 # For /.well-known/security.txt (RFC 9116 requires both).
@@ -119,6 +120,7 @@ INSTALLED_APPS = [
     "allauth.mfa",
     "allauth.usersessions",
     "petstore.sign_in",
+    "petstore.mail",
     "rest_framework",
     "drf_spectacular",
 ]
@@ -235,6 +237,8 @@ ACCOUNT_CHANGE_EMAIL = True  # One address. A new one replaces it once it is con
 ACCOUNT_EMAIL_VERIFICATION = "none"  # Signing in does not require a confirmed address.
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # Strangers can't make the service send mail to any address.
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+# Without allauth's queries of the user's addresses, which would reveal known addresses.
+ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "django.contrib.auth.tokens.PasswordResetTokenGenerator"  # noqa: S105
 ACCOUNT_SESSION_REMEMBER = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 2 * 60 * 60  # D48

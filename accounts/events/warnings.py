@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -77,7 +78,10 @@ def send_expiry_warnings(now: datetime) -> None:
             assert key.expires_at is not None
             expires_at = to_microseconds(key.expires_at)
             if (key.pk, expires_at) not in sent:
-                key.build_event(EventType.KEY_EXPIRING).save_once(key.pk, days, expires_at)
+                with transaction.atomic():
+                    is_new = key.build_event(EventType.KEY_EXPIRING).save_once(key.pk, days, expires_at)
+                    if is_new and not hasattr(key, "rotated_to"):
+                        key.send_mail("mail/key_expiring")
 
 
 def send_missed_ban_events(now: datetime) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
@@ -14,13 +15,16 @@ from django.utils import timezone
 
 from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
+from accounts.models.members import Role
 from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, PublishedModel
 from accounts.quota.limits import to_microseconds
+from petstore.api.link_header import get_page_url
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, get_field_values
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
 from petstore.db.names import visible_name
+from petstore.mail.outbox import send_mail
 
 MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
@@ -112,6 +116,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             key.save()
             audit.record(by, key, Action.ISSUED, after=get_field_values(key))
             key.build_event(EventType.KEY_ISSUED).save()
+            key.send_mail("mail/key_issued")
         return key, key_text.text
 
 
@@ -211,6 +216,7 @@ class ApiKey(PublishedModel):
             key.save(update_fields=["revoked_at", "revoked_reason"])
             audit.record(by, key, Action.REVOKED, before=before, after=get_field_values(key), reason=reason)
             key.build_event(EventType.KEY_REVOKED).save()
+            key.send_mail("mail/key_revoked")
         self.refresh_from_db()
 
     def narrow(
@@ -330,6 +336,13 @@ class ApiKey(PublishedModel):
         """Build an unsaved event with the public data of the key."""
         data = {"id": self.public_id, "name": self.name, "expiresAt": self.expires_at}
         return EventDraft.build(kind, {"key": data}, self.account_id)
+
+    def send_mail(self, template: str) -> None:
+        """Mail the members who may act on it, if their address is confirmed."""
+        members = self.account.memberships.exclude(role=Role.READER).filter(user__is_active=True)
+        addresses = EmailAddress.objects.filter(verified=True, user__in=members.values("user"))
+        context = {"key": self, "account": self.account, "url": get_page_url("account/")}
+        send_mail(template, addresses.values_list("email", flat=True), context)
 
     @property
     def audit_entries(self) -> AuditQuerySet:

@@ -25,6 +25,7 @@ from accounts.models.records import Record
 from petstore.api.link_header import get_page_url
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor
+from petstore.mail.outbox import send_mail
 
 MEMBER_ID_LENGTH = 8
 INVITATION_LIFETIME = timedelta(days=7)
@@ -161,7 +162,9 @@ class InvitationQuerySet(QuerySet["Invitation"]):
             invitation.save()
             after = {"invitation": invitation.public_id, "role": role}
             invitation.record(Action.MEMBER_INVITED, by, EventType.MEMBER_INVITED, after=after)
-        return invitation, get_page_url(reverse("portal:join", args=[token]))
+            link = get_page_url(reverse("portal:join", args=[token]))
+            send_mail("mail/invitation", [invitation.email], {"invitation": invitation, "url": link})
+        return invitation, link
 
 
 class Invitation(AccountRole):

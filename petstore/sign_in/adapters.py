@@ -8,16 +8,19 @@ import segno
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.internal.flows.login import get_authentication_records
 from allauth.core import context
+from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.mfa.adapter import DefaultMFAAdapter
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.http import HttpRequest
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from petstore.api.client_ip import get_client_address
 from petstore.api.link_header import get_page_url
+from petstore.sign_in.rate_limits import count_attempt, describe_wait, get_mail_limits
 
 WRONG_LOGIN = "Wrong username, email address or password."
 WRONG_CODE = "This code is wrong or has been used before. Wait for the next code and try again."
@@ -60,6 +63,21 @@ class AccountAdapter(DefaultAccountAdapter):
             (record["at"] for record in get_authentication_records(request, request.user)), default=0.0
         )
         return bool(timezone.now().timestamp() - last >= settings.ACCOUNT_REAUTHENTICATION_TIMEOUT)
+
+    def send_confirmation_mail(self, request: HttpRequest, emailconfirmation: Any, signup: bool) -> None:
+        """Limit how many mails one address or one client can cause. Otherwise, the response is 429."""
+        limits = get_mail_limits(request, emailconfirmation.email_address.email)
+        if seconds := count_attempt(request, limits):
+            page = render(request, "account/too_many.html", {"wait": describe_wait(seconds)}, status=429)
+            page["Retry-After"] = str(seconds)
+            raise ImmediateHttpResponse(page)
+        super().send_confirmation_mail(request, emailconfirmation, signup)
+
+    def get_reset_password_from_key_url(self, key: str) -> str:
+        return get_page_url(reverse("account_reset_password_from_key", args=key.split("-", 1)))
+
+    def get_email_confirmation_url(self, request: HttpRequest, emailconfirmation: Any) -> str:
+        return get_page_url(reverse("account_confirm_email", args=[emailconfirmation.key]))
 
     def send_notification_mail(self, *args: Any, **kwargs: Any) -> None:
         """Send none: the audit trail records these changes."""

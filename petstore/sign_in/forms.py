@@ -18,6 +18,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxLengthValidator
 from fido2.utils import websafe_decode
 
+from petstore.mail.models import DISCARDED
 from petstore.sign_in.adapters import get_origin
 from petstore.sign_in.backends import find_user, normalize_login
 from petstore.sign_in.rate_limits import RateLimitedForm, get_mail_limits, get_sign_in_limits
@@ -144,10 +145,10 @@ class ResetPasswordForm(RateLimitedForm, account_forms.ResetPasswordForm):
         email: str = self.cleaned_data["email"].lower()
         self.check_limits(context.request, get_mail_limits(context.request, email))
         addresses = EmailAddress.objects.filter(email=email, verified=True, user__is_active=True)
-        self.users = [
-            address.user for address in addresses.filter(user__is_staff=False).select_related("user")
-        ]
-        return email
+        users = [address.user for address in addresses.filter(user__is_staff=False).select_related("user")]
+        # Other addresses cause the same queries and rows, so that these do not reveal users.
+        self.users = users or [User(pk=0)]
+        return email if users else DISCARDED
 
 
 class ResetTokenForm(account_forms.UserTokenForm):

@@ -5,6 +5,7 @@ from allauth.mfa.base import views as mfa
 from allauth.mfa.recovery_codes import views as recovery_codes
 from allauth.mfa.webauthn import views as passkeys
 from allauth.usersessions import views as sessions
+from django.db.transaction import atomic
 from django.urls import path, re_path
 
 from petstore.sign_in import views
@@ -32,7 +33,7 @@ urlpatterns = [
         name="account_reset_password_from_key",
     ),
     # Email address
-    path("email/", account.email, name="account_email"),
+    path("email/", atomic(account.email), name="account_email"),
     path("email/sent/", account.email_verification_sent, name="account_email_verification_sent"),
     re_path(r"^email/confirm/(?P<key>[-:\w]+)/$", account.confirm_email, name="account_confirm_email"),
     # Confirming one's identity again

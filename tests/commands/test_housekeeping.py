@@ -20,6 +20,7 @@ from accounts.events.sequencing import sequence_all
 from accounts.models import Account, Event, EventDraft, EventType, IdempotencyRecord
 from inventory.models import PetUpload
 from petstore.db import batches
+from petstore.mail.models import QueuedMail
 from petstore.sign_in.models import CacheEntry
 from tests.conftest import COMMITTED
 
@@ -43,6 +44,7 @@ def create_records(account: Account, age: timedelta) -> None:
     PetUpload.objects.create(user=user, token=uuid4(), content=b"", made_at=now - age - timedelta(hours=1))
     UserSession.objects.create(user=user, session_key=name, ip="::1", user_agent="")
     CacheEntry.objects.create(cache_key=name, value="", expires=now - age)
+    QueuedMail.objects.create(recipient="a@b.example", created_at=now - age - timedelta(days=3))
     EventDraft.build(EventType.PET_DELETED, {}).save()
     sequence_all()
     sequenced_at = time.time_ns() // 1000 - int((age + timedelta(days=30)).total_seconds() * 1_000_000)
@@ -58,6 +60,7 @@ def test_expired_records_of_every_kind_are_deleted(account: Account) -> None:
         "sessions": 1,
         "uploads": 1,
         "user_sessions": 1,
+        "mails": 1,
         "cache_entries": 1,
         "events": 1,
     }
@@ -73,7 +76,7 @@ def test_result_is_one_sentence() -> None:
     call_command("housekeeping", stdout=out)
     assert out.getvalue() == (
         "Done. Deleted 0 idempotency keys, 0 sessions, 0 uploads, 0 user sessions, "
-        "0 cache entries, 0 events.\n"
+        "0 cache entries, 0 mails, 0 events.\n"
     )
 
 

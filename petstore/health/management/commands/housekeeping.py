@@ -8,6 +8,7 @@ from django.utils import timezone
 from accounts.management.commands import clear_events, clear_idempotency_keys
 from inventory.models import PetUpload
 from petstore.db.batches import delete_in_batches
+from petstore.mail.models import find_expired
 from petstore.management.base import JsonCommand
 from petstore.sign_in.models import CacheEntry, find_ended_sessions
 
@@ -18,6 +19,7 @@ TASKS = {
     "uploads": lambda: delete_in_batches(PetUpload.objects.expired(timezone.now())),
     "user_sessions": lambda: delete_in_batches(find_ended_sessions()),
     "cache_entries": lambda: delete_in_batches(CacheEntry.objects.filter(expires__lt=timezone.now())),
+    "mails": lambda: delete_in_batches(find_expired()),
     "events": clear_events.clear_expired,
 }
 
@@ -25,8 +27,8 @@ TASKS = {
 class Command(JsonCommand):
     help = (
         "Delete what has expired: idempotency keys, sessions, uploaded files that were not imported, used "
-        "codes, and events older than EVENTS_KEPT_DAYS. Run it daily. It "
-        "may run on several machines at the same time."
+        "codes, mails that could not be sent for 3 days, and events older than EVENTS_KEPT_DAYS. Run it "
+        "daily. It may run on several machines at the same time."
     )
     examples = """
         manage.py housekeeping

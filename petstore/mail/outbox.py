@@ -1,0 +1,75 @@
+"""Django's email backend, which stores mails in an outbox, and the thread that sends them, at least once.
+
+Every worker polls the outbox. The one that claims an entry sends it, then deletes it. If it crashes in
+between, the mail is sent again. While the mail server is unavailable, no entry is claimed, so that all are
+sent soon after it is back.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
+from django.db import Error, connection
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from petstore.mail.models import QueuedMail, find_expired
+from petstore.observability.metrics import BACKGROUND_FAILURES
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 2.0
+RETRY_SECONDS = 15.0
+
+
+class OutboxBackend(BaseEmailBackend):
+    """Stores recipients, subject and plain text in the current transaction."""
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        mails = []
+        for message in email_messages:
+            message.message()  # Raises BadHeaderError for a line break.
+            content = {"subject": str(message.subject), "body": str(message.body)}
+            mails += [QueuedMail(recipient=recipient, **content) for recipient in message.recipients()]
+        return len(QueuedMail.objects.bulk_create(mails))
+
+
+def send_mail(template: str, recipients: Iterable[str], context: dict[str, Any]) -> None:
+    """Send a mail to each of the recipients. The subject is a template without variables."""
+    contacts = {"support_url": settings.SUPPORT_URL, "support_email": settings.SUPPORT_EMAIL}
+    subject = render_to_string(f"{template}_subject.txt").strip()
+    body = render_to_string(f"{template}_message.txt", context | contacts)
+    get_connection().send_messages([EmailMessage(subject, body, to=[address]) for address in recipients])
+
+
+def send_due() -> None:
+    """Give up old mails, and send those that are due. Raises the exception of the first that fails."""
+    if count := find_expired().delete()[0]:
+        BACKGROUND_FAILURES.labels("mail").inc(count)
+        logger.error("%d mails could not be sent for days and were deleted.", count)
+    due = QueuedMail.objects.filter(next_attempt_at__lte=timezone.now())
+    # Newest first, so that no mail waits for the retries of rejected ones.
+    if mails := list(due.order_by("-created_at")[:100]):
+        with get_connection("django.core.mail.backends.smtp.EmailBackend") as server:
+            for mail in mails:
+                if mail.claim():
+                    mail.send(server)
+
+
+def run() -> None:
+    while True:
+        time.sleep(POLL_SECONDS)
+        try:
+            send_due()
+        except Exception as error:  # noqa: BLE001  Its text may contain an address.
+            BACKGROUND_FAILURES.labels("mail").inc()
+            reason = type(error).__name__, getattr(error, "smtp_code", "no code")
+            logger.warning("Sending mail failed and will be retried: %s (%s).", *reason)
+            with suppress(Error):
+                connection.close()
+            time.sleep(RETRY_SECONDS)

@@ -1,0 +1,504 @@
+"""What is mailed, to whom, and how the outbox delivers it to a mail server on this machine."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from smtplib import SMTPNotSupportedError, SMTPRecipientsRefused
+from typing import Any
+
+import pytest
+from allauth.account.models import EmailAddress
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.core.mail import BadHeaderError, EmailMessage
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts.events.warnings import send_expiry_warnings
+from accounts.models import Account, ApiKey, EventDraft, Invitation, Membership, Role
+from petstore.backoffice.models import AuditEntry
+from petstore.environment import mail_server as parse_mail_server
+from petstore.mail import outbox
+from petstore.mail.models import DISCARDED, QueuedMail
+from petstore.observability.metrics import BACKGROUND_FAILURES
+from petstore.sign_in import rate_limits
+from tests.conftest import COMMITTED, OPERATOR
+from tests.support.concurrency import run_concurrently
+from tests.support.servers import free_port
+from tests.support.smtp import MailServer, mail_server
+from tests.support.staff import PASSWORD, member_of, signed_in
+
+FORGED = "evil.example"  # A Host header that ALLOWED_HOSTS accepts.
+NASTY_NAME = "Döner\r\nBcc: all@evil.example\n\nPay\u2028here\u202e <b>&"
+Configure = Callable[[str], None]
+
+
+@pytest.fixture(autouse=True)
+def configure(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Configure:
+    """Set the settings that EMAIL_URL determines."""
+
+    def configure(url: str) -> None:
+        monkeypatch.setenv("EMAIL_URL", url)
+        settings.MAIL_SERVER = parse_mail_server("EMAIL_URL")
+        for name, value in settings.MAIL_SERVER.items():
+            setattr(settings, name, value)
+
+    settings.BASE_URL = "https://pets.example/v1"
+    settings.ALLOWED_HOSTS = ["testserver", FORGED]
+    configure("smtp://127.0.0.1:9?from=shop@pets.example")
+    return configure
+
+
+@pytest.fixture
+def server(configure: Configure) -> Iterator[MailServer]:
+    with mail_server() as server:
+        configure(f"smtp://127.0.0.1:{server.port}?from=shop@pets.example")
+        yield server
+
+
+def create_user(name: str, *, verified: bool = True, **options: Any) -> User:
+    user = User.objects.create_user(name, f"{name}@example.com", PASSWORD, **options)
+    EmailAddress.objects.create(user=user, email=user.email, verified=verified, primary=True)
+    return user
+
+
+@pytest.fixture
+def kim(db: None) -> User:
+    return create_user("kim")
+
+
+def queue(*names: str) -> None:
+    for name in names or ["ann"]:
+        EmailMessage("Subject", "Body", to=[f"{name}@example.com"]).send()
+
+
+def make_due() -> None:
+    QueuedMail.objects.update(next_attempt_at=timezone.now())
+
+
+def find_link(mail: QueuedMail) -> str:
+    [link] = re.findall(r"\bhttps?://\S+", mail.body.partition("Questions?")[0])
+    return str(link)
+
+
+def browse(link: str) -> str:
+    """The path of a link of a mail."""
+    return link.removeprefix("https://pets.example")
+
+
+class CrashError(BaseException):
+    """Ends the sender like a signal."""
+
+
+def crash(*_: Any) -> None:
+    raise CrashError
+
+
+# --- Delivery -------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_mail_is_delivered_once_and_then_deleted(server: MailServer) -> None:
+    queue()
+    identifier = QueuedMail.objects.get().pk
+    assert server.mails == []
+    outbox.send_due()
+    outbox.send_due()
+    [mail] = server.mails
+    headers = [mail[name] for name in ("From", "To", "Subject", "Message-ID", "Auto-Submitted")]
+    message_id = f"<{identifier}@pets.example>"
+    assert headers == ["shop@pets.example", "ann@example.com", "Subject", message_id, "auto-generated"]
+    assert (mail.get_content_type(), mail.get_content().strip()) == ("text/plain", "Body")
+    assert not QueuedMail.objects.exists()
+
+
+@pytest.mark.django_db
+def test_crash_after_the_server_accepted_repeats_the_message_id(
+    server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue()
+    with monkeypatch.context() as patch:
+        patch.setattr(QueuedMail, "delete", crash)
+        with pytest.raises(CrashError):
+            outbox.send_due()
+    outbox.send_due()
+    assert len(server.mails) == 1  # The next attempt is later.
+    make_due()
+    outbox.send_due()
+    assert len(server.mails) == 2
+    assert len({mail["Message-ID"] for mail in server.mails}) == 1
+    assert not QueuedMail.objects.exists()
+
+
+@COMMITTED
+def test_concurrent_senders_send_each_mail_once(server: MailServer) -> None:
+    names = [f"user-{number:02}" for number in range(20)]
+    queue(*names)
+    run_concurrently(*[outbox.send_due] * 4)
+    assert sorted(address for [address] in server.recipients) == [f"{name}@example.com" for name in names]
+    assert not QueuedMail.objects.exists()
+
+
+@pytest.mark.django_db
+def test_mails_wait_for_the_server_and_leave_once_it_is_back(configure: Configure) -> None:
+    port = free_port()
+    configure(f"smtp://127.0.0.1:{port}?from=shop@pets.example")
+    queue("ann", "ben")
+    with pytest.raises(ConnectionRefusedError):
+        outbox.send_due()
+    with mail_server(port) as server:
+        outbox.send_due()
+        assert len(server.mails) == 2
+
+
+@pytest.mark.django_db
+def test_rejected_mail_is_retried_later_and_delays_no_other(server: MailServer) -> None:
+    queue("ann", "rejected", "ben")
+    with pytest.raises(SMTPRecipientsRefused):
+        outbox.send_due()
+    outbox.send_due()
+    assert sorted(server.recipients) == [["ann@example.com"], ["ben@example.com"]]
+    mail = QueuedMail.objects.get()
+    delays = []
+    for age in (timedelta(0), timedelta(minutes=10), timedelta(days=1)):
+        mail.created_at = timezone.now() - age
+        assert mail.claim()
+        assert not mail.claim()  # As in another process, which has read the row before.
+        mail.refresh_from_db(fields=["next_attempt_at"])
+        delays.append(round((mail.next_attempt_at - timezone.now()).total_seconds() / 60))
+    assert delays == [2, 10, 60]
+
+
+@pytest.mark.django_db
+def test_old_mail_is_given_up_even_without_a_server(caplog: pytest.LogCaptureFixture) -> None:
+    queue()
+    QueuedMail.objects.update(created_at=timezone.now() - timedelta(days=3, minutes=1))
+    counter = BACKGROUND_FAILURES.labels("mail")._value
+    before = counter.get()
+    outbox.send_due()
+    assert not QueuedMail.objects.exists()
+    assert counter.get() == before + 1
+    assert "1 mails could not be sent for days and were deleted." in caplog.text
+
+
+@pytest.mark.django_db
+def test_failures_are_counted_and_logged_without_addresses(
+    server: MailServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue("rejected")
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise CrashError
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    before = BACKGROUND_FAILURES.labels("mail")._value.get()
+    with pytest.raises(CrashError):
+        outbox.run()
+    assert pauses == [outbox.POLL_SECONDS, outbox.RETRY_SECONDS, outbox.POLL_SECONDS]
+    assert BACKGROUND_FAILURES.labels("mail")._value.get() == before + 1
+    assert "SMTPRecipientsRefused" in caplog.text
+    assert "example.com" not in caplog.text
+
+
+# --- TLS ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("certificate") / "certificate.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*command, "-keyout", file, "-out", f"{file}.crt"], check=True, capture_output=True)
+    file.write_text(file.read_text() + Path(f"{file}.crt").read_text())
+    return file
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+def test_certificate_of_the_server_is_verified(
+    scheme: str, configure: Configure, certificate: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    queue()
+    option = "tls" if scheme == "smtps" else "starttls"
+    options: dict[str, Any] = {option: context}
+    with mail_server(**options) as server:
+        configure(f"{scheme}://localhost:{server.port}?from=shop@pets.example")
+        settings.EMAIL_USE_TLS = scheme == "smtp"  # The default for other hosts.
+        with pytest.raises(ssl.SSLCertVerificationError):
+            outbox.send_due()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        outbox.send_due()
+        assert server.in_tls == [True]
+
+
+@pytest.mark.django_db
+def test_nothing_is_sent_to_a_server_without_the_required_starttls(
+    server: MailServer, settings: Any
+) -> None:
+    queue()
+    settings.EMAIL_USE_TLS = True
+    with pytest.raises(SMTPNotSupportedError):
+        outbox.send_due()
+    assert server.mails == []
+
+
+# --- Keys and invitations -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def members(account: Account) -> None:
+    """Members of whom only owner and developer get mail about keys."""
+    users = {
+        "owner": create_user("owner"),
+        "developer": create_user("developer"),
+        "reader": create_user("reader"),
+        "unconfirmed": create_user("unconfirmed", verified=False),
+        "inactive": create_user("inactive", is_active=False),
+    }
+    for name, user in users.items():
+        role = name if name in Role.values else Role.OWNER
+        Membership.objects.create(account=account, user=user, role=role)
+    other = Account.objects.create(name="Other", plan_id="free")
+    Membership.objects.create(account=other, user=create_user("stranger"), role=Role.OWNER)
+
+
+def take_mails() -> dict[str, QueuedMail]:
+    """Take the mails from the outbox, by recipient."""
+    mails = {mail.recipient.partition("@")[0]: mail for mail in QueuedMail.objects.all()}
+    assert len(mails) == QueuedMail.objects.count()
+    QueuedMail.objects.all().delete()
+    return mails
+
+
+def take_one_text() -> str:
+    """Take the mails about a key; their text."""
+    mails = take_mails()
+    assert set(mails) == {"owner", "developer"}
+    [(subject, body)] = {(mail.subject, mail.body) for mail in mails.values()}
+    return f"{subject}\n{body}"
+
+
+@pytest.mark.usefixtures("members")
+def test_owners_and_developers_hear_of_new_rotated_and_revoked_keys(account: Account) -> None:
+    key, key_text = ApiKey.objects.issue(account, name="Shop", by=OPERATOR)
+    text = take_one_text()
+    assert text.startswith("A new API key in your Pet Store account\n")
+    assert f'Key {key} ("Shop") of the account "Acme Pets" was issued' in text
+    assert key_text not in text
+    new, _ = key.rotate(by=OPERATOR)
+    assert f"It replaces key {key}." in take_one_text()
+    new.revoke(reason="Staff: leaked by Bob", by=OPERATOR)
+    text = take_one_text()
+    assert text.startswith("An API key in your Pet Store account was revoked\n")
+    assert "Bob" not in text
+
+
+@pytest.mark.usefixtures("members")
+def test_key_that_expires_soon_is_announced_unless_it_was_rotated(account: Account) -> None:
+    now = timezone.now()
+    key, _ = ApiKey.objects.issue(account, expires_at=now + timedelta(days=6), by=OPERATOR)
+    ApiKey.objects.issue(account, by=OPERATOR)[0].rotate(by=OPERATOR)
+    QueuedMail.objects.all().delete()
+    send_expiry_warnings(now)
+    assert f"Key {key} of the account" in take_one_text()
+    send_expiry_warnings(now)
+    assert take_mails() == {}
+    send_expiry_warnings(now + timedelta(days=5, hours=1))
+    assert "expires soon\n" in take_one_text()
+
+
+@pytest.mark.usefixtures("members")
+def test_rolled_back_change_sends_no_mail(account: Account) -> None:
+    with transaction.atomic():
+        ApiKey.objects.issue(account, by=OPERATOR)
+        assert QueuedMail.objects.exists()
+        transaction.set_rollback(True)
+    assert not QueuedMail.objects.exists()
+
+
+def test_invitation_is_mailed_with_its_link(account: Account) -> None:
+    invitation, link = Invitation.objects.invite(
+        account, email="new@example.com", role=Role.OWNER, by=OPERATOR
+    )
+    mail = take_mails()["new"]
+    assert mail.subject == "Your invitation to Pet Store"
+    assert find_link(mail) == link
+    assert 'join the account "Acme Pets" as Account owner' in mail.body
+    stored = repr([*AuditEntry.objects.values(), *EventDraft.objects.values()])
+    assert "new@example.com" not in stored
+    assert link.split("/")[-2] not in stored
+    assert invitation.public_id in stored
+
+
+@pytest.mark.usefixtures("members")
+def test_names_reach_neither_headers_nor_other_lines(account: Account, server: MailServer) -> None:
+    Account.objects.filter(pk=account.pk).update(name=NASTY_NAME)
+    account.refresh_from_db()
+    key, _ = ApiKey.objects.issue(account, name=NASTY_NAME, by=OPERATOR)
+    key.revoke(reason="x", by=OPERATOR)
+    Invitation.objects.invite(account, email="new@example.com", role=Role.READER, by=OPERATOR)
+    outbox.send_due()
+    assert len(server.mails) == 5
+    for mail, recipients in zip(server.mails, server.recipients, strict=True):
+        assert recipients == [mail["To"]]
+        assert mail["Bcc"] is None
+        assert "Döner" not in mail["Subject"]
+        assert "Döner Bcc: all@evil.example Pay here <b>&" in mail.get_content()
+        assert "\u202e" not in mail.get_content()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("field", ["subject", "to"])
+def test_line_break_in_a_header_is_rejected_before_it_is_stored(field: str) -> None:
+    values: dict[str, Any] = {"subject": "x", "to": ["a@b.example"], "body": "x"}
+    values[field] = "x\nBcc: c@d.example" if field == "subject" else ["a@b.example\nBcc: c@d.example"]
+    with pytest.raises(BadHeaderError):
+        EmailMessage(**values).send()
+    assert not QueuedMail.objects.exists()
+
+
+def test_subjects_are_constant() -> None:
+    templates = Path(__file__).parents[2] / "templates"
+    subjects = [*templates.rglob("*_subject.txt")]
+    assert len(subjects) == 6
+    assert not any("{" in file.read_text() for file in subjects)
+
+
+# --- Password reset -------------------------------------------------------------------------------
+
+
+def request_reset(email: str, **headers: str) -> None:
+    response = Client().post("/account/password/reset/", {"email": email}, headers=headers)
+    assert (response.status_code, response["Location"]) == (302, "/account/password/reset/sent/")
+
+
+def test_link_of_a_reset_mail_sets_a_password_once(kim: User) -> None:
+    request_reset("Kim@Example.com", host=FORGED)
+    mail = take_mails()["kim"]
+    link = find_link(mail)
+    assert link.startswith("https://pets.example/account/password/reset/")
+    assert mail.subject == "Reset your Pet Store password"
+    assert "the password of kim" in mail.body
+    scanner = Client()
+    assert scanner.get(browse(link), follow=True).status_code == 200
+    browser = Client()
+    page = browser.get(browse(link), follow=True).request["PATH_INFO"]
+    sent = {"password1": "another horse battery", "password2": "another horse battery"}
+    assert "Your password has been set" in browser.post(page, sent, follow=True).text
+    kim.refresh_from_db()
+    assert kim.check_password("another horse battery")
+    assert "no longer valid" in Client().get(browse(link), follow=True).text
+
+
+def test_reset_link_ends_when_its_user_becomes_staff(kim: User) -> None:
+    request_reset(kim.email)
+    link = browse(find_link(take_mails()["kim"]))
+    User.objects.filter(pk=kim.pk).update(is_staff=True)
+    assert "no longer valid" in Client().get(link, follow=True).text
+
+
+def test_requests_for_unknown_addresses_cost_the_same_and_send_nothing(
+    kim: User, server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_user("colleague", is_staff=True)
+    create_user("unconfirmed", verified=False)
+    create_user("inactive", is_active=False)
+    hashes: list[int] = []
+    make_token = PasswordResetTokenGenerator.make_token
+
+    def count_hash(generator: PasswordResetTokenGenerator, user: User) -> str:
+        hashes.append(user.pk)
+        return make_token(generator, user)
+
+    monkeypatch.setattr(PasswordResetTokenGenerator, "make_token", count_hash)
+    costs = {}
+    for name in ("kim", "colleague", "unconfirmed", "inactive", "unknown"):
+        hashes.clear()
+        before = QueuedMail.objects.count()
+        with CaptureQueriesContext(connection) as queries:
+            request_reset(f"{name}@example.com")
+        statements = [query["sql"].split(" (")[0].split(" WHERE")[0] for query in queries]
+        costs[name] = statements, len(hashes), QueuedMail.objects.count() - before
+    assert costs["kim"][1:] == (1, 1)
+    assert all(cost == costs["kim"] for cost in costs.values()), costs
+    assert QueuedMail.objects.filter(recipient=DISCARDED).count() == 4
+    outbox.send_due()
+    assert server.recipients == [[kim.email]]
+    assert not QueuedMail.objects.exists()
+
+
+# --- Confirming an address ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def browser(db: None) -> Client:
+    """A browser in which a customer without an address has just signed in."""
+    User.objects.create_user("lee", password=PASSWORD)
+    client = Client(raise_request_exception=False)
+    assert client.post("/account/login/", {"login": "lee", "password": PASSWORD}).status_code == 302
+    return client
+
+
+def test_only_a_post_confirms_an_address(browser: Client) -> None:
+    added = {"action_add": "", "email": "lee@example.com"}
+    assert browser.post("/account/email/", added, headers={"host": FORGED}).status_code == 302
+    mail = take_mails()["lee"]
+    link = find_link(mail)
+    assert link.startswith("https://pets.example/account/email/confirm/")
+    assert mail.subject == "Confirm your email address for Pet Store"
+    address = EmailAddress.objects.get()
+    for method in ("get", "head"):
+        assert getattr(Client(), method)(browse(link)).status_code == 200
+    address.refresh_from_db()
+    assert not address.verified
+    assert Client().post(browse(link)).status_code == 302
+    address.refresh_from_db()
+    assert address.verified
+
+
+@pytest.mark.parametrize("action", ["action_add", "action_send"])
+def test_confirmations_are_limited(action: str, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limits, "MAILS_PER_EMAIL", "2/h")
+    browser.post("/account/email/", {"action_add": "", "email": "lee@example.com"})
+    browser.post("/account/email/", {"action_send": "", "email": "lee@example.com"})
+    if action == "action_add":
+        browser.post("/account/email/", {"action_remove": "", "email": "lee@example.com"})
+    addresses = EmailAddress.objects.count()
+    response = browser.post("/account/email/", {action: "", "email": "lee@example.com"})
+    assert response.status_code == 429
+    assert int(response["Retry-After"]) > 0
+    assert "Too many emails" in response.text
+    assert (QueuedMail.objects.count(), EmailAddress.objects.count()) == (2, addresses)
+
+
+def test_without_a_mail_server_pages_promise_no_mail(browser: Client, settings: Any) -> None:
+    settings.MAIL_SERVER = {}
+    for page in ("/account/password/reset/", "/account/email/"):
+        assert "This service sends no email" in (text := browser.get(page).text)
+        assert 'method="post"' not in text
+
+
+def test_staff_page_says_whether_the_invitation_is_mailed(
+    account: Account, boss: User, settings: Any
+) -> None:
+    assert member_of("Viewer")
+    page, notice = f"/admin/accounts/account/{account.pk}/invite/", "We also send it to that address."
+    for server, email in (({"x": 1}, "a@example.com"), ({}, "b@example.com")):
+        settings.MAIL_SERVER = server
+        response = signed_in(boss).post(page, {"email": email, "role": "owner", "confirmed": "on"})
+        assert "Copy the link now" in response.text
+        assert (notice in response.text) == bool(server)
