@@ -25,45 +25,9 @@ from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 
 MAX_ACCOUNTS = 50  # That a search by name includes.
-SHARED_LIMIT = "All keys of the account share the limit. If the account needs more, consider a larger plan."
 Reason = Refusal.Reason
 # The error codes whose names differ from the reason.
 KEY_ERROR_CODES = {rejection.value: code for rejection, (code, _) in KEY_ERRORS.items()}
-# The explanation of each reason, and advice for the client.
-EXPLANATIONS = {
-    Reason.MINUTE: (
-        "The account had used up its requests for the minute.",
-        f"Wait as long as Retry-After says, and spread requests over the minute. {SHARED_LIMIT}",
-    ),
-    Reason.DAY: (
-        "The account had used up its requests for the day.",
-        f"Wait until the day ends, at 00:00 UTC. {SHARED_LIMIT}",
-    ),
-    Reason.BAN: (
-        "The key was banned: it kept sending requests for 20 seconds or more after a 429.",
-        "Correct the program: after a 429 it must wait as long as Retry-After says. The key works again "
-        "when the ban ends. Requests during the ban do not prolong it. Staff can lift the ban earlier.",
-    ),
-    Reason.REVOKED: (
-        "The key was revoked.",
-        "Use another key of the account, or issue a new one. If the customer does not recognise the "
-        "address, the old key has leaked, but it no longer works.",
-    ),
-    Reason.EXPIRED: ("The key had expired.", "Use its replacement, if it was rotated, or issue a new key."),
-    Reason.NETWORK_NOT_ALLOWED: (
-        "The key is valid, but does not allow the address that the request came from.",
-        "Send from a network that the key allows, or issue a key that allows this one. If the customer "
-        "does not recognise the address, the key has leaked. Rotate or revoke it.",
-    ),
-    Reason.SUSPENDED: (
-        "The key is valid, but its account was suspended.",
-        "Tell the customer the reason. Once it is resolved, lift the suspension: the same keys work again.",
-    ),
-    Reason.SCOPE: (
-        "The key is valid, but lacks the scope of the operation.",
-        "Use a key that has the scope, or issue one.",
-    ),
-}
 
 
 class SearchForm(forms.Form):
@@ -156,12 +120,9 @@ def build_explanations(request: HttpRequest, rejections: list[Refusal]) -> list[
     now, unban_entries = timezone.now(), find_unban_entries(rejections)
 
     def explain(rejection: Refusal) -> dict[str, Any]:
-        reason, advice = EXPLANATIONS[Reason(rejection.reason)]
         is_by_network = rejection.reason == Reason.NETWORK_NOT_ALLOWED
         return {
             "rejection": rejection,
-            "reason": reason,
-            "advice": advice,
             "error_code": KEY_ERROR_CODES.get(rejection.reason) or ErrorCode[rejection.reason.upper()],
             "age": render_age(rejection.rejected_at, now),
             "key_badge": build_state_badge(rejection.key, now),
