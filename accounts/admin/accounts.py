@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.auth.context_processors import PermWrapper
 from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
@@ -68,6 +69,7 @@ PLAN_CHANGED = (
 )
 
 
+LINKS_TEMPLATE = "admin/accounts/account/links.html"
 CHANGE = "accounts.change_account"  # The permission.
 IS_SUSPENDED = Q(suspended_at__isnull=False)
 
@@ -175,21 +177,10 @@ class AccountAdmin(PetstoreModelAdmin):
         )
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        may_issue = request.user.has_perm("accounts.add_apikey")
-        may_change = self.has_change_permission(request)
-
-        def build_links(account: Account) -> Iterator[tuple[str, str]]:
-            if may_issue and not account.suspended_at:
-                yield "Issue a key", issue_key_url(account)
-            if may_change and account.suspended_at:
-                yield "Lift the suspension", page_url(account, "lift_suspension")
-            elif may_change:
-                yield "Suspend", page_url(account, "suspend")
-            if may_change:
-                yield "Change the plan", page_url(account, "change_plan")
-
-        links = [make_link_column(build_links)] if may_issue or may_change else []
-        return [*self.list_display, *links]
+        perms = PermWrapper(request.user)
+        if ISSUE_KEY.permission not in perms and CHANGE not in perms:
+            return self.list_display
+        return [*self.list_display, make_link_column(LINKS_TEMPLATE, lambda account: {"perms": perms})]
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         # A key's public ID begins with its account's.

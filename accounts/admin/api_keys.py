@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -69,7 +70,7 @@ NARROW = Confirmation(
     "these rights back, and no replacement expires later.",
     danger=True,
 )
-LINKS = {"rotate": "Rotate", "revoke": "Revoke", "unban": "Lift the ban"}  # In the list.
+LINKS_TEMPLATE = "admin/accounts/apikey/links.html"
 CHANGE = "accounts.change_apikey"  # The permission.
 IS_ACTIVE = {"state": "active"}
 ROW_COMMANDS = [
@@ -135,14 +136,8 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     add_title = "Issue a key"
     autocomplete_fields = ["account"]
     issue_fields = [
-        "account",
-        "name",
-        "scopes",
-        "expires_in",
-        "expires_at",
-        "allowed_networks",
-        "submission_token",
-    ]
+        "account", "name", "scopes", "expires_in", "expires_at", "allowed_networks", "submission_token",
+    ]  # fmt: skip
     list_display = ["public_id", "account", "visible_name", "state", "usage_today", "last_use", "expiry"]
     list_select_related = ["account__plan", "rate_limit_state"]
     list_filter = [StateFilter, ExpiryFilter, BanFilter, "mode", PlanFilter]
@@ -165,12 +160,9 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         if request.GET.get(BanFilter.parameter_name) == "now":  # The reason of a ban needs the width.
             columns = ["public_id", "account", "visible_name", "last_use", "ban"]
 
-        def build_links(key: ApiKey) -> list[tuple[str, str]]:
-            may = self.get_action_permissions(request, key)
-            return [(text, page_url(key, page)) for page, text in LINKS.items() if may[f"may_{page}"]]
-
-        links = [make_link_column(build_links)] if self.has_change_permission(request) else []
-        return [*columns, *links]
+        if not self.has_change_permission(request):
+            return columns
+        return [*columns, make_link_column(LINKS_TEMPLATE, partial(self.get_action_permissions, request))]
 
     def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
         has_name = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)

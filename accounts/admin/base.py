@@ -1,6 +1,6 @@
 """Helpers shared by the admin pages of plans, accounts and keys."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -11,9 +11,9 @@ from django.db import transaction
 from django.db.models import Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from accounts.models import Account, ApiKey, DailyUsage, Plan
@@ -46,15 +46,12 @@ def issue_key_url(account: Account) -> str:
     return f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
 
 
-def make_link_column(build_links: Callable[[Any], Iterable[tuple[str, str]]]) -> Callable[..., Any]:
-    """Make a column of links. `build_links` yields the texts and URLs of a row's links."""
+def make_link_column(template: str, build_context: Callable[[Any], dict[str, Any]]) -> Callable[..., Any]:
+    """Make a column of links, which the template renders from `row` and the context."""
 
     @admin.display(description="actions")
     def actions(row: Model) -> SafeString:
-        # The labels tell screen readers which row a link belongs to.
-        html = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
-        links = format_html_join(" ", html, ((url, text, row, text) for text, url in build_links(row)))
-        return format_html('<span class="row-links">{}</span>', links)
+        return render_to_string(template, build_context(row) | {"row": row})
 
     return actions
 
