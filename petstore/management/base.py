@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent, fill, indent
@@ -121,6 +122,15 @@ class JsonCommand(DocumentedCommand):
         from tqdm import tqdm  # Slow to import.
 
         return tqdm(desc=activity, total=total, leave=False, disable=True if options["json"] else None)
+
+    def count_deleted(self, batches: Iterable[int], options: dict[str, Any]) -> int:
+        """Run a deletion that yields the sizes of its batches. Show its progress, and return the total."""
+        deleted = 0
+        with self.progress_bar("Deleting", None, options) as bar:
+            for count in batches:
+                deleted += count
+                bar.update(count)
+        return deleted
 
 
 def discard_output() -> None:

@@ -19,11 +19,7 @@ class Command(JsonCommand):
         """
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deleted = 0
-        with self.progress_bar("Deleting", None, options) as bar:
-            for count in clear_expired():
-                deleted += count
-                bar.update(count)
+        deleted = self.count_deleted(clear_expired(), options)
         self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} responses.")
 
 

@@ -36,11 +36,6 @@ class Command(JsonCommand):
         """
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deleted = dict.fromkeys(TASKS, 0)
-        for name, clear in TASKS.items():
-            with self.progress_bar("Deleting", None, options) as bar:
-                for count in clear():
-                    deleted[name] += count
-                    bar.update(count)
+        deleted = {name: self.count_deleted(clear(), options) for name, clear in TASKS.items()}
         counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in deleted.items())
         self.write_result(options, {"deleted": deleted}, f"Done. Deleted {counts}.")
