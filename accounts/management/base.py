@@ -133,14 +133,20 @@ class KeyActionCommand(KeyCommand):
 
     action: Callable[..., None]  # A method of ApiKey.
     outcome: str  # Completes the sentence "Key ... is".
+    requires_reason = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("id", help="The key's public ID.")
-        parser.add_argument("--reason", required=True, metavar="TEXT", help="Stored in the key's history.")
+        reason: Any = {"required": True} if self.requires_reason else {"default": ""}
+        parser.add_argument("--reason", metavar="TEXT", help="Stored in the key's history.", **reason)
+
+    def get_values(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return further arguments of the method."""
+        return {}
 
     def run(self, options: dict[str, Any]) -> None:
         key = get_key(options["id"])
-        type(self).action(key, reason=options["reason"], by=get_operator())
+        type(self).action(key, reason=options["reason"], by=get_operator(), **self.get_values(options))
         text = f"Done. Key {key.public_id} of {escape_nonprintable(key.account.name)} is {self.outcome}."
         self.write_result(options, serialize_key(key), text)
