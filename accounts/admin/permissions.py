@@ -45,7 +45,7 @@ def get_permission_choices(permissions: Iterable[Permission]) -> list[tuple[str,
     """Group the permissions by page of the navigation, as choices with optgroups."""
     ids = {(permission.content_type_id, permission.codename): permission.pk for permission in permissions}
     groups = []
-    for model_label, title, _ in chain(*PAGES.values()):
+    for model_label, title, *_ in chain(*PAGES.values()):
         model = apps.get_model(model_label)
         model_admin = admin.site.get_model_admin(model)
         content_type = ContentType.objects.get_for_model(model)

@@ -6,37 +6,27 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
-# Each group of the navigation lists its pages as (model, title, icon).
+# Each group of the navigation lists its pages as (model, title, icon, other words by which the command
+# palette finds it).
 PAGES = {
     "Shop": [
-        ("inventory.order", "Orders", "receipt_long"),
-        ("inventory.pet", "Pets", "pets"),
-        ("inventory.category", "Categories", "category"),
+        ("inventory.order", "Orders", "receipt_long", "ship deliver cancel return refund"),
+        ("inventory.pet", "Pets", "pets", ""),
+        ("inventory.category", "Categories", "category", ""),
     ],
     "Customers": [
-        ("accounts.account", "Accounts", "storefront"),
-        ("accounts.apikey", "API keys", "key"),
-        ("accounts.plan", "Plans", "speed"),
-        ("accounts.event", "Events", "rss_feed"),
-        ("accounts.refusal", "Why refused?", "help"),
-        ("health.incident", "Incidents", "campaign"),
+        ("accounts.account", "Accounts", "storefront", "customers suspend"),
+        ("accounts.apikey", "API keys", "key", "tokens ban unban rotate revoke"),
+        ("accounts.plan", "Plans", "speed", "limits quota"),
+        ("accounts.event", "Events", "rss_feed", ""),
+        ("accounts.refusal", "Why refused?", "help", "rejections 401 403 429 banned"),
+        ("health.incident", "Incidents", "campaign", ""),
     ],
     "Staff": [
-        ("auth.user", "Staff", "badge"),
-        ("auth.group", "Roles", "group"),
-        ("backoffice.auditentry", "Audit trail", "history"),
+        ("auth.user", "Staff", "badge", "users colleagues 2fa password"),
+        ("auth.group", "Roles", "group", "permissions"),
+        ("backoffice.auditentry", "Audit trail", "history", "log history"),
     ],
-}
-# Other words by which the command palette finds a page.
-KEYWORDS = {
-    "inventory.order": "ship deliver cancel return refund",
-    "accounts.account": "customers suspend",
-    "accounts.apikey": "tokens ban unban rotate revoke",
-    "accounts.plan": "limits quota",
-    "accounts.refusal": "rejections 401 403 429 banned",
-    "auth.user": "users colleagues 2fa password",
-    "auth.group": "permissions",
-    "backoffice.auditentry": "log history",
 }
 
 
@@ -49,9 +39,9 @@ def get_navigation(request: HttpRequest) -> list[dict[str, Any]]:
                 "title": title,
                 "icon": icon,
                 "link": reverse(f"admin:{model.replace('.', '_')}_changelist"),
-                "keywords": KEYWORDS.get(model, ""),
+                "keywords": keywords,
             }
-            for model, title, icon in pages
+            for model, title, icon, keywords in pages
             if may_view(request, model)
         ]
         if items:
