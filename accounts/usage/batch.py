@@ -222,11 +222,8 @@ def write_bans(bans: list[Ban]) -> None:
             is_lifted = state.banned_at == ban.started_at and state.banned_until < ban.ends_at
             if is_lifted or state.banned_at > ban.started_at:
                 continue
-            state.banned_at, state.banned_until, state.ban_level = (
-                ban.started_at,
-                ban.ends_at,
-                ban.next_level,
-            )
+            state.banned_at, state.banned_until = ban.started_at, ban.ends_at
+            state.ban_level = ban.next_level
             state.save(update_fields=["banned_at", "banned_until", "ban_level"])
             # A replacement inherits a ban that began before the rotation (D50).
             inheriting = ApiKey.objects.filter(rotated_from=key, created_at__gt=to_datetime(ban.started_at))

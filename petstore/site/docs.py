@@ -51,22 +51,13 @@ def get_context(page: str = "") -> dict[str, Any]:
     }
 
 
-def get_neighbours(page: str) -> dict[str, tuple[str, str]]:
-    """Return URL and title of the previous and the next guide, where there is one."""
+def get_neighbours(page: str) -> dict[str, tuple[str, str] | None]:
+    """Return URL and title of the previous and the next guide, or None where there is none."""
     if page not in GUIDES:
         return {}
-    names = list(GUIDES)
-    position = names.index(page)
-    neighbours = {}
-    if position > 0:
-        neighbours["previous"] = get_link(names[position - 1])
-    if position + 1 < len(names):
-        neighbours["next"] = get_link(names[position + 1])
-    return neighbours
-
-
-def get_link(page: str) -> tuple[str, str]:
-    return reverse(f"docs-{page}"), GUIDES[page]
+    links = [None, *((reverse(f"docs-{name}"), title) for name, title in GUIDES.items()), None]
+    position = list(GUIDES).index(page) + 1
+    return {"previous": links[position - 1], "next": links[position + 1]}
 
 
 def get_guide_context(page: str) -> dict[str, Any]:
