@@ -39,7 +39,7 @@ def passes(name: str, command: list[str], **variables: str) -> bool:
 
 
 def migrations_are_safe() -> bool:
-    """Check the migrations; in CI a PostgreSQL must answer, or a skip would be a failure nobody sees."""
+    """Check the migrations. In CI, fail if no PostgreSQL responds, since a skip would go unnoticed."""
     name = "New migrations are safe while the version before them serves"
     postgresql = servers.postgresql()
     if postgresql is not None:

@@ -66,7 +66,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_logfinish() -> None:
-    """Have the collector close the SQLite files that nobody needs, before there are a thousand of them."""
+    """Let the garbage collector close unused SQLite files before there are a thousand of them."""
     if next(finished) % 100 == 0:
         gc.collect()
 

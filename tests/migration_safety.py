@@ -30,11 +30,11 @@ ACCEPTED: dict[tuple[str, str], str] = {
     ("inventory", "0010_orders_of_an_account"): "DROP INDEX waits for the table once, and reads nothing.",
     ("accounts", "0020_refusals_of_a_key"): "DROP INDEX waits for the table once, and reads nothing.",
     ("accounts", "0021_answers_by_key_alone"): "DROP INDEX waits for the table once, and reads nothing.",
-    ("accounts", "0011_events"): "Its indexes are on tables that it makes, which nobody knows of.",
+    ("accounts", "0011_events"): "Its indexes are on tables that it creates, so they are not in use yet.",
     (
         "accounts",
         "0007_publications_and_shares_of_a_day",
-    ): "Its index is on a table that it makes: it is empty, and nobody knows of it.",
+    ): "Its index is on a table that it creates, which is empty and not in use yet.",
 }
 
 

@@ -29,7 +29,7 @@ GUIDES = {
     "retry-clients": "Retries by client",
     "events": "Events",
     "deprecation": "Deprecation",
-    "changes": "Versions and changes",
+    "changes": "Changes",
 }
 
 

@@ -1,4 +1,4 @@
-"""Reads whose SQL is compiled once: what they give is what the queryset gives, whatever came before."""
+"""Reads whose SQL is compiled once return what the queryset returns, regardless of earlier reads."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -4,9 +4,10 @@
     python -m tests.chaos --seed 17 --serve-mode threads
 
 A proxy before each of them closes connections (when accepted, after the handshake, at a random byte),
-resets, delays, freezes and drops them, and switches to another Redis in a planned failover. Meanwhile eight
-accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and their order.
-The exit status is 1 if a response or the final state is wrong; CONTRIBUTING.md explains the violations.
+resets, delays, freezes and drops them, and switches to another Redis in a planned failover. At the same
+time, eight accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and
+their order. The exit status is 1 if a response or the final state is wrong. CONTRIBUTING.md explains the
+violations.
 """
 
 import argparse

@@ -205,4 +205,4 @@ def test_page_is_complete_without_scripts(chromium: Browser, shop: Service) -> N
 def test_menu_shows_the_current_operation(open_page: Open) -> None:
     page = open_page("/docs/operations/getAccount")
     menu = page.get_by_role("navigation", name="Documentation")
-    expect(menu.locator("[aria-current]")).to_be_in_viewport(ratio=1)
+    expect(menu.locator("[aria-current]")).to_be_in_viewport(ratio=0.99)  # Scrolls by whole pixels.

@@ -86,8 +86,8 @@ class SlowForms:
         return HttpResponse(status=status)
 
 
-def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int | str, int]]:
-    """Serve many forms concurrently, and a page meanwhile. Only for a process of its own.
+def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int | str, int]]:
+    """Serve many forms and a page concurrently. Only for a process of its own.
 
     Returns how many forms were in threads at the same time, and the count of each status.
     """
@@ -111,7 +111,7 @@ def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int 
             await asyncio.to_thread(handler.started.wait)
             assert await send("GET") == 200
             finished = asyncio.as_completed(forms)
-            for _ in range(done_meanwhile):
+            for _ in range(rejected_forms):
                 await next(finished)
             handler.let_go.set()
             return Counter(await asyncio.gather(*forms))
@@ -121,13 +121,13 @@ def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int 
 
 
 @pytest.mark.parametrize(
-    ("queue_seconds", "done_meanwhile", "statuses"),
+    ("queue_seconds", "rejected_forms", "statuses"),
     [(20, 0, {200: FORMS}), (0, FORMS - 1, {200: 1, 503: FORMS - 1})],
 )
 def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page(
-    process: ProcessPoolExecutor, queue_seconds: int, done_meanwhile: int, statuses: dict[int, int]
+    process: ProcessPoolExecutor, queue_seconds: int, rejected_forms: int, statuses: dict[int, int]
 ) -> None:
-    assert process.submit(serve_forms, queue_seconds, done_meanwhile).result() == (1, statuses)
+    assert process.submit(serve_forms, queue_seconds, rejected_forms).result() == (1, statuses)
 
 
 # --- Finished requests ---------------------------------------------------------------------------
