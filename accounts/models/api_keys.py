@@ -130,7 +130,9 @@ class ApiKey(PublishedModel):
         TEST = "test"
 
     account = models.ForeignKey(Account, models.PROTECT, related_name="keys")
-    public_id = models.CharField(max_length=key_format.PUBLIC_ID_LENGTH, unique=True, editable=False)
+    public_id = models.CharField(
+        "public ID", max_length=key_format.PUBLIC_ID_LENGTH, unique=True, editable=False
+    )
     mode = models.CharField(max_length=4, choices=Mode, editable=False)
     name = models.CharField(max_length=255, blank=True, help_text="What the key is for.")
     digest = models.CharField(max_length=64, editable=False)

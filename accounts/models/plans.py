@@ -71,7 +71,7 @@ class Account(UniquelyNamed, PublishedModel):
     """A customer. Its keys share one quota."""
 
     public_id = models.CharField(
-        max_length=ACCOUNT_ID_LENGTH, unique=True, editable=False, default=new_account_id
+        "public ID", max_length=ACCOUNT_ID_LENGTH, unique=True, editable=False, default=new_account_id
     )
     plan = models.ForeignKey(Plan, models.PROTECT)
     per_minute = models.BigIntegerField(
