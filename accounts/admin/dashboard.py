@@ -1,13 +1,14 @@
 """Dashboard cards about keys and accounts."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.admin.badges import build_usage_bar
+from accounts.admin.badges import build_usage_bar, render_age
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import Account, PlanCode, QuotaCounter
 from accounts.usage import reports
@@ -122,11 +123,13 @@ def build_quota_card(request: HttpRequest, counters: list[QuotaCounter]) -> Card
 
 
 def build_deprecated_card() -> Card:
+    now = timezone.now()
+    callers: list[Any] = reports.find_deprecated_callers(DEFAULT_DAYS, MAX_ACCOUNTS)
     context = {
         "days": DEFAULT_DAYS,
-        "callers": reports.find_deprecated_callers(DEFAULT_DAYS, MAX_ACCOUNTS),
+        "callers": [(caller, render_age(caller.last_call_at, now)) for caller in callers],
         "removed_at": settings.GET_PET_REMOVED_AT,
-        "is_removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
+        "is_removed": now >= settings.GET_PET_REMOVED_AT,
     }
     return Card("deprecated", "left", 3, context)
 
