@@ -240,6 +240,7 @@ def build_rejection(rng: Random, key: ApiKey, at: datetime, reason: str, **value
         account=key.account,
         key=key,
         reason=reason,
+        address=f"203.0.113.{key.pk % 254 + 1}",  # RFC 5737.
         method="GET",
         route=rng.choice(("/v1/pets", "/v1/pets/{petId}", "/v1/categories")),
         minute_limit=key.account.limits.per_minute,

@@ -52,6 +52,7 @@ def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -
             placed_by = f"key {public_ids[order.account_id]}"
             authors = [placed_by, *(rng.choice(STAFF) for _ in statuses[1:])]
             orders.append((order, list(map(Step, statuses, times, authors))))
+    orders.sort(key=lambda entry: entry[1][0].at)  # IDs in the order of time.
     save_orders(orders)
     return len(orders)
 

@@ -85,6 +85,8 @@ def test_history_is_consistent() -> None:
         if order.status == OrderStatus.DELIVERED:
             assert order.ship_date is not None
             assert steps[-2].at <= order.ship_date <= steps[-1].at
+    placed = list(Order.objects.order_by("pk").values_list("created_at", flat=True))
+    assert placed == sorted(placed)
     assert not Order.objects.filter(created_at__lt=F("account__created_at")).exists()
     for events in (OrderEvent, PetEvent, AuditEntry):
         assert not events._default_manager.filter(at__gt=now).exists()
