@@ -343,7 +343,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         details = {
             "Key name": visible_name(key.name) or "none",
             "Scopes": ", ".join(key.scopes.split()),
-            "Last used": badges.render_age(key.last_used_at, now),
+            "Last use": badges.render_age(key.last_used_at, now),
             **count_recent_requests(now, key=key),
             "Other active keys on this account": other_keys or "None. This is the only one.",
         }

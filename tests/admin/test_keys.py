@@ -377,12 +377,12 @@ def test_confirmation_page_explains_the_consequences(
     assert page.context["details"] == {
         "Key name": "Tills",
         "Scopes": "pets:read, pets:write, orders:read, orders:write, events:read",
-        "Last used": ANY,
+        "Last use": ANY,
         "Requests today": "1,234",
         "Requests in the last 7 days": "2,234",
         "Other active keys on this account": "None. This is the only one.",
     }
-    assert "2\xa0hours ago" in page.context["details"]["Last used"]
+    assert "2\xa0hours ago" in page.context["details"]["Last use"]
     for word in (account.name, key.public_id, "its next request gets 401", "can't be undone"):
         assert word in unescape(page.text)
     assert len(queries) <= 9
