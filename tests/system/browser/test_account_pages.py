@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.live import Service
 from tests.system.browser.conftest import Open
+from tests.system.browser.test_public_pages import check_shadows
 
 # An account that has used 85% of its day, and has a chart and a refusal.
 FILL = """
@@ -84,10 +85,18 @@ def test_high_usage_has_its_warning_colour_in_both_themes(open_page: Open, ids: 
     assert get_colour(dark=True) == get_colour(dark=False)
 
 
-def test_times_of_refusals_take_one_line(open_page: Open, ids: tuple[str, str]) -> None:
+def test_times_take_one_line(open_page: Open, ids: tuple[str, str]) -> None:
     for narrow in (False, True):
         page = open_page("/admin/accounts/refusal/", as_="root", narrow=narrow)
         assert page.locator("main tbody td").first.evaluate(LINES) == 1
+        page = open_page("/admin/backoffice/auditentry/", as_="root", narrow=narrow)
+        assert page.locator("#result_list .field-timestamp a").first.evaluate(LINES) == 1
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_cut_table_has_a_shadow(open_page: Open, ids: tuple[str, str], *, dark: bool) -> None:
+    page = open_page(f"/admin/accounts/account/{ids[0]}/change/", as_="root", narrow=True, dark=dark)
+    check_shadows(page, page.get_by_role("region", name="Keys"))
 
 
 def test_buttons_of_a_form_do_not_cover_the_panels_above(open_page: Open, ids: tuple[str, str]) -> None:

@@ -13,8 +13,8 @@ LISTS = [
     "backoffice/auditentry/",
 ]  # fmt: skip
 MAX_ROW_HEIGHT = 110  # Pixels.
-# Long names wrap.
-HEIGHTS = """rows => rows.filter((row) => row.innerText.length < 200)
+# Long names and addresses wrap.
+HEIGHTS = """rows => rows.filter((row) => row.innerText.length < 140)
     .map((row) => row.getBoundingClientRect().height)"""
 SHIP = "from inventory.models import Order; o = Order.objects.get(pk={}); o.approve(by='t'); o.ship(by='t')"
 
@@ -30,6 +30,18 @@ def rows(shop: Service) -> None:
     shop.manage("shell", "--no-imports", "-c", SHIP.format(order))
     shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
     wait_for_record(shop, get(shop, issued["key"]))
+
+
+def test_finished_order_shows_no_empty_step_on_a_phone(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("The Parrots of the South", "pro")
+    with shop.client(issued["key"]) as client:
+        pet = client.get("/pets?limit=1&status=available").json()[0]
+        order = client.post("/store/orders", json={"petId": pet["id"]}).json()["id"]
+        client.delete(f"/store/orders/{order}").raise_for_status()
+    page = open_page("/admin/inventory/order/", as_="root", narrow=True)
+    row = page.locator("#result_list .data-row", has_text="The Parrots of the South")
+    expect(row.locator(".field-status_badge")).to_be_visible()
+    expect(row.locator(".field-next_step")).to_be_hidden()
 
 
 @pytest.mark.parametrize("path", LISTS)

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from petstore.site.docs import GUIDES
 from petstore.site.reference import SAMPLES
@@ -127,7 +127,10 @@ def test_scrollable_content_has_a_shadow_at_the_edge_that_hides_more(
     open_page: Open, path: str, name: str, *, dark: bool
 ) -> None:
     page = open_page(path, narrow=True, dark=dark)
-    code = page.get_by_role("region", name=name)
+    check_shadows(page, page.get_by_role("region", name=name))
+
+
+def check_shadows(page: Page, code: Locator) -> None:
     assert code.evaluate("one => one.scrollWidth > one.clientWidth")
     code.evaluate("""one => {
         one.textContent = "x".repeat(999);
@@ -145,6 +148,12 @@ def test_scrollable_content_has_a_shadow_at_the_edge_that_hides_more(
     assert edges() == [True, True]
     code.evaluate("one => one.scrollTo(one.scrollWidth, 0)")
     assert edges() == [True, False]
+
+
+def test_table_of_plans_fits_a_phone(open_page: Open) -> None:
+    page = open_page("/", narrow=True)
+    table = page.get_by_role("region", name="Plans")
+    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 def test_samples_of_responses_are_never_cut(open_page: Open) -> None:
