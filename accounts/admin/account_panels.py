@@ -29,6 +29,7 @@ from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.history import HistoryEntry, get_changes
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.text import format_time
 from petstore.db.keysets import TwoFilterKey
 from petstore.db.names import visible_name
 
@@ -97,7 +98,7 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
 def describe_suspension(account: Account) -> str:
     if account.suspended_at is None:
         return ""
-    since, reason = badges.format_time(account.suspended_at), account.suspended_reason
+    since, reason = format_time(account.suspended_at), account.suspended_reason
     return f"Suspended since {since}. Requests with its keys are refused. Reason: {reason}"
 
 

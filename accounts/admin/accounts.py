@@ -18,7 +18,7 @@ from unfold.decorators import display
 
 from accounts.admin import members
 from accounts.admin.account_panels import build_panels
-from accounts.admin.badges import PLAN_COLOURS, format_time, render_age, render_usage_bar
+from accounts.admin.badges import PLAN_COLOURS, render_age, render_usage_bar
 from accounts.admin.base import (
     change_url,
     count_recent_requests,
@@ -45,7 +45,7 @@ from petstore.backoffice.palette import (
     find_row_commands,
     list_result,
 )
-from petstore.backoffice.text import format_count
+from petstore.backoffice.text import format_count, format_time
 from petstore.db.names import fold_text
 
 SUSPEND = Confirmation(

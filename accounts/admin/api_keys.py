@@ -27,7 +27,8 @@ from accounts.admin.base import (
     page_url,
     warn_if_unpublished,
 )
-from accounts.admin.key_forms import IssueForm, NarrowForm, RotateForm
+from accounts.key_forms import IssueForm, NarrowForm, RotateForm
+from accounts.key_states import EXPIRES_SOON, get_key_state
 from accounts.models import Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
@@ -43,6 +44,7 @@ from petstore.backoffice.palette import (
     SearchResult,
     find_row_commands,
 )
+from petstore.backoffice.text import format_time
 from petstore.db.names import visible_name
 
 REVOKE = Confirmation(
@@ -99,7 +101,7 @@ class StateFilter(ChoiceFilter):
         if chosen == "expired":
             return Q(revoked_at=None, expires_at__lte=now)
         if chosen == "soon":
-            return active_keys_q(now) & Q(expires_at__lte=now + badges.EXPIRES_SOON)
+            return active_keys_q(now) & Q(expires_at__lte=now + EXPIRES_SOON)
         return active_keys_q(now)
 
 
@@ -170,7 +172,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     @display(description="state", label=badges.STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
-        state, text = badges.get_key_state(key, timezone.now())
+        state, text = get_key_state(key, timezone.now())
         return state, text.split(" until ")[0]  # The column is narrow.
 
     @display(description="used today", ordering="requests_today")
@@ -187,14 +189,14 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             return "never"
         # Narrow columns break it only before the time.
         html = '<span class="time">{}</span> <span class="time">{}</span>'
-        return format_html(html, *badges.format_time(key.expires_at).split(" ", 1))
+        return format_html(html, *format_time(key.expires_at).split(" ", 1))
 
     @display(description="ban")
     def ban(self, key: ApiKey) -> str:
         ban_end = key.get_ban_end(timezone.now())
         if ban_end is None:
             return ""
-        return f"Banned until {badges.format_time(ban_end)}. {getattr(key, 'ban_reason', '')}"
+        return f"Banned until {format_time(ban_end)}. {getattr(key, 'ban_reason', '')}"
 
     @display(description="scopes")
     def scope_list(self, key: ApiKey) -> str:
@@ -351,9 +353,9 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             details["Replaced by"] = f"{replacement}, which keeps its rights"
         if ban_end := key.get_ban_end(now):
             if entry := key.audit_entries.filter(action=Action.BANNED).first():
-                details["Banned since"] = badges.format_time(entry.at)
+                details["Banned since"] = format_time(entry.at)
                 details["Reason for the ban"] = entry.reason
-            details["The ban ends"] = badges.format_time(ban_end)
+            details["The ban ends"] = format_time(ban_end)
         html = 'Key <span class="public-id">{}</span> of <strong>{}</strong>'
         return {
             "description": format_html(html, key.public_id, key.account),
@@ -363,5 +365,5 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
 
 def describe_key(key: ApiKey, now: datetime) -> str:
-    _, state = badges.get_key_state(key, now)
+    _, state = get_key_state(key, now)
     return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"

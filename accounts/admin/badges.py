@@ -3,16 +3,14 @@
 from datetime import datetime, timedelta
 
 from django.template.loader import render_to_string
-from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from accounts.events.warnings import THRESHOLDS
+from accounts.key_states import get_key_state
 from accounts.models import ApiKey, PlanCode
 from petstore.backoffice.text import format_percent
-
-EXPIRES_SOON = timedelta(days=7)
 
 # Values are label types of Unfold.
 STATE_COLOURS = {
@@ -31,27 +29,9 @@ PLAN_COLOURS: dict[str, str] = {
 }
 
 
-def get_key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
-    """Return a key of STATE_COLOURS, and the text to display."""
-    state = key.get_state(now)
-    if state != "active":
-        return state, state.capitalize()
-    if key.account.suspended_at is not None:
-        return "suspended", "Account suspended"
-    if ban_end := key.get_ban_end(now):
-        return "banned", f"Banned until {format_time(ban_end)}"
-    if key.expires_at is not None and key.expires_at <= now + EXPIRES_SOON:
-        return "soon", "Expires soon"
-    return "active", "Active"
-
-
 def build_state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
     state, text = get_key_state(key, now)
     return {"type": STATE_COLOURS[state], "text": text}
-
-
-def format_time(at: datetime) -> str:
-    return date_format(at, "DATETIME_FORMAT")
 
 
 def render_age(at: datetime | None, now: datetime) -> SafeString:

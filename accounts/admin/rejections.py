@@ -1,7 +1,7 @@
 """Admin of the rejection log: a page that finds rejected requests and explains why they were rejected."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -13,21 +13,18 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from accounts.admin.badges import build_state_badge, format_time, render_age
+from accounts.admin.badges import build_state_badge, render_age
 from accounts.admin.base import change_url, issue_key_url, page_url
-from accounts.keys.authentication import KEY_ERRORS
+from accounts.explanations import explain
 from accounts.models import Account, ApiKey, Refusal
-from petstore.api.errors import ErrorCode
 from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.model_admin import PetstoreModelAdmin, redirect_search
-from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
+from petstore.backoffice.text import format_time
 
 MAX_ACCOUNTS = 50  # That a search by name includes.
 Reason = Refusal.Reason
-# The error codes whose names differ from the reason.
-KEY_ERROR_CODES = {rejection.value: code for rejection, (code, _) in KEY_ERRORS.items()}
 
 
 class SearchForm(forms.Form):
@@ -117,48 +114,14 @@ def build_next_steps(request: HttpRequest, rejection: Refusal) -> Iterator[tuple
 
 
 def build_explanations(request: HttpRequest, rejections: list[Refusal]) -> list[dict[str, Any]]:
-    now, unban_entries = timezone.now(), find_unban_entries(rejections)
-
-    def explain(rejection: Refusal) -> dict[str, Any]:
-        is_by_network = rejection.reason == Reason.NETWORK_NOT_ALLOWED
-        return {
-            "rejection": rejection,
-            "error_code": KEY_ERROR_CODES.get(rejection.reason) or ErrorCode[rejection.reason.upper()],
+    """Explain the rejections, with the actions that may remove the cause."""
+    now = timezone.now()
+    return [
+        explanation
+        | {
             "age": render_age(rejection.rejected_at, now),
             "key_badge": build_state_badge(rejection.key, now),
-            "windows": build_windows(rejection),
-            "networks": ", ".join(rejection.key.allowed_networks) if is_by_network else "",
-            "ban": describe_ban(rejection, unban_entries, now),
             "next_steps": list(build_next_steps(request, rejection)),
         }
-
-    return [explain(rejection) for rejection in rejections]
-
-
-def find_unban_entries(rejections: list[Refusal]) -> list[AuditEntry]:
-    """Find when bans of these keys were lifted, the oldest entry first."""
-    key_ids = [str(rejection.key_id) for rejection in rejections if rejection.ban_ends_at]
-    entries = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=key_ids)
-    return list(entries.filter(action=AuditEntry.Action.UNBANNED).order_by("id"))
-
-
-def describe_ban(rejection: Refusal, unban_entries: list[AuditEntry], now: datetime) -> str:
-    ban_end = rejection.ban_ends_at
-    if ban_end is None:
-        return ""
-    for entry in unban_entries:
-        if entry.object_id == str(rejection.key_id) and rejection.rejected_at <= entry.at < ban_end:
-            return f"Lifted {format_time(entry.at)} by {entry.actor_name}"
-    return f"{'Ended' if ban_end <= now else 'Ends'} {format_time(ban_end)}"
-
-
-def build_windows(rejection: Refusal) -> list[tuple[str, Any, Any, datetime, datetime]]:
-    """Return name, usage, limit, start and end (exclusive) of both windows at the time of the request."""
-    minute_end, day_end = rejection.minute_ends_at, rejection.day_ends_at
-    if minute_end is None or day_end is None:  # Rejected before the quota was checked.
-        return []
-    minute_start, day_start = minute_end - timedelta(minutes=1), day_end - timedelta(days=1)
-    return [
-        ("Minute", rejection.minute_used, rejection.minute_limit, minute_start, minute_end),
-        ("Day (UTC)", rejection.day_used, rejection.day_limit, day_start, day_end),
+        for rejection, explanation in zip(rejections, explain(rejections, to_staff=True), strict=True)
     ]

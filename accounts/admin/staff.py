@@ -28,7 +28,6 @@ from unfold.forms import UserChangeForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin import permissions
-from accounts.admin.badges import format_time
 from accounts.admin.base import change_url, make_reason_view
 from accounts.admin.permissions import NoEscalationAdmin, get_user
 from petstore.backoffice.audit import Action, Actor, get_field_values, record
@@ -38,6 +37,7 @@ from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.models import FailedSignIn
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.backoffice.password_links import create_link
+from petstore.backoffice.text import format_time
 from petstore.sign_in.second_factors import SECOND_FACTORS, reset_two_factor
 
 # django-allauth's own pages would show the secrets of authenticator apps.

@@ -28,6 +28,7 @@ from petstore.mail.outbox import send_mail
 
 MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
+MAX_ACTIVE_KEYS, MAX_KEYS_PER_DAY = 20, 100  # Per account (D47).
 
 
 def get_key_mode() -> str:
@@ -80,6 +81,19 @@ class ApiKeyManager(models.Manager["ApiKey"]):
                     "Lift the ban, or wait until it ends, before you issue another key."
                 )
 
+    def check_counts(self, account: Account, now: datetime, *, is_rotation: bool) -> None:
+        """Raise ValidationError for too many keys (D47). Keys with a replacement don't count as active."""
+        keys = self.filter(account=account)
+        if keys.filter(created_at__gt=now - timedelta(days=1)).count() >= MAX_KEYS_PER_DAY:
+            raise ValidationError(
+                f"An account gets at most {MAX_KEYS_PER_DAY} new keys a day. Try again tomorrow."
+            )
+        active = keys.filter(active_keys_q(now), rotated_to=None)
+        if not is_rotation and active.count() >= MAX_ACTIVE_KEYS:
+            raise ValidationError(
+                f"An account has at most {MAX_ACTIVE_KEYS} active keys. Revoke one first."
+            )
+
     def issue(
         self,
         account: Account,
@@ -111,6 +125,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         key.full_clean()
         with transaction.atomic():
             account.lock(reject_suspended=True)
+            self.check_counts(account, timezone.now(), is_rotation=rotated_from is not None)
             if rotated_from is None:
                 self.check_bans(account)
             key.save()

@@ -2,7 +2,25 @@
 
 from django.urls import path
 
-from accounts.portal import views
+from accounts.portal import account_views, key_views, views
+
+KEYS = "<slug:public_id>/keys/"
 
 app_name = "portal"
-urlpatterns = [path("join/<slug:token>/", views.join, name="join")]
+urlpatterns = [
+    path("", account_views.home, name="home"),
+    path("join/<slug:token>/", views.join, name="join"),
+    path("<slug:public_id>/", account_views.overview, name="overview"),
+    path(KEYS, key_views.keys, name="keys"),
+    path(f"{KEYS}issue/", key_views.issue, name="issue-key"),
+    *(
+        path(
+            f"<slug:public_id>/keys/<slug:key_id>/{verb}/",
+            key_views.change,
+            {"verb": verb},
+            name=f"{verb}-key",
+        )
+        for verb in key_views.CHANGES
+    ),
+    path("<slug:public_id>/requests/", account_views.requests, name="requests"),
+]

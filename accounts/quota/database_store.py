@@ -9,10 +9,11 @@ from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format, networks
 from accounts.keys.identity import KeyRecord
 from accounts.keys.key_format import KeyText
+from accounts.models import Account, QuotaCounter
 from accounts.quota import bans, key_record, limits
 from accounts.quota.bans import Ban, get_rejections_to_ban
 from accounts.quota.key_record import KeyRejectionReason
-from accounts.quota.limits import DAY, MINUTE, NIGHT_SKEW, SKEW, Counters, RateLimitDecision, Window
+from accounts.quota.limits import DAY, MINUTE, NIGHT_SKEW, SKEW, Counters, Limits, RateLimitDecision, Window
 from accounts.quota.store_protocol import QuotaResult
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
@@ -31,6 +32,7 @@ def load_statement(name: str) -> RawStatement:
 COUNT_REQUEST = load_statement("count_request.sql")
 COUNT_REJECTION = load_statement("count_rejection.sql")
 COUNT_PEEK = load_statement("count_peek.sql")
+NO_REQUESTS = QuotaCounter(minute_ends_at=0, minute_used=0, day=0, day_used=0, last_request_at=0)
 
 
 class DatabaseQuotaStore:
@@ -58,7 +60,7 @@ class DatabaseQuotaStore:
         if rejection := check_key(key, record, address, now):
             return QuotaResult(rejection=rejection)
         peeks, peeks_end = COUNT_PEEK.execute(key=record.id, now=now)
-        windows, now = compute_windows(record, now)
+        windows, now = compute_windows(record.limits, record, now)
         decision = limits.decide_peek(windows, now, record.banned_until, peeks=peeks, peeks_end=peeks_end)
         caller = record.caller._replace(record=record)
         write_behind.recorder.record_key_use(caller, now)
@@ -116,7 +118,9 @@ def try_to_count(record: KeyRecord, now: int, warned_usage: int = 0) -> RateLimi
     return RateLimitDecision(bool(admitted), windows, adjusted_now, banned_until)
 
 
-def compute_windows(record: KeyRecord, now: int) -> tuple[tuple[Window, Window], int]:
+def compute_windows(
+    account_limits: Limits, record: KeyRecord | QuotaCounter, now: int
+) -> tuple[tuple[Window, Window], int]:
     """Take steps 1 and 2 like COUNT_REQUEST; return the windows and the adjusted time."""
     if record.last_request_at - SKEW <= now <= record.last_request_at:
         now = record.last_request_at
@@ -124,7 +128,7 @@ def compute_windows(record: KeyRecord, now: int) -> tuple[tuple[Window, Window],
     today = record.day if day_start - NIGHT_SKEW <= now <= day_start else now // DAY
     day_used = 0 if today > record.day else record.day_used
     counters = Counters(min(record.minute_ends_at, now + MINUTE), record.minute_used, today, day_used)
-    return limits.build_windows(record.limits, counters, now), now
+    return limits.build_windows(account_limits, counters, now), now
 
 
 def count_rejection(record: KeyRecord, decision: RateLimitDecision) -> RateLimitDecision:
@@ -138,3 +142,10 @@ def count_rejection(record: KeyRecord, decision: RateLimitDecision) -> RateLimit
     if strikes and banned_until > decision.now:
         write_behind.recorder.record_ban(Ban(record.id, decision.now, banned_until, level, rejections))
     return RateLimitDecision(False, decision.windows, decision.now, banned_until)
+
+
+def read_windows(account: Account, now: int | None = None) -> tuple[Window, Window]:
+    """Read the windows that a peek would read, without a key. Takes one query."""
+    counter = QuotaCounter.objects.filter(account=account).first() or NO_REQUESTS
+    now = time.time_ns() // 1000 if now is None else now
+    return compute_windows(account.limits, counter, now)[0]

@@ -22,11 +22,13 @@ from django.db import Error
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format, networks
 from accounts.keys.identity import Caller, KeyRecord
-from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH, KeyText
+from accounts.models import Account, QuotaCounter
 from accounts.quota import bans, key_record, limits
 from accounts.quota.anonymous import lookup_limiter
+from accounts.quota.database_store import compute_windows, read_windows
 from accounts.quota.key_record import KeyRejectionReason
-from accounts.quota.limits import Counters, Limits, RateLimitDecision, build_windows, decide_peek
+from accounts.quota.limits import Counters, Limits, RateLimitDecision, Window, build_windows, decide_peek
 from accounts.quota.store_protocol import QuotaResult
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
@@ -71,6 +73,7 @@ ADMIT = load_script("verify_key.lua", "admit.lua", idempotent=False)
 PEEK = load_script("verify_key.lua", "peek.lua", idempotent=False)
 LEASE = load_script("lease.lua", idempotent=True)
 PUBLISH = load_script("publish.lua", idempotent=True)
+READ_WINDOWS = load_script("read_windows.lua", idempotent=True)
 RECORD_WRITE = load_script("record_write.lua", idempotent=True)
 DELETE_RECORD = load_script("delete_record.lua", idempotent=True)
 GET_EVICTION_POLICY = load_script("eviction_policy.lua", idempotent=True)
@@ -95,6 +98,11 @@ def get_redis_keys(public_id: str, *, peek: bool = False) -> list[str]:
     return [*keys, f"{prefix}:looks:{key}"] if peek else keys
 
 
+def build_unused_id(public_id: str) -> str:
+    """Build a public ID that no key has, for scripts on the hashes of an account."""
+    return public_id[:ACCOUNT_ID_LENGTH].ljust(PUBLIC_ID_LENGTH, "-")
+
+
 class RedisQuotaStore:
     """Every method raises RedisUnavailableError when Redis fails."""
 
@@ -104,8 +112,7 @@ class RedisQuotaStore:
 
     def ping(self, public_id: str = "--------------") -> None:
         """Raise RedisUnavailableError unless Redis can run the scripts for this key's account."""
-        unused_id = public_id[:ACCOUNT_ID_LENGTH] + "-" * (len(public_id) - ACCOUNT_ID_LENGTH)
-        self._run(PUBLISH, unused_id, [0, 1, 0, 0, 0, "", "ping", "1"])
+        self._run(PUBLISH, build_unused_id(public_id), [0, 1, 0, 0, 0, "", "ping", "1"])
 
     def get_node_name(self, public_id: str) -> str:
         """Return the cluster node of the key's account, or '' without a cluster."""
@@ -162,6 +169,19 @@ class RedisQuotaStore:
         raise RecordEvictedError(
             f"Redis lost the record of key {key.public_id} {MAX_ROUND_TRIPS} times in a row."
         )
+
+    def read_windows(self, account: Account, now: int | None = None) -> tuple[Window, Window]:
+        """Read the windows that a peek would read. Without counters in Redis, they are in the database."""
+        reply = self._run(READ_WINDOWS, build_unused_id(account.public_id), ["" if now is None else now])
+        with parsing(reply):
+            now, minute_ends_at, minute_used, day, in_redis, in_database, last_request_at = map(int, reply)
+        if not day:
+            return read_windows(account, now)
+        counter = QuotaCounter(
+            minute_ends_at=minute_ends_at, minute_used=minute_used, day=day,
+            day_used=in_redis + in_database, last_request_at=last_request_at,
+        )  # fmt: skip
+        return compute_windows(account.limits, counter, now)[0]
 
     def refresh(self, public_id: str) -> None:
         """Publish the key record and the account's daily count from the database."""

@@ -5,8 +5,10 @@ from contextlib import suppress
 
 from django.conf import settings
 
-from accounts.quota.database_store import DatabaseQuotaStore
+from accounts.models import Account
+from accounts.quota.database_store import DatabaseQuotaStore, read_windows
 from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.limits import Window
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.store_protocol import QuotaStore
 from petstore.event_loop.redis_scripts import RedisUnavailableError
@@ -39,6 +41,14 @@ def check_redis() -> str:
 def is_redis_unavailable() -> bool:
     """Whether Redis, or one of its nodes, was unavailable when this process last used it."""
     return isinstance(store, FallbackQuotaStore) and store.active_backend == "database"
+
+
+def read_account_windows(account: Account) -> tuple[Window, Window]:
+    """Read the windows that GET /v1/account shows, without a key."""
+    with suppress(RedisUnavailableError):
+        if redis is not None and not is_redis_unavailable():
+            return redis.read_windows(account)
+    return read_windows(account)
 
 
 def get_active_backend() -> str:

@@ -1,4 +1,8 @@
-"""Formatting of counts, percentages and long text."""
+"""Formatting of counts, percentages, times and long text."""
+
+from datetime import datetime
+
+from django.utils.formats import date_format
 
 
 def format_count(count: int, singular: str, plural: str = "") -> str:
@@ -12,3 +16,7 @@ def format_percent(share: float) -> str:
 
 def truncate(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def format_time(at: datetime) -> str:
+    return date_format(at, "DATETIME_FORMAT")

@@ -51,7 +51,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return str(get_client_address(request))
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:
-        return reverse("admin:index" if request.user.is_staff else "mfa_index")
+        return reverse("admin:index" if request.user.is_staff else "portal:home")
 
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:
         return reverse("mfa_index")

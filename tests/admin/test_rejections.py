@@ -243,7 +243,7 @@ def test_rejection_list_has_a_constant_number_of_queries(
     queries()
     before = queries()
     for number in range(60):
-        reject(issue()[0], request_id=f"more-{number}")
+        reject(issue()[0] if number < 10 else key_with_rejections, request_id=f"more-{number}")
         reject(issue(of=Account.objects.create(name=f"No. {number}", plan_id="free"))[0], request_id="old")
     assert queries() == before
     assert max(before) <= 7

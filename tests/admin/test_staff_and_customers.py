@@ -76,7 +76,7 @@ def test_customer_can_not_open_the_back_office(customer: User) -> None:
         assert response.status_code == 403
         assert "You are signed in as kim, who has no access to the back office." in response.text
     response = Client().post("/account/login/", {"login": "kim", "password": PASSWORD})
-    assert response.url == "/account/security/"
+    assert response.url == "/account/"
 
 
 # --- Promotion ------------------------------------------------------------------------------------

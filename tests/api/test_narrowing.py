@@ -242,6 +242,7 @@ def test_no_sequence_of_steps_adds_a_right(
 ) -> None:
     """A step of None is a rotation. A right may only be lost, and so may the life of the latest key."""
     now = timezone.now()
+    account = Account.objects.create(name=f"Account {Account.objects.count()}", plan_id=account.plan_id)
     expires_at = now + lifetime * ONE_DAY if lifetime else None
     key, _ = ApiKey.objects.issue(account, expires_at=expires_at, allowed_networks=start, by=OPERATOR)
     for step in steps:

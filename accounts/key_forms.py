@@ -1,4 +1,4 @@
-"""The forms that issue, narrow and rotate an API key."""
+"""The forms with which staff and customers issue, narrow and rotate an API key."""
 
 import secrets
 from datetime import datetime, timedelta
@@ -10,11 +10,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from unfold import widgets
 
-from accounts.admin import badges
 from accounts.keys import networks, scopes
 from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord
 from petstore.backoffice.confirmation import ReasonForm
 from petstore.backoffice.forms import MultilineField
+from petstore.backoffice.text import format_time
 
 DEFAULT_OVERLAP_HOURS = int(ROTATION_OVERLAP.total_seconds() // 3600)
 MAX_OVERLAP_HOURS = 30 * 24
@@ -131,7 +131,7 @@ class NarrowForm(ReasonForm):
         key_scopes.label, key_scopes.help_text = "Scopes", "Clear the scopes that the client does not need."
         key_scopes.choices = [choice for choice in key_scopes.choices if choice[0] in current]
         expires_at.widget.input_type = "datetime-local"
-        current_end = badges.format_time(end) if end else "never"
+        current_end = format_time(end) if end else "never"
         expires_at.help_text = f"Current: {current_end}. Leave empty to keep it."
         if key.allowed_networks:
             allowed_networks.help_text = "One per line, each within a network that the key allows."

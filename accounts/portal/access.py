@@ -1,0 +1,58 @@
+"""Access to the pages of an account (D46)."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from allauth.account.internal.flows.reauthentication import is_reauthentication_required
+from allauth.core.exceptions import ReauthenticationRequired
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from accounts.models import Membership, Role
+
+View = Callable[..., HttpResponse]
+
+
+def for_members(role: Role = Role.READER, *, reauthenticate: bool = False) -> Callable[[View], View]:
+    """Let members with this role or a more powerful one open a page. The view gets their membership.
+
+    A POST runs in a transaction that holds the lock of the account, so a removed member can't act.
+    `reauthenticate` asks for the password or passkey again after 2 hours (D48).
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        @login_required
+        def page(request: HttpRequest, public_id: str, **kwargs: Any) -> HttpResponse:
+            members = Membership.objects.select_related("account__plan", "user")
+            me = members.filter(account__public_id=public_id, user=request.user.pk).first()
+            if me is None:
+                raise Http404
+            if role.exceeds(me.role):
+                return deny(request, me, role)
+            if reauthenticate and is_reauthentication_required(request, app="portal"):
+                if request.method == "POST":  # django-allauth would store the form in the session.
+                    return redirect(request.path)
+                raise ReauthenticationRequired
+            if request.method != "POST":
+                return view(request, me, **kwargs)
+            with transaction.atomic():
+                try:
+                    me = me.lock()
+                except ValidationError:
+                    raise Http404 from None
+                return deny(request, me, role) if role.exceeds(me.role) else view(request, me, **kwargs)
+
+        return page
+
+    return decorate
+
+
+def deny(request: HttpRequest, me: Membership, role: Role) -> HttpResponse:
+    labels = " or ".join(other.label.lower() for other in Role if not role.exceeds(other))
+    text = f"Your role in {me.account} is {me.get_role_display().lower()}. Ask an {labels}."
+    return render(request, "error.html", {"title": "No access", "text": text}, status=403)

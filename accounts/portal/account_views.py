@@ -1,0 +1,85 @@
+"""The pages Overview and Requests of an account (D49)."""
+
+from collections import defaultdict
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from accounts.explanations import explain
+from accounts.key_states import get_key_state
+from accounts.models import Account, DailyUsage, Membership, active_keys_q
+from accounts.portal.access import for_members
+from accounts.quota.limits import to_microseconds
+from accounts.quota.store import read_account_windows
+from accounts.usage import reports
+from accounts.views import serialize_window
+from petstore.api.int64 import INT64_MAX
+from petstore.backoffice.changelist import parse_id
+
+MAX_KEYS = 100
+REJECTIONS_PER_PAGE = 25
+
+
+@login_required
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    """Redirect to the only account, or list them."""
+    memberships = Membership.objects.filter(user=request.user.pk).select_related("account__plan")
+    members = list(memberships.order_by("account__name"))
+    if len(members) == 1:
+        return redirect("portal:overview", members[0].account.public_id)
+    return render(request, "portal/home.html", {"members": members})
+
+
+@for_members()
+@require_safe
+def overview(request: HttpRequest, me: Membership) -> HttpResponse:
+    windows = [(window.name, serialize_window(window)) for window in read_account_windows(me.account)]
+    context = {"me": me, "page": "overview", "windows": windows}
+    return render(request, "portal/overview.html", context | build_usage(me.account))
+
+
+def build_usage(account: Account) -> dict[str, Any]:
+    """Sum the usage of 30 days by day and by key, and find the keys that need attention."""
+    now = timezone.now()
+    days = reports.list_days(30, now.date())
+    by_key: dict[Any, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    usage = reports.sum_usage(DailyUsage.objects.filter(key__account=account), days, "key")
+    for (_, pk), (admitted, rejected) in usage.items():
+        by_key[pk] = (by_key[pk][0] + admitted, by_key[pk][1] + rejected)
+    is_banned = Q(rate_limit_state__banned_until__gt=to_microseconds(now))
+    keys = account.keys.select_related("rate_limit_state", "rotated_to")
+    listed = list(keys.filter(Q(pk__in=list(by_key)) | active_keys_q(now) | is_banned)[:MAX_KEYS])
+    expiring = [key for key in listed if get_key_state(key, now)[0] == "soon"]
+    return {
+        "keys": [(key, *by_key[key.pk]) for key in listed],
+        "banned": [(key, ban_end) for key in listed if (ban_end := key.get_ban_end(now))],
+        "expiring": [key for key in expiring if not hasattr(key, "rotated_to")],
+        "days": reports.get_daily_usage(30, now.date(), key__account=account)[::-1],
+    }
+
+
+@for_members()
+@require_safe
+def requests(request: HttpRequest, me: Membership) -> HttpResponse:
+    """Explain the rejections with a request ID, and list the latest. Foreign IDs are not found."""
+    request_id, before = request.GET.get("q", "").strip(), parse_id(request.GET.get("before"))
+    rejections = me.account.rejections.select_related("key")
+    latest = list(rejections.filter(pk__lt=before or INT64_MAX)[: REJECTIONS_PER_PAGE + 1])
+    context = {
+        "me": me,
+        "page": "requests",
+        "request_id": request_id,
+        "explanations": explain(list(rejections.for_request(request_id)), to_staff=False),
+        "latest": latest[:REJECTIONS_PER_PAGE],
+        "next": latest[-2].pk if len(latest) > REJECTIONS_PER_PAGE else None,
+        "before": before,
+        "retention_days": settings.REFUSALS_KEPT_DAYS,
+    }
+    return render(request, "portal/requests.html", context)

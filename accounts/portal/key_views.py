@@ -1,0 +1,122 @@
+"""The pages on which members issue, narrow, rotate and revoke keys (D49, D50)."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from accounts import key_forms
+from accounts.key_states import get_key_state
+from accounts.models import Actor, ApiKey, Membership, Role, active_keys_q
+from accounts.portal.access import for_members
+from accounts.quota import publication
+from petstore.backoffice.confirmation import ReasonForm
+
+MAX_ACTIVE, MAX_INACTIVE = 100, 20
+
+
+class IssueForm(key_forms.IssueForm):
+    class Meta:
+        model = ApiKey
+        fields = ("name",)
+
+    def clean(self) -> dict[str, Any]:
+        return super().clean() | {"account": self.instance.account}
+
+
+@for_members()
+@require_safe
+def keys(request: HttpRequest, me: Membership) -> HttpResponse:
+    now = timezone.now()
+    rows = me.account.keys.select_related("rate_limit_state", "rotated_to")
+    active, inactive = rows.filter(active_keys_q(now)), rows.exclude(active_keys_q(now))
+    context = {
+        "active": [(key, *get_key_state(key, now)) for key in active[:MAX_ACTIVE]],
+        "inactive": [(key, *get_key_state(key, now)) for key in inactive[:MAX_INACTIVE]],
+    }
+    return render(request, "portal/keys.html", context | {"me": me, "page": "keys"})
+
+
+@for_members(Role.DEVELOPER, reauthenticate=True)
+def issue(request: HttpRequest, me: Membership) -> HttpResponse:
+    def act(data: dict[str, Any]) -> HttpResponse:
+        new_key = ApiKey.objects.issue(
+            me.account, name=data["name"], key_scopes=data["scopes"].split(),
+            expires_at=data.get("expires_at"), allowed_networks=data["allowed_networks"],
+            by=Actor.from_request(request),
+        )  # fmt: skip
+        return show_key_text(request, me, *new_key)
+
+    form = IssueForm(request.POST or None, instance=ApiKey(account=me.account))
+    return handle_form(request, form, act, "Issue a key", me=me)
+
+
+CHANGES: dict[str, tuple[str, Callable[[ApiKey, Any], forms.Form]]] = {
+    "rotate": ("Rotate the key", lambda _, data: key_forms.RotateForm(data)),
+    "narrow": ("Narrow the key", key_forms.NarrowForm),
+    "revoke": ("Revoke the key", lambda _, data: ReasonForm(data)),
+}
+
+
+@for_members(Role.DEVELOPER, reauthenticate=True)
+def change(request: HttpRequest, me: Membership, key_id: str, verb: str) -> HttpResponse:
+    """Rotate, narrow or revoke a key."""
+    rows = me.account.keys.select_related("rate_limit_state", "rotated_to")
+    key: ApiKey = get_object_or_404(rows, public_id=key_id)
+    title, build_form = CHANGES[verb]
+
+    def act(data: dict[str, Any]) -> HttpResponse:
+        by = Actor.from_request(request)
+        if verb == "rotate":
+            overlap = timedelta(hours=data["overlap_hours"])
+            return show_key_text(request, me, *key.rotate(by=by, overlap=overlap))
+        getattr(key, verb)(**data, by=by)
+        messages.success(request, f"Key {key} has been {verb.removesuffix('e')}ed.")
+        transaction.on_commit(warn_if_unpublished, robust=True)
+        return redirect("portal:keys", me.account.public_id)
+
+    def warn_if_unpublished() -> None:
+        if publication.get_warning(pk=key.pk):
+            messages.warning(request, "The change was saved, but may take up to a minute to take effect.")
+
+    form = build_form(key, request.POST or None)
+    return handle_form(request, form, act, title, me=me, key=key, verb=verb)
+
+
+def handle_form(
+    request: HttpRequest,
+    form: forms.BaseForm,
+    act: Callable[[dict[str, Any]], HttpResponse],
+    title: str,
+    **context: Any,
+) -> HttpResponse:
+    """Show the form until it is valid, then act. A rejected action may be submitted again."""
+    for field in form.fields.values():  # Replace the widgets of Unfold by those they are derived from.
+        bases = type(field.widget).__mro__
+        field.widget.__class__ = next(base for base in bases if base.__module__ == forms.widgets.__name__)
+        field.widget.attrs.pop("class", None)
+    if form.is_bound:
+        try:
+            with transaction.atomic():
+                if form.is_valid():
+                    return act(form.cleaned_data)
+        except ValidationError as error:
+            form.add_error(None, error)
+    return render(request, "portal/key_form.html", context | {"form": form, "title": title, "page": "keys"})
+
+
+def show_key_text(request: HttpRequest, me: Membership, key: ApiKey, key_text: str) -> HttpResponse:
+    """Show the key in the response to the POST, since a redirect would require storing it."""
+    path = "pets?limit=3" if "pets:read" in key.scopes.split() else "account"
+    curl = f"curl -H 'Authorization: Bearer {key_text}' '{settings.BASE_URL}/{path}'"
+    context = {"me": me, "page": "keys", "key": key, "key_text": key_text, "curl": curl}
+    return render(request, "portal/issued.html", context | {"now": timezone.now()})

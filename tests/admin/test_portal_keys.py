@@ -1,0 +1,267 @@
+"""Members issue, narrow, rotate and revoke the keys of their account."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.exceptions import ValidationError
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Account, ApiKey, Role
+from accounts.models.api_keys import MAX_ACTIVE_KEYS, MAX_KEYS_PER_DAY
+from petstore.backoffice.models import AuditEntry
+from tests.admin.test_keys import KEY_TEXT
+from tests.conftest import COMMITTED, OPERATOR, Api
+from tests.support.concurrency import run_concurrently
+from tests.support.customers import ban
+from tests.support.members import member_of
+
+NARROW = {"key_scopes": ["pets:read"], "reason": "Reads only"}
+
+
+@pytest.fixture
+def kim(account: Account) -> Client:
+    """A client of an account developer."""
+    return member_of(account, Role.DEVELOPER)
+
+
+def url(account: Account, page: str = "", key: ApiKey | None = None) -> str:
+    return f"/account/{account.public_id}/keys/{f'{key}/' if key else ''}{page}"
+
+
+def send(client: Client, account: Account, page: str, key: ApiKey | None = None, **data: Any) -> Any:
+    return client.post(url(account, page, key), data)
+
+
+def issue_key(client: Client, account: Account, **data: Any) -> Any:
+    return send(client, account, "issue/", **{"name": "Shop", "scopes": ["pets:read"], **data})
+
+
+def get_errors(response: Any) -> str:
+    return unescape(
+        " ".join(str(error) for errors in response.context["form"].errors.values() for error in errors)
+    )
+
+
+# --- Issuing ----------------------------------------------------------------------------------------
+
+
+def test_issued_key_has_the_rights_of_the_form_and_works(kim: Client, account: Account) -> None:
+    data = {
+        "scopes": ["pets:read", "orders:read"],
+        "allowed_networks": "127.0.0.0/8\n ::1/128",
+        "expires_in": "30",
+    }
+    response = issue_key(kim, account, **data)
+    key = ApiKey.objects.get()
+    assert (key.account, key.name, key.scopes) == (account, "Shop", "pets:read orders:read")
+    assert key.allowed_networks == ["127.0.0.0/8", "::1/128"]
+    assert key.expires_at is not None
+    assert abs(key.expires_at - timezone.now() - timedelta(days=30)) < timedelta(minutes=5)
+    assert Api(response.context["key_text"]).get("/pets").status_code == 200
+    entry = key.audit_entries.get()
+    assert (entry.action, entry.actor_name, entry.address) == ("issued", "kim", "127.0.0.1")
+    assert entry.after["account"] == account.pk
+
+
+def test_key_text_is_in_one_response_only(
+    kim: Client, account: Account, capfd: pytest.CaptureFixture[str], settings: Any
+) -> None:
+    page = issue_key(kim, account)
+    (text,) = set(KEY_TEXT.findall(page.text))
+    assert page.status_code == 200
+    assert "no-store" in page["Cache-Control"]
+    for part in (
+        f">{text}</code>", f"curl -H 'Authorization: Bearer {text}' '{settings.BASE_URL}/pets?limit=3'",
+        'data-copy="key-text"', 'data-copy="curl"', "The key is shown only once.",
+    ):  # fmt: skip
+        assert part in unescape(page.text)
+    secret = text.split("_")[-1]
+    stored = [list(model._default_manager.values()) for model in apps.get_models()]
+    assert secret not in repr(stored) + repr(kim.session.items()) + repr(kim.cookies) + "".join(
+        capfd.readouterr()
+    )
+    for path in (
+        url(account),
+        f"/account/{account.public_id}/",
+        url(account, "rotate/", ApiKey.objects.get()),
+    ):
+        assert secret not in kim.get(path).text
+
+
+def test_first_call_fits_the_scopes(kim: Client, account: Account, settings: Any) -> None:
+    page = issue_key(kim, account, scopes=["orders:write"])
+    assert page.context["curl"].endswith(f"'{settings.BASE_URL}/account'")
+
+
+def test_form_that_is_sent_twice_issues_one_key(kim: Client, account: Account) -> None:
+    token = kim.get(url(account, "issue/")).context["form"]["submission_token"].value()
+    assert "key_text" in issue_key(kim, account, submission_token=token).context
+    assert "already been issued" in get_errors(issue_key(kim, account, submission_token=token))
+    assert ApiKey.objects.count() == 1
+
+
+def test_rejected_form_can_be_sent_again(kim: Client, account: Account, issue: Any) -> None:
+    banned, _ = issue()
+    ban(banned)
+    token = kim.get(url(account, "issue/")).context["form"]["submission_token"].value()
+    assert "is banned until" in get_errors(issue_key(kim, account, submission_token=token))
+    banned.unban(reason="x", by=OPERATOR)
+    assert "key_text" in issue_key(kim, account, submission_token=token).context
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        ({"scopes": []}, "This field is required."),
+        ({"scopes": ["admin"]}, "Select a valid choice."),
+        ({"allowed_networks": "nowhere"}, "Not a network in CIDR form"),
+        ({"name": "x" * 256}, "at most 255 characters"),
+        ({"expires_in": "5"}, "Select a valid choice."),
+    ],
+)
+def test_invalid_form_says_what_is_wrong(kim: Client, account: Account, data: Any, error: str) -> None:
+    response = issue_key(kim, account, **data)
+    assert response.status_code == 200
+    assert error in get_errors(response)
+    assert not ApiKey.objects.exists()
+
+
+def test_account_has_at_most_twenty_active_keys(kim: Client, account: Account, issue: Any) -> None:
+    keys = [issue()[0] for _ in range(MAX_ACTIVE_KEYS)]
+    assert "An account has at most 20 active keys. Revoke one first." in get_errors(issue_key(kim, account))
+    with pytest.raises(ValidationError):
+        issue()
+    new, _ = keys[0].rotate(by=OPERATOR)  # The replaced key does not count.
+    assert "at most 20" in get_errors(issue_key(kim, account))
+    new.revoke(reason="x", by=OPERATOR)
+    assert "key_text" in issue_key(kim, account).context
+
+
+def test_account_gets_at_most_a_hundred_keys_a_day(account: Account, key: ApiKey) -> None:
+    latest = key
+    for _ in range(MAX_KEYS_PER_DAY - 1):
+        latest, _ = latest.rotate(by=OPERATOR)
+    with pytest.raises(ValidationError, match="at most 100 new keys a day"):
+        latest.rotate(by=OPERATOR)
+    ApiKey.objects.filter(pk=key.pk).update(created_at=timezone.now() - timedelta(days=1, seconds=1))
+    latest.rotate(by=OPERATOR)
+
+
+# --- Narrowing, rotating and revoking ---------------------------------------------------------------
+
+
+def test_narrowing_offers_and_allows_reductions_only(kim: Client, account: Account, issue: Any) -> None:
+    ends = timezone.now() + timedelta(days=10)
+    key, _ = issue(
+        key_scopes=["pets:read", "orders:read"], expires_at=ends, allowed_networks=["10.0.0.0/8"]
+    )
+    page = kim.get(url(account, "narrow/", key))
+    assert re.findall(r'name="key_scopes" value="([^"]+)"', page.text) == ["pets:read", "orders:read"]
+    before = ApiKey.objects.values().get()
+    for more in (
+        {"key_scopes": ["pets:read", "pets:write"]},
+        {"allowed_networks": "0.0.0.0/0"},
+        {"allowed_networks": ""},
+        {"expires_at": f"{ends + timedelta(days=1):%Y-%m-%dT%H:%M}"},
+    ):
+        assert get_errors(
+            send(kim, account, "narrow/", key, **{**NARROW, "allowed_networks": "10.0.0.0/8", **more})
+        )
+    assert ApiKey.objects.values().get() == before
+    response = send(kim, account, "narrow/", key, **NARROW, allowed_networks="10.1.0.0/16")
+    assert response["Location"] == url(account)
+    key.refresh_from_db()
+    assert (key.scopes, key.allowed_networks) == ("pets:read", ["10.1.0.0/16"])
+
+
+def test_replacement_of_a_narrowed_key_gets_no_more(kim: Client, account: Account, key: ApiKey) -> None:
+    ends = (timezone.now() + timedelta(days=3)).replace(second=0, microsecond=0)
+    send(kim, account, "narrow/", key, **NARROW, expires_at=f"{ends:%Y-%m-%dT%H:%M}")
+    rights = {"scopes": ["pets:write"], "expires_at": "2099-01-01", "max_expires_at": ""}
+    page = send(kim, account, "rotate/", key, overlap_hours="0", **rights)
+    new = page.context["key"]
+    assert (new.scopes, new.expires_at, new.max_expires_at) == ("pets:read", ends, ends)
+    assert Api(page.context["key_text"]).get("/store/orders").status_code == 403
+
+
+def test_rotated_key_works_until_the_overlap_ends(kim: Client, account: Account, key: Any) -> None:
+    page = send(kim, account, "rotate/", key, overlap_hours="2")
+    key.refresh_from_db()
+    assert abs(key.expires_at - timezone.now() - timedelta(hours=2)) < timedelta(minutes=1)
+    assert f"works until {key.expires_at:%Y-%m-%d %H:%M}" in page.text
+    assert [Api(text).get("/pets").status_code for text in (key.text, page.context["key_text"])] == [
+        200,
+        200,
+    ]
+    assert "has already been rotated" in get_errors(send(kim, account, "rotate/", key, overlap_hours="2"))
+
+
+def test_revoked_key_stops_working(kim: Client, account: Account, key: Any, api: Api) -> None:
+    assert "This field is required." in get_errors(send(kim, account, "revoke/", key, reason=""))
+    response = kim.post(url(account, "revoke/", key), {"reason": "Leaked"}, follow=True)
+    assert f"Key {key} has been revoked." in response.text
+    assert api.get("/pets").status_code == 401
+    assert "is already revoked" in get_errors(send(kim, account, "revoke/", key, reason="Again"))
+    entry = key.audit_entries.filter(action="revoked").get()
+    assert (entry.actor_name, entry.reason) == ("kim", "Leaked")
+
+
+def test_pasted_key_in_a_reason_is_not_stored(kim: Client, account: Account, key: Any) -> None:
+    send(kim, account, "revoke/", key, reason=f"Leaked: {key.text}")
+    assert key.text.split("_")[-1] not in repr([*AuditEntry.objects.values(), *ApiKey.objects.values()])
+
+
+def test_suspended_account_only_loses_rights(kim: Client, account: Account, issue: Any) -> None:
+    key, other = issue()[0], issue()[0]
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    page = kim.get(url(account)).text
+    assert "issue/" not in page
+    assert "/rotate/" not in page
+    for response in (issue_key(kim, account), send(kim, account, "rotate/", key, overlap_hours="1")):
+        assert "not possible while Acme Pets is suspended" in get_errors(response)
+    assert ApiKey.objects.count() == 2
+    assert send(kim, account, "narrow/", key, **NARROW).status_code == 302
+    assert send(kim, account, "revoke/", other, reason="Leaked").status_code == 302
+
+
+def test_rotation_inherits_a_ban(kim: Client, account: Account, key: ApiKey) -> None:
+    ban(key)
+    page = send(kim, account, "rotate/", key, overlap_hours="0")
+    assert page.context["key"].get_ban_end(timezone.now()) is not None
+    assert Api(page.context["key_text"]).get("/pets").json()["code"] == "api_key_banned"
+
+
+def test_list_shows_each_key_with_its_rights_and_state(kim: Client, account: Account, issue: Any) -> None:
+    key, _ = issue(name="<Shop>", key_scopes=["pets:read"], allowed_networks=["10.0.0.0/8"])
+    gone, _ = issue(name="Gone")
+    gone.revoke(reason="secret", by=OPERATOR)
+    ban(key)
+    page = kim.get(url(account)).text
+    for part in (
+        "&lt;Shop&gt;",
+        key.public_id,
+        "pets:read",
+        "10.0.0.0/8",
+        "Banned until",
+        "never",
+        "Gone",
+        "Revoked",
+    ):
+        assert part in page
+    assert "secret" not in page
+
+
+@COMMITTED
+def test_concurrent_submissions_stay_within_the_maximum(account: Account, issue: Any) -> None:
+    for _ in range(MAX_ACTIVE_KEYS - 1):
+        issue()
+    clients = [member_of(account, name=f"kim{number}") for number in range(3)]
+    run_concurrently(*((lambda client=client: issue_key(client, account)) for client in clients))
+    assert ApiKey.objects.count() == MAX_ACTIVE_KEYS
