@@ -51,7 +51,7 @@ def send_due() -> None:
     """Give up old mails, and send those that are due. Raises the exception of the first that fails."""
     if count := find_expired().delete()[0]:
         BACKGROUND_FAILURES.labels("mail").inc(count)
-        logger.error("%d mails could not be sent for days and were deleted.", count)
+        logger.error("%d emails could not be sent for days and were deleted.", count)
     due = QueuedMail.objects.filter(next_attempt_at__lte=timezone.now())
     # Newest first, so that no mail waits for the retries of rejected ones.
     if mails := list(due.order_by("-created_at")[:100]):

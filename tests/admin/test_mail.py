@@ -186,7 +186,7 @@ def test_old_mail_is_given_up_even_without_a_server(caplog: pytest.LogCaptureFix
     outbox.send_due()
     assert not QueuedMail.objects.exists()
     assert counter.get() == before + 1
-    assert "1 mails could not be sent for days and were deleted." in caplog.text
+    assert "1 emails could not be sent for days and were deleted." in caplog.text
 
 
 @pytest.mark.django_db

@@ -60,7 +60,7 @@ def test_expired_records_of_every_kind_are_deleted(account: Account) -> None:
         "sessions": 1,
         "uploads": 1,
         "user_sessions": 1,
-        "mails": 1,
+        "emails": 1,
         "cache_entries": 1,
         "events": 1,
     }
@@ -76,7 +76,7 @@ def test_result_is_one_sentence() -> None:
     call_command("housekeeping", stdout=out)
     assert out.getvalue() == (
         "Done. Deleted 0 idempotency keys, 0 sessions, 0 uploads, 0 user sessions, "
-        "0 cache entries, 0 mails, 0 events.\n"
+        "0 cache entries, 0 emails, 0 events.\n"
     )
 
 

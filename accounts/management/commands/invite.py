@@ -19,7 +19,7 @@ class Command(KeyCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--account", required=True, metavar="ID", help="The account's public ID.")
-        text = "The address of the person you invite. If EMAIL_URL is set, the link is mailed."
+        text = "The address of the person you invite. If EMAIL_URL is set, the link is also sent by email."
         parser.add_argument("--email", required=True, metavar="ADDRESS", help=text)
         text = "The role of the new member. Default: developer, or owner if the account has no members."
         parser.add_argument("--role", choices=Role.values, help=text)

@@ -19,7 +19,7 @@ TASKS = {
     "uploads": lambda: delete_in_batches(PetUpload.objects.expired(timezone.now())),
     "user_sessions": lambda: delete_in_batches(find_ended_sessions()),
     "cache_entries": lambda: delete_in_batches(CacheEntry.objects.filter(expires__lt=timezone.now())),
-    "mails": lambda: delete_in_batches(find_expired()),
+    "emails": lambda: delete_in_batches(find_expired()),
     "events": clear_events.clear_expired,
 }
 
@@ -27,7 +27,7 @@ TASKS = {
 class Command(JsonCommand):
     help = (
         "Delete what has expired: idempotency keys, sessions, uploaded files that were not imported, used "
-        "codes, mails that could not be sent for 3 days, and events older than EVENTS_KEPT_DAYS. Run it "
+        "codes, emails that could not be sent for 3 days, and events older than EVENTS_KEPT_DAYS. Run it "
         "daily. It may run on several machines at the same time."
     )
     examples = """
