@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
+from allauth.account.adapter import get_adapter
+from allauth.core.exceptions import ReauthenticationRequired
 from django.conf import settings
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Group
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError, IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
@@ -78,6 +81,10 @@ class SignedInPagesMiddleware(MiddlewareMixin):
         return None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, ReauthenticationRequired):
+            # django-allauth would store the form in the session, and process it later for any user.
+            methods = get_adapter().get_reauthentication_methods(request.user)
+            return redirect_to_login(request.get_full_path(), methods[0]["url"] if methods else None)
         if isinstance(exception, DataError | OverflowError):
             logger.warning("Rejected input that the database cannot store.", exc_info=exception)
             return render_error(request, 400, OUT_OF_RANGE)

@@ -1,6 +1,7 @@
 """URLs of sign-in and personal security. The names are those that django-allauth reverses."""
 
 from allauth.account import views as account
+from allauth.account.decorators import reauthentication_required
 from allauth.mfa.base import views as mfa
 from allauth.mfa.recovery_codes import views as recovery_codes
 from allauth.mfa.webauthn import views as passkeys
@@ -33,7 +34,7 @@ urlpatterns = [
         name="account_reset_password_from_key",
     ),
     # Email address
-    path("email/", atomic(account.email), name="account_email"),
+    path("email/", reauthentication_required(atomic(account.email)), name="account_email"),
     path("email/sent/", account.email_verification_sent, name="account_email_verification_sent"),
     re_path(r"^email/confirm/(?P<key>[-:\w]+)/$", account.confirm_email, name="account_confirm_email"),
     # Confirming one's identity again
@@ -54,5 +55,9 @@ urlpatterns = [
     path("security/passkeys/add/", passkeys.add_webauthn, name="mfa_add_webauthn"),
     path("security/passkeys/<int:pk>/", passkeys.edit_webauthn, name="mfa_edit_webauthn"),
     path("security/passkeys/<int:pk>/remove/", passkeys.remove_webauthn, name="mfa_remove_webauthn"),
-    path("security/sessions/", sessions.list_usersessions, name="usersessions_list"),
+    path(
+        "security/sessions/",
+        reauthentication_required(sessions.list_usersessions),
+        name="usersessions_list",
+    ),
 ]

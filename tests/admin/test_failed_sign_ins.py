@@ -65,6 +65,9 @@ def test_anonymous_clients_add_rows_only_to_failed_sign_ins(boss: User, api: Any
         ("account/logout/", {}),
         ("account/login/code/", {"code": "123456"}),
         ("account/password/reset/", {"email": "kim@example.com"}),
+        ("account/email/", {"action_add": "", "email": "kim@example.com"}),
+        ("account/security/app/", {"code": "123456"}),
+        ("account/security/passkeys/add/", {"credential": "{}"}),
         ("admin/new-password/MQ/choose/", {"new_password1": PASSWORD, "new_password2": PASSWORD}),
     ):
         client.post(f"/{path}", data)
