@@ -1,9 +1,9 @@
 """Browsers in which a user has signed in before.
 
 A signed cookie gives such a browser its own rate limit, so wrong passwords from elsewhere do not lock the
-user out. Password and code are still required. The cookie becomes invalid when the password or the
-authenticator app changes. Otherwise, an attacker with the password could collect cookies and try codes with
-each of them. Several users may share a browser.
+user out. Password and code are still required. The cookie becomes invalid when the password changes, and
+when the user's first second factor is added or removed. Otherwise, an attacker with the password could
+collect cookies before that, and try codes with each of them. Several users may share a browser.
 """
 
 from datetime import timedelta
@@ -19,9 +19,9 @@ KNOWN_BROWSER_AGE = timedelta(days=365)
 
 
 def get_signer(user: User) -> TimestampSigner:
-    apps = Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP)
-    app_id = apps.values_list("pk", flat=True).first()
-    return TimestampSigner(salt=f"known browser {user.pk} {user.password} {app_id}")
+    factors = Authenticator.objects.filter(user=user).exclude(type=Authenticator.Type.RECOVERY_CODES)
+    first_id = factors.order_by("pk").values_list("pk", flat=True).first()
+    return TimestampSigner(salt=f"known browser {user.pk} {user.password} {first_id}")
 
 
 def get_cookie_name(user: User) -> str:

@@ -24,6 +24,7 @@ ATTEMPTS_PER_NAME = "10/5m"  # Also per known browser.
 CODES_PER_NAME = "50/d"  # Codes have six digits, and three are valid at any time.
 MAILS_PER_ADDRESS = "10/h"
 MAILS_PER_EMAIL = "5/h"
+CHALLENGES_PER_ADDRESS = "30/m"  # Each creates a session.
 UNLOCK_SECONDS = 2 * 24 * 60 * 60  # Must exceed the windows above.
 
 
@@ -54,13 +55,11 @@ def get_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool = F
     """
     unlocked_at = get_counters().get(f"sign-in unlocked {username}")
     suffix = f"\0{username}\0{unlocked_at}" if unlocked_at else ""
-    if browser_id := get_known_browser_id(request, username):
-        return [("login by known browser", browser_id + suffix, ATTEMPTS_PER_NAME)]
-    limits = [
-        ("login by address", get_client_network(request) + suffix, ATTEMPTS_PER_ADDRESS),
-        ("login by name", username + suffix, ATTEMPTS_PER_NAME),
-    ]
-    return [*limits, ("code by name", username + suffix, CODES_PER_NAME)] if is_code else limits
+    subject = get_known_browser_id(request, username) or username
+    limits = [("login by name", subject + suffix, ATTEMPTS_PER_NAME)]
+    if subject == username:
+        limits.insert(0, ("login by address", get_client_network(request) + suffix, ATTEMPTS_PER_ADDRESS))
+    return [*limits, ("code by name", subject + suffix, CODES_PER_NAME)] if is_code else limits
 
 
 def get_mail_limits(request: HttpRequest, email: str) -> list[Limit]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from django.core import signing
 from django.core.management import CommandError, call_command
@@ -12,6 +13,7 @@ from django.test import Client
 
 from petstore.api.link_header import get_page_url
 from petstore.backoffice.password_links import create_link
+from petstore.sign_in import rate_limits
 from petstore.sign_in.known_browsers import KNOWN_BROWSER_AGE, get_cookie_name
 from tests.admin.test_login import Clock, clock
 from tests.support.staff import PASSWORD
@@ -180,6 +182,13 @@ def test_cookies_set_before_a_second_factor_are_void(boss: User) -> None:
     assert [attempt(thief, PASSWORD) for thief in thieves] == [429] * 3
 
 
+def test_cookies_set_before_a_passkey_are_void(boss: User) -> None:
+    thief = create_known_browser()
+    Authenticator.objects.create(user=boss, type=Authenticator.Type.WEBAUTHN, data={})
+    lock_out()
+    assert attempt(thief, PASSWORD) == 429
+
+
 def test_browser_that_set_up_a_second_factor_is_known(boss: User, settings: Any) -> None:
     settings.STAFF_TWO_FACTOR = "required"
     browser = Client()
@@ -213,6 +222,18 @@ def test_known_browser_has_ten_code_attempts(recovery: None) -> None:
     assert attempt(browser, PASSWORD) == 302
     assert [enter_code(browser, "wrong") for _ in range(10)] == [200] * 9 + [429]
     assert enter_code(browser, "b") == 429
+
+
+def test_codes_of_a_known_browser_have_a_daily_limit(
+    recovery: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rate_limits, "CODES_PER_NAME", "3/d")
+    browser = Client()
+    attempt(browser, PASSWORD)
+    enter_code(browser, "a")
+    browser.post("/account/logout/")
+    attempt(browser, PASSWORD)
+    assert [enter_code(browser, "wrong") for _ in range(4)] == [200] * 3 + [429]
 
 
 # --- The unlock command --------------------------------------------------------------------------
