@@ -2,7 +2,7 @@
 
 import json
 import struct
-from typing import Any
+from typing import Any, cast
 
 from allauth.account import forms as account_forms
 from allauth.account.forms import default_token_generator
@@ -26,6 +26,7 @@ from petstore.sign_in.receivers import record_failed_sign_in
 
 MAX_PASSWORD_LENGTH = 1000
 MAX_CREDENTIAL_LENGTH = 20_000
+MAX_PASSKEYS = 20  # Signing in reads all of them.
 MALFORMED = "This passkey belongs to another site, or its response is incomplete. Try again."
 CODE_HELP = "Enter the code that your app shows, or one of your recovery codes."
 
@@ -50,6 +51,12 @@ class LoginForm(RateLimitedForm, account_forms.LoginForm):
         self.check_limits(self.request, get_sign_in_limits(self.request, user.username if user else login))
         return super().clean()  # type: ignore[no-untyped-call]
 
+    def login(self, request: Any, redirect_url: str | None = None) -> Any:
+        """Bind a sign-in that still lacks its second factor to the password and to a new session key."""
+        self._login.state["password"] = cast("User", self._login.user).get_session_auth_hash()
+        request.session.cycle_key()
+        return super().login(request, redirect_url)
+
 
 class ReauthenticateForm(RateLimitedForm, account_forms.ReauthenticateForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -63,18 +70,22 @@ class ReauthenticateForm(RateLimitedForm, account_forms.ReauthenticateForm):
         return password
 
 
-class ChangePasswordForm(account_forms.ChangePasswordForm):
+class ChangePasswordForm(RateLimitedForm, account_forms.ChangePasswordForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        labels = {
-            "oldpassword": "Current password",
-            "password1": "New password",
-            "password2": "Confirm the password",
-        }
-        for name, label in labels.items():
+        labels = "Current password", "New password", "Confirm the password"
+        for name, label in zip(self.fields, labels, strict=True):
             self.fields[name].label = label
             self.fields[name].widget.attrs.pop("placeholder", None)
         self.fields["oldpassword"].help_text = ""
+
+    def clean_oldpassword(self) -> str:
+        user, password = cast("User", self.user), str(self.cleaned_data["oldpassword"])
+        self.check_limits(context.request, get_sign_in_limits(context.request, user.username))
+        if not user.check_password(password):
+            record_failed_sign_in(context.request, user, "Wrong password for a new one.")
+            raise ValidationError("Wrong password.")
+        return password
 
 
 class CodeForm(RateLimitedForm, mfa_forms.BaseAuthenticateForm):
@@ -200,7 +211,10 @@ class PasskeyForm(forms.Form):
 
 
 class AddPasskeyForm(PasskeyForm, webauthn_forms.AddWebAuthnForm):
-    pass
+    def clean(self) -> dict[str, Any]:
+        if Authenticator.objects.filter(user=self.user, type="webauthn").count() >= MAX_PASSKEYS:
+            raise ValidationError(f"You have {MAX_PASSKEYS} passkeys. Remove one first.")
+        return super().clean()
 
 
 class AuthenticatePasskeyForm(PasskeyForm, webauthn_forms.AuthenticateWebAuthnForm):

@@ -5,6 +5,7 @@ from typing import Any
 from allauth.account import signals as account_signals
 from allauth.mfa import signals as mfa_signals
 from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import TOTP
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
@@ -75,11 +76,12 @@ def handle_added_factor(
 ) -> None:
     """End other sessions: someone with a stolen password may have started them without the new factor."""
     if authenticator.type in SECOND_FACTORS:
-        for session in UserSession.objects.filter(user=user).exclude(
-            session_key=request.session.session_key
-        ):
+        others = UserSession.objects.filter(user=user).exclude(session_key=request.session.session_key)
+        for session in others:
             session.end()
         record(Actor.from_request(request), user, Action.TWO_FACTOR_ON, reason=str(authenticator))
+    if authenticator.type == Authenticator.Type.TOTP:
+        TOTP(authenticator).validate_code(request.POST.get("code", ""))  # Uses it up.
 
 
 @receiver(mfa_signals.authenticator_removed, dispatch_uid="audit of removed factors")

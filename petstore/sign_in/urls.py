@@ -14,7 +14,7 @@ from petstore.sign_in import views
 urlpatterns = [
     path("login/", views.LoginView.as_view(), name="account_login"),
     path("login/code/", views.AuthenticateView.as_view(), name="mfa_authenticate"),
-    path("login/passkey/", passkeys.login_webauthn, name="mfa_login_webauthn"),
+    path("login/passkey/", views.LoginPasskeyView.as_view(), name="mfa_login_webauthn"),
     path("login/help/", views.sign_in_help, name="sign_in_help"),
     path("logout/", account.logout, name="account_logout"),
     path("inactive/", account.account_inactive, name="account_inactive"),
@@ -54,7 +54,9 @@ urlpatterns = [
     path("security/passkeys/", passkeys.list_webauthn, name="mfa_list_webauthn"),
     path("security/passkeys/add/", passkeys.add_webauthn, name="mfa_add_webauthn"),
     path("security/passkeys/<int:pk>/", passkeys.edit_webauthn, name="mfa_edit_webauthn"),
-    path("security/passkeys/<int:pk>/remove/", passkeys.remove_webauthn, name="mfa_remove_webauthn"),
+    path(
+        "security/passkeys/<int:pk>/remove/", views.RemovePasskeyView.as_view(), name="mfa_remove_webauthn"
+    ),
     path(
         "security/sessions/",
         reauthentication_required(sessions.list_usersessions),

@@ -3,18 +3,27 @@
 from typing import Any, cast
 
 from allauth.account import views as account_views
+from allauth.account.internal.decorators import login_stage_required
 from allauth.mfa.base import views as mfa_views
 from allauth.mfa.models import Authenticator
+from allauth.mfa.stages import AuthenticateStage
 from allauth.mfa.totp import views as totp_views
 from allauth.mfa.utils import is_mfa_enabled
+from allauth.mfa.webauthn import views as passkey_views
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.generic.base import TemplateResponseMixin
 
+from petstore.api.client_ip import get_client_network
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
+from petstore.sign_in.forms import DeactivateForm
 from petstore.sign_in.known_browsers import remember_browser
+from petstore.sign_in.rate_limits import CHALLENGES_PER_ADDRESS, count_attempt
+from petstore.sign_in.second_factors import has_second_factor
 
 
 class RateLimitedView(TemplateResponseMixin):
@@ -40,7 +49,17 @@ class ReauthenticateView(RateLimitedView, account_views.ReauthenticateView):
     pass
 
 
+@method_decorator(login_stage_required(AuthenticateStage.key, "account_login"), name="dispatch")
 class AuthenticateView(RateLimitedView, mfa_views.AuthenticateView):
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Require that password and second factor are still those of the first step."""
+        login = request._login_stage.login
+        is_usable = login.user and login.user.is_active and has_second_factor(login.user)
+        if is_usable and login.state.get("password") == login.user.get_session_auth_hash():
+            return super().dispatch(request, *args, **kwargs)
+        messages.warning(request, "Your password or second factor has changed. Start again.")
+        return request._login_stage.abort()
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         has_passkey = is_mfa_enabled(self.stage.login.user, [Authenticator.Type.WEBAUTHN])
         return super().get_context_data(**kwargs) | {"has_passkey": has_passkey}
@@ -65,11 +84,27 @@ class DeactivateTOTPView(RateLimitedView, totp_views.DeactivateTOTPView):
         return kwargs
 
 
+class LoginPasskeyView(passkey_views.LoginWebAuthnView):
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        limit = ("challenge by address", get_client_network(request), CHALLENGES_PER_ADDRESS)
+        if seconds := count_attempt(request, [limit]):
+            return HttpResponse(status=429, headers={"Retry-After": str(seconds)})
+        return super().get(request, *args, **kwargs)
+
+
+class RemovePasskeyView(RateLimitedView, passkey_views.RemoveWebAuthnView):
+    def get_form(self, form_class: Any = None) -> Any:
+        """Ask for password and code unless an authenticator app remains (D48)."""
+        if is_mfa_enabled(self.object.user, [Authenticator.Type.TOTP]):
+            return super().get_form(form_class)
+        return DeactivateForm(authenticator=self.object, **self.get_form_kwargs())
+
+
 class ResetPasswordView(RateLimitedView, account_views.PasswordResetView):
     pass
 
 
-class ChangePasswordView(account_views.PasswordChangeView):
+class ChangePasswordView(RateLimitedView, account_views.PasswordChangeView):
     def form_valid(self, form: Any) -> HttpResponse:
         response: HttpResponse = super().form_valid(form)
         remember_browser(response, cast("User", self.request.user))

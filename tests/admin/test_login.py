@@ -10,6 +10,7 @@ from django.core.cache.backends import base
 from django.test import Client
 from django_ratelimit import core
 
+from petstore.backoffice.models import FailedSignIn
 from petstore.cache import machine
 from petstore.sign_in.rate_limits import describe_wait
 from tests.support.staff import PASSWORD
@@ -128,6 +129,15 @@ def test_attempts_rejected_by_address_do_not_count_for_the_name(clock: Clock) ->
     for _ in range(30):
         assert attempt().status_code == 429
     assert attempt(address="192.0.2.2", password=PASSWORD).status_code == 302
+
+
+def test_guesses_of_the_current_password_in_a_session_are_limited_and_recorded(clock: Clock) -> None:
+    client = Client()
+    client.post(LOGIN, {"login": "boss", "password": PASSWORD})
+    data = {"oldpassword": "wrong", "password1": PASSWORD, "password2": PASSWORD}
+    statuses = [client.post("/account/password/", data).status_code for _ in range(12)]
+    assert statuses == [200] * 10 + [429] * 2
+    assert FailedSignIn.objects.count() == 10
 
 
 def test_ipv6_clients_are_counted_per_64_prefix(clock: Clock) -> None:

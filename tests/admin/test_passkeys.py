@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.test import Client
 from fido2.utils import websafe_encode
 
 from petstore.backoffice.models import AuditEntry
+from petstore.sign_in import forms, views
 from tests.support.passkeys import ORIGIN, Passkey, get_options
 from tests.support.staff import PASSWORD
-from tests.support.two_factor import add_app
+from tests.support.two_factor import add_app, get_recovery_codes
 
 LOGIN, PASSKEY_LOGIN = "/account/login/", "/account/login/passkey/"
 ADD, CONFIRM = "/account/security/passkeys/add/", "/account/confirm/passkey/"
@@ -52,6 +54,10 @@ def sign_in_with(passkey: Passkey, client: Client | None = None, **options: str)
 
 def is_signed_in(client: Client) -> bool:
     return client.get("/admin/inventory/pet/").status_code == 200
+
+
+def get_removal_page() -> str:
+    return f"/account/security/passkeys/{Authenticator.objects.get(type='webauthn').pk}/remove/"
 
 
 @pytest.fixture
@@ -140,6 +146,41 @@ def test_foreign_passkey_is_neither_renamed_nor_removed(passkey: Passkey) -> Non
     for page in (f"/account/security/passkeys/{pk}/", f"/account/security/passkeys/{pk}/remove/"):
         assert client.get(page).status_code == client.post(page, {"name": "x"}).status_code == 404
     assert Authenticator.objects.filter(pk=pk).exists()
+
+
+@pytest.mark.parametrize("lacking", ["", "password", "code"])
+def test_removing_the_last_second_factor_requires_password_and_code(
+    boss: User, passkey: Passkey, lacking: str
+) -> None:
+    client, data = sign_in_with(passkey), {"password": PASSWORD, "code": get_recovery_codes(boss)[0]}
+    page = get_removal_page()
+    assert "your last second factor" in client.get(page).text
+    assert client.post(page).status_code == 200
+    response = client.post(page, {name: value for name, value in data.items() if name != lacking})
+    assert Authenticator.objects.exists() == bool(lacking)
+    assert response.status_code == (200 if lacking else 302)
+
+
+def test_passkey_beside_an_app_is_removed_with_a_click(boss: User, passkey: Passkey) -> None:
+    add_app(boss)
+    client = sign_in_with(passkey)
+    assert "Password" not in client.get(get_removal_page()).text
+    client.post(get_removal_page())
+    assert not Authenticator.objects.filter(type="webauthn").exists()
+
+
+def test_passkeys_of_a_user_are_limited(passkey: Passkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forms, "MAX_PASSKEYS", 1)
+    assert "You have 1 passkeys. Remove one first." in add_passkey(sign_in_with(passkey), Passkey()).text
+    assert Authenticator.objects.filter(type="webauthn").count() == 1
+
+
+def test_challenges_for_a_client_are_limited(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "CHALLENGES_PER_ADDRESS", "2/m")
+    responses = [Client().get(PASSKEY_LOGIN) for _ in range(4)]
+    assert [response.status_code for response in responses] == [200, 200, 429, 429]
+    assert 1 <= int(responses[-1]["Retry-After"]) <= 60
+    assert Session.objects.count() == 2
 
 
 RESPONSE = {

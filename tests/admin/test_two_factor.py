@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import pytest
@@ -124,6 +125,39 @@ def test_session_key_changes_when_the_sign_in_is_complete(app: str) -> None:
     assert not Session.objects.filter(session_key=before).exists()
 
 
+def test_session_key_changes_with_the_password(app: str) -> None:
+    client = Client()
+    client.get("/account/login/passkey/")
+    before = client.cookies["sessionid"].value
+    client.post(LOGIN, {"login": "boss", "password": PASSWORD})
+    assert client.cookies["sessionid"].value != before
+    assert not Session.objects.filter(session_key=before).exists()
+
+
+def change_password(boss: User) -> None:
+    boss.set_password("another horse")
+    boss.save()
+
+
+CHANGES: dict[str, Callable[[User], Any]] = {
+    "password": change_password,
+    "inactive": lambda boss: User.objects.update(is_active=False),
+    "factor": lambda boss: Authenticator.objects.all().delete(),
+    "deleted": lambda boss: boss.delete(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_sign_in_starts_again_after_a_change_of_the_user(boss: User, app: str, change: str) -> None:
+    clients = [enter_password(), enter_password()]
+    CHANGES[change](boss)
+    page = clients[0].get(CODE, follow=True)
+    assert page.request["PATH_INFO"] == LOGIN
+    assert "Start again." in page.text
+    assert cast("Any", clients[1].post(CODE, {"code": current_code(app)})).url == LOGIN
+    assert "_auth_user_id" not in clients[1].session
+
+
 @pytest.mark.parametrize("code", ["", "\0", "x" * 100_000, "\uff11" * 6, "1_2345"])
 def test_code_page_accepts_any_code_without_error(app: str, recovery: list[str], code: str) -> None:
     client = enter_password()
@@ -141,6 +175,18 @@ def test_code_is_accepted_once(app: str) -> None:
     response = again.post(CODE, {"code": code})
     assert "wrong or has been used before" in response.text
     assert not is_signed_in(again)
+
+
+def test_code_that_confirmed_the_app_does_not_sign_in(
+    boss: User, django_capture_on_commit_callbacks: Any
+) -> None:
+    client = enter_password()
+    code = current_code(get_secret(client.get(SET_UP)))
+    with django_capture_on_commit_callbacks(execute=True):
+        client.post(SET_UP, {"code": code})
+    thief = enter_password()
+    thief.post(CODE, {"code": code})
+    assert not is_signed_in(thief)
 
 
 def test_used_code_is_remembered_for_longer_than_it_is_valid(app: str) -> None:

@@ -1,0 +1,72 @@
+"""No input to the pages of sign-in and security causes a 5xx."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.models import User
+from django.test import Client
+from fido2.utils import websafe_encode
+
+from tests.support.passkeys import ORIGIN, Passkey, get_options
+from tests.support.staff import PASSWORD
+from tests.support.two_factor import add_app
+
+PATHS = (
+    "", "login/", "login/code/", "login/passkey/", "login/help/", "inactive/", "password/", "password/set/",
+    "password/reset/", "password/reset/sent/", "password/reset/done/", "password/reset/1-abc-def/",
+    "password/reset/zzzzzzzzzzzzz-abc-def/", "password/reset/zzzzzzzzzzzzz-set-password/", "email/",
+    "email/sent/", "email/confirm/a:b:c/", "confirm/", "confirm/code/", "confirm/passkey/", "security/",
+    "security/app/", "security/app/off/", "security/recovery-codes/", "security/recovery-codes/new/",
+    "security/passkeys/", "security/passkeys/add/", "security/passkeys/1/", "security/passkeys/1/remove/",
+    "security/passkeys/99999999999999999999999/", "security/sessions/", "join/x/",
+)  # fmt: skip
+CLIENT_DATA = {"origin": ORIGIN, "type": "webauthn.get", "challenge": "AA"}
+CREDENTIAL = {
+    "id": "AA", "rawId": "AA", "type": "public-key", "clientExtensionResults": {"x": "\0\ud800"},
+    "response": {
+        "clientDataJSON": websafe_encode(json.dumps(CLIENT_DATA).encode()), "signature": "AA",
+        "authenticatorData": "A" * 60, "userHandle": websafe_encode(b"9" * 30),
+    },
+}  # fmt: skip
+FORMS: tuple[dict[str, Any], ...] = (
+    {},
+    {"code": "x" * 50_000, "password": "y" * 50_000, "oldpassword": "z" * 50_000, "login": "l" * 50_000},
+    {"code": "1", "password": PASSWORD, "password1": "b", "password2": "c", "email": "a@b", "name": "n"},
+    {"email": "a@b.example", "action_send": "", "credential": "[]"},
+    {"email": "\u0130@\uff45.example", "action_add": "", "credential": "{}"},
+    {"email": "x" * 9999, "action_remove": "", "next": "/\r\nX: y", "credential": json.dumps(CREDENTIAL)},
+    {"email": f"{'a' * 60}@{'b' * 60}.example", "action_primary": "", "next": "admin:index"},
+)  # fmt: skip
+AJAX = {"Accept": "application/json", "X-Requested-With": "XMLHttpRequest"}
+
+
+def sign_in(kind: str, boss: User) -> Client:
+    """Return a client that is anonymous, lacks the code, or is signed in without or with a passkey."""
+    client = Client(raise_request_exception=False)
+    if kind == "no code":
+        add_app(boss)
+    if kind != "anonymous":
+        client.post("/account/login/", {"login": "boss", "password": PASSWORD})
+    if kind == "passkey":
+        page = "/account/security/passkeys/add/"
+        client.post(page, {"credential": Passkey().create(get_options(client.get(page)))})
+        assert Authenticator.objects.filter(type="webauthn").exists()
+    return client
+
+
+@pytest.mark.parametrize("kind", ["anonymous", "no code", "password", "passkey"])
+def test_no_request_causes_a_server_error(boss: User, settings: Any, kind: str) -> None:
+    settings.BASE_URL = f"{ORIGIN}/v1"
+    client = sign_in(kind, boss)
+    statuses: dict[Any, int] = {}
+    for path in PATHS:
+        url = f"/account/{path}"
+        for method in ("get", "head", "put", "delete", "patch", "options", "trace"):
+            statuses[method, path] = getattr(client, method)(url, headers=AJAX).status_code
+        for number, form in enumerate(FORMS):
+            statuses[number, path] = client.post(url, form, headers=AJAX if number % 2 else {}).status_code
+    assert {request: status for request, status in statuses.items() if status >= 500} == {}
