@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db import models
 from django.db.models import QuerySet
@@ -38,14 +39,13 @@ class QueuedMail(models.Model):
         unclaimed = QueuedMail.objects.filter(pk=self.pk, next_attempt_at=self.next_attempt_at)
         return unclaimed.update(next_attempt_at=next_attempt_at) == 1
 
-    def send(self, server: Any) -> None:
-        """Send and delete the mail. Each attempt has the same Message-ID, which identifies duplicates."""
-        message = EmailMessage(self.subject, self.body, to=[self.recipient], connection=server)
-        message_id = f"<{self.pk}@{message.from_email.rpartition('@')[2]}>"
-        message.extra_headers = {"Message-ID": message_id, "Auto-Submitted": "auto-generated"}  # RFC 3834
-        if self.recipient != DISCARDED:
-            message.send()
-        self.delete()
+    def build_message(self, server: Any = None) -> EmailMessage:
+        """Build the message. Its Message-ID, the same in each attempt, identifies duplicates."""
+        message_id = f"<{self.pk}@{settings.DEFAULT_FROM_EMAIL.rpartition('@')[2]}>"
+        headers = {"Message-ID": message_id, "Auto-Submitted": "auto-generated"}  # RFC 3834
+        return EmailMessage(
+            self.subject, self.body, to=[self.recipient], connection=server, headers=headers
+        )
 
 
 def find_expired() -> QuerySet[QueuedMail]:

@@ -18,7 +18,7 @@ from django.db import Error, connection
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from petstore.mail.models import QueuedMail, find_expired
+from petstore.mail.models import DISCARDED, QueuedMail, find_expired
 from petstore.observability.metrics import BACKGROUND_FAILURES
 
 logger = logging.getLogger(__name__)
@@ -31,11 +31,13 @@ class OutboxBackend(BaseEmailBackend):
     """Stores recipients, subject and plain text in the current transaction."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
-        mails = []
-        for message in email_messages:
-            message.message()  # Raises BadHeaderError for a line break.
-            content = {"subject": str(message.subject), "body": str(message.body)}
-            mails += [QueuedMail(recipient=recipient, **content) for recipient in message.recipients()]
+        mails = [
+            QueuedMail(recipient=recipient, subject=str(message.subject), body=str(message.body))
+            for message in email_messages
+            for recipient in message.recipients()
+        ]
+        for mail in mails:
+            mail.build_message().message()  # Raises BadHeaderError for a line break.
         return len(QueuedMail.objects.bulk_create(mails))
 
 
@@ -49,7 +51,8 @@ def send_mail(template: str, recipients: Iterable[str], context: dict[str, Any])
 
 def send_due() -> None:
     """Give up old mails, and send those that are due. Raises the exception of the first that fails."""
-    if count := find_expired().delete()[0]:
+    # Read first: on SQLite, even a DELETE of no rows blocks other writers.
+    if find_expired().exists() and (count := find_expired().delete()[0]):
         BACKGROUND_FAILURES.labels("mail").inc(count)
         logger.error("%d emails could not be sent for days and were deleted.", count)
     due = QueuedMail.objects.filter(next_attempt_at__lte=timezone.now())
@@ -58,7 +61,9 @@ def send_due() -> None:
         with get_connection("django.core.mail.backends.smtp.EmailBackend") as server:
             for mail in mails:
                 if mail.claim():
-                    mail.send(server)
+                    if mail.recipient != DISCARDED:
+                        mail.build_message(server).send()
+                    mail.delete()
 
 
 def run() -> None:

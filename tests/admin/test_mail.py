@@ -17,6 +17,7 @@ from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.mail import BadHeaderError, EmailMessage
+from django.core.mail.utils import CachedDnsName
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -210,6 +211,13 @@ def test_failures_are_counted_and_logged_without_addresses(
     assert BACKGROUND_FAILURES.labels("mail")._value.get() == before + 1
     assert "SMTPRecipientsRefused" in caplog.text
     assert "example.com" not in caplog.text
+
+
+@pytest.mark.django_db
+def test_storing_a_mail_looks_up_no_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CachedDnsName, "get_fqdn", crash)
+    queue()
+    assert QueuedMail.objects.count() == 1
 
 
 # --- TLS ------------------------------------------------------------------------------------------
