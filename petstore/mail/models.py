@@ -39,13 +39,11 @@ class QueuedMail(models.Model):
         unclaimed = QueuedMail.objects.filter(pk=self.pk, next_attempt_at=self.next_attempt_at)
         return unclaimed.update(next_attempt_at=next_attempt_at) == 1
 
-    def build_message(self, server: Any = None) -> EmailMessage:
+    def build_message(self, smtp: Any = None) -> EmailMessage:
         """Build the message. Its Message-ID, the same in each attempt, identifies duplicates."""
         message_id = f"<{self.pk}@{settings.DEFAULT_FROM_EMAIL.rpartition('@')[2]}>"
         headers = {"Message-ID": message_id, "Auto-Submitted": "auto-generated"}  # RFC 3834
-        return EmailMessage(
-            self.subject, self.body, to=[self.recipient], connection=server, headers=headers
-        )
+        return EmailMessage(self.subject, self.body, to=[self.recipient], connection=smtp, headers=headers)
 
 
 def find_expired() -> QuerySet[QueuedMail]:
