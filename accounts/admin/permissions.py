@@ -20,7 +20,7 @@ from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import PAGES
 
 APPS_WITH_PAGES = ("accounts", "inventory", "health", "auth", "backoffice")
-PERMISSION_LABELS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
+PERMISSION_LABELS = {"view": "View", "add": "Add", "change": "Change", "delete": "Delete"}
 
 
 def get_user(request: HttpRequest) -> User:

@@ -169,7 +169,7 @@ class PetImportExportAdmin(RowActionsAdmin):
             "pets": [[get_cell(pet, member) for member in PET.writable] for pet in shown_pets],
             "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,
             "good": format_count(report.good_lines, "pet"),
-            "bad": format_count(report.bad_lines, "bad line"),
+            "bad": format_count(report.bad_lines, "invalid line"),
         }
 
     def import_template_view(self, request: HttpRequest) -> FileResponse:

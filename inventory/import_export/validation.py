@@ -69,14 +69,14 @@ class Problem:
 
 @dataclass(slots=True)
 class Report:
-    """The result of validation. It counts all bad lines and lists the first `max_problems`."""
+    """The result of validation. It counts all invalid lines and lists the first `max_problems`."""
 
     max_problems: int
     good_lines: int = 0
     bad_lines: int = 0
     problems: list[Problem] = field(default_factory=list)
     is_readable: bool = True  # False after an UnreadableError.
-    warning: str = ""  # Applies to the good lines.
+    warning: str = ""  # Applies to the valid lines.
 
     def add_problem(self, line: int, invalid: InvalidRecord) -> None:
         self.bad_lines += 1

@@ -30,7 +30,7 @@ TWO_FACTOR_REQUIRED = "Two-factor sign-in is required for all staff. Set it up t
 
 
 class PetstoreAdminSite(UnfoldAdminSite):
-    index_title = "Overview"
+    index_title = "Home"
 
     def has_permission(self, request: HttpRequest) -> bool:
         """Require active staff and, if it is required, a second factor. All pages rely on this check."""

@@ -71,7 +71,7 @@ def test_bad_lines_are_listed_and_block_the_import(staff: Client) -> None:
         (5, "'lost'"),
     ]
     assert "No category has the name" in lines[1][2]
-    assert "3 bad lines" in page.text
+    assert "3 invalid lines" in page.text
     assert "2 pets without problems" in page.text
     assert find_token(page) == ""
     assert not PetUpload.objects.exists()
@@ -137,8 +137,8 @@ def test_import_is_limited_in_pets_and_bytes(staff: Client, monkeypatch: pytest.
 
 def test_report_of_many_bad_lines_is_truncated(staff: Client) -> None:
     page = upload(staff, b"name,category\n" + b",Dogs\n" * 500).text
-    assert "500 bad lines" in page
-    assert "300 more bad lines are not shown" in page
+    assert "500 invalid lines" in page
+    assert "300 more invalid lines are not shown" in page
 
 
 @pytest.mark.parametrize(

@@ -305,9 +305,13 @@ def test_role_form_offers_page_permissions_and_keeps_others(db: None) -> None:
         " ".join(label.split())
         for label in re.findall(r'<span class="truncate">(.*?)</span>', page, re.DOTALL)
     ]
-    assert {"See orders", "Change orders", "See API keys", "See audit trail entries", "Add staff"} <= set(
-        labels
-    )
+    assert {
+        "View orders",
+        "Change orders",
+        "View API keys",
+        "View audit trail entries",
+        "Add staff",
+    } <= set(labels)
     assert not {"Delete orders", "Delete API keys", "Change audit trail entries"} & set(labels)
     assert len(labels) < 40
     assert "Can " not in page

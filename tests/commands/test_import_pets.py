@@ -362,7 +362,9 @@ BAD = HEAD + b",Dogs,\nRex,Dogs,\nTom,Dragons,\nTom,Cats,sold\n"
 
 def test_one_bad_line_prevents_the_import_and_all_are_reported(write: Write) -> None:
     err = StringIO()
-    with pytest.raises(CommandError, match=r"Bad lines: 2; good lines: 2. Nothing was added.") as raised:
+    with pytest.raises(
+        CommandError, match=r"Invalid lines: 2; valid lines: 2. Nothing was added."
+    ) as raised:
         call_command("import_pets", write(BAD), stderr=err)
     assert raised.value.returncode == 1
     assert err.getvalue().splitlines() == [f"Line 2: {BLANK}", f"Line 4: {NO_DRAGONS}"]
@@ -370,7 +372,7 @@ def test_one_bad_line_prevents_the_import_and_all_are_reported(write: Write) -> 
 
 
 def test_skip_bad_imports_the_good_lines(write: Write) -> None:
-    with pytest.raises(CommandError, match=r"Bad lines: 2; good lines: 2. Added 2 pets."):
+    with pytest.raises(CommandError, match=r"Invalid lines: 2; valid lines: 2. Added 2 pets."):
         run(write(BAD), "--skip-bad")
     assert stored_pets() == [REX, TOM]
 
@@ -392,11 +394,11 @@ def test_json_summary(write: Write) -> None:
 
 def test_all_bad_lines_are_counted_and_a_hundred_listed(write: Write) -> None:
     err = StringIO()
-    with pytest.raises(CommandError, match=r"Bad lines: 20,000; good lines: 0\."):
+    with pytest.raises(CommandError, match=r"Invalid lines: 20,000; valid lines: 0\."):
         call_command("import_pets", write(HEAD + b",,lost\n" * 20_000), stderr=err)
     lines = err.getvalue().splitlines()
     assert len(lines) == 101
-    assert lines[-1] == "19,900 more bad lines are not listed; see --max-errors."
+    assert lines[-1] == "19,900 more invalid lines are not listed; see --max-errors."
 
 
 @pytest.mark.parametrize(

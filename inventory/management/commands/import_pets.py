@@ -28,13 +28,13 @@ NOTHING_ADDED = "Nothing was added."
 
 class Command(JsonCommand):
     help = (
-        "Import pets from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad line "
-        "is reported with its number. CSV is separated by commas, semicolons or tabs, and encoded in UTF-8 "
-        f"or Windows-1252. Its first line names the columns, in any order: {describe_columns()}. A column "
-        "id is ignored, so that an export can be imported again; any other column is rejected. JSON Lines "
-        "has one object per line, with members of these names; others are ignored, as by the API. A "
-        "category's name takes precedence over categoryId, since ids differ between shops. Blank lines are "
-        "skipped."
+        "Import pets from a CSV or JSON Lines file: all of them, or none if a line is invalid. Each "
+        "invalid line is reported by number. CSV is separated by commas, semicolons or tabs, and "
+        "encoded in UTF-8 or Windows-1252. Its first line names the columns, in any order: "
+        f"{describe_columns()}. A column id is ignored, so that an export can be imported again; any "
+        "other column is rejected. JSON Lines has one object per line, with members of these names; "
+        "others are ignored, as by the API. A category's name takes precedence over categoryId, since "
+        "ids differ between shops. Blank lines are skipped."
     )
     examples = """
         manage.py import_pets pets.csv --dry-run
@@ -42,7 +42,7 @@ class Command(JsonCommand):
         zcat pets.jsonl.gz | manage.py import_pets - --format jsonl --json
         """
     statuses = {
-        1: "A line was bad, or the import failed; see standard error.",
+        1: "A line was invalid, or the import failed; see standard error.",
         INTERRUPTED: "Interrupted by Ctrl-C; the last line says whether pets were added.",
     }
     interrupted_note = NOTHING_ADDED
@@ -53,10 +53,10 @@ class Command(JsonCommand):
         text = "The default depends on the file extension. It is CSV for standard input."
         parser.add_argument("--format", choices=FORMATS, help=text)
         parser.add_argument(
-            "--skip-bad", action="store_true", help="Import the good lines and report the bad ones."
+            "--skip-bad", action="store_true", help="Import the valid lines and report the invalid ones."
         )
         parser.add_argument("--dry-run", action="store_true", help="Check the file without importing it.")
-        text = "Report at most N bad lines, but count all of them. Default 100."
+        text = "Report at most N invalid lines, but count all of them. Default: 100."
         parser.add_argument("--max-errors", type=int, default=100, metavar="N", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -115,7 +115,7 @@ class Command(JsonCommand):
     def write_json(
         self, file_format: str, report: Report, added_count: int, options: dict[str, Any]
     ) -> None:
-        """Exit with status 1 if a line was bad."""
+        """Exit with status 1 if a line was invalid."""
         summary = {
             "file": options["file"],
             "dry_run": options["dry_run"],
@@ -131,17 +131,17 @@ class Command(JsonCommand):
             sys.exit(1)
 
     def write_text(self, report: Report, added_count: int, *, dry_run: bool) -> None:
-        """Raise CommandError if a line was bad."""
+        """Raise CommandError if a line was invalid."""
         if report.warning:
             self.stderr.write(report.warning)
         for problem in report.problems:
             self.stderr.write(f"Line {problem.line}: {problem.reason}")
         if unlisted := report.bad_lines - len(report.problems):
-            self.stderr.write(f"{unlisted:,} more bad lines are not listed; see --max-errors.")
+            self.stderr.write(f"{unlisted:,} more invalid lines are not listed; see --max-errors.")
         outcome = f"Added {added_count:,} pets." if added_count else NOTHING_ADDED
         if report.bad_lines:
             raise CommandError(
-                f"Bad lines: {report.bad_lines:,}; good lines: {report.good_lines:,}. {outcome}"
+                f"Invalid lines: {report.bad_lines:,}; valid lines: {report.good_lines:,}. {outcome}"
             )
         if dry_run:
             outcome = f"All {report.good_lines:,} pets are valid; none was added."

@@ -53,7 +53,7 @@ class Command(JsonCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
-            "--pets", type=int, default=300, metavar="N", help="Number of pets. Default 300."
+            "--pets", type=int, default=300, metavar="N", help="Number of pets. Default: 300."
         )
         text = "Do nothing if pets exist. If customers exist, add no others."
         parser.add_argument("--if-empty", action="store_true", help=text)
@@ -62,7 +62,7 @@ class Command(JsonCommand):
         history.add_argument("--history-days", type=int, default=0, metavar="N", help=text)
         text = "Same as --history-days 365."
         history.add_argument("--year", action="store_const", const=365, dest="history_days", help=text)
-        text = "Number of customers. Default 40."
+        text = "Number of customers. Default: 40."
         parser.add_argument("--accounts", type=int, default=40, metavar="N", help=text)
         text = "Add the history even if customers exist."
         parser.add_argument("--force", action="store_true", help=text)
