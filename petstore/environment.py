@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from importlib.util import find_spec
 from io import StringIO
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -214,6 +214,14 @@ def find_missing_package(packages: Iterable[str]) -> str | None:
     return None
 
 
+def is_this_machine(host: str | None) -> bool:
+    """Whether the host of a URL is localhost or a loopback address."""
+    try:
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
 def redis_url(name: str) -> str:
     """Get the URL of a Redis server, or of any node of a cluster. It may be empty."""
     value = text(name, "")
@@ -237,7 +245,6 @@ def mail_server(name: str) -> dict[str, Any]:
     assert url is not None
     sender = dict(parse_qsl(url.query)).get("from", "")
     require("@" in sender and not re.search(r"[\s<>,]", sender), name, "must name a sender: ?from=address.")
-    is_local = url.hostname in {"localhost", "127.0.0.1", "::1"}
     return {
         "EMAIL_BACKEND": "petstore.mail.outbox.OutboxBackend",
         "EMAIL_HOST": url.hostname,
@@ -245,7 +252,7 @@ def mail_server(name: str) -> dict[str, Any]:
         "EMAIL_HOST_USER": unquote(url.username or ""),
         "EMAIL_HOST_PASSWORD": unquote(url.password or ""),
         "EMAIL_USE_SSL": url.scheme == "smtps",
-        "EMAIL_USE_TLS": url.scheme == "smtp" and not is_local,
+        "EMAIL_USE_TLS": url.scheme == "smtp" and not is_this_machine(url.hostname),
         "DEFAULT_FROM_EMAIL": sender,
     }
 

@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from csp.constants import NONE, SELF
 
@@ -35,6 +35,13 @@ DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM until th
 # Where clients request a key, a larger plan or help.
 SUPPORT_URL = env.page_url("SUPPORT_URL")
 SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
+# With `open`, visitors can create accounts on the plan Free (D47).
+SIGN_UP = env.choice("SIGN_UP", "closed", ("closed", "open"))
+env.require(
+    SIGN_UP == "closed" or env.is_this_machine(urlsplit(BASE_URL).hostname),
+    "SIGN_UP",
+    "can only be open on this machine. Set it to closed, since the host of BASE_URL is not localhost.",
+)
 # Without a mail server, no mail is sent, and addresses can't be confirmed.
 MAIL_SERVER = env.mail_server("EMAIL_URL")
 EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"

@@ -9,7 +9,7 @@ from accounts.models.api_keys import (
     get_signing_pepper_number,
 )
 from accounts.models.events import Event, EventDraft, EventType, Feed, Warned
-from accounts.models.members import Invitation, Membership, Role
+from accounts.models.members import Invitation, Membership, Role, open_account
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
 from accounts.models.records import (
     AccountDayLoad,
@@ -53,4 +53,5 @@ __all__ = [
     "active_keys_q",
     "get_key_mode",
     "get_signing_pepper_number",
+    "open_account",
 ]  # fmt: skip

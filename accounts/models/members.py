@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from accounts.models.events import EventDraft, EventType
-from accounts.models.plans import Account
+from accounts.models.plans import Account, PlanCode
 from accounts.models.records import Record
 from petstore.api.link_header import get_page_url
 from petstore.backoffice import audit
@@ -113,11 +113,14 @@ class Membership(AccountRole):
             member.record(Action.MEMBER_CHANGED, by, before=before, after=after, reason=reason)
         self.refresh_from_db()
 
-    def remove(self, *, by: Actor, reason: str = "") -> None:
-        """Remove the member. Raises ValidationError for the last owner of an account with other members."""
+    def remove(self, *, by: Actor, reason: str = "", keep_owner: bool = False) -> None:
+        """Remove the member. Raises ValidationError for the last owner of an account with other members.
+
+        With `keep_owner`, this also applies to an account without other members.
+        """
         with transaction.atomic():
             member = self.lock()
-            if member.account.memberships.exclude(pk=member.pk).exists():
+            if keep_owner or member.account.memberships.exclude(pk=member.pk).exists():
                 member.give_up_ownership()
             before = {"member": str(member.user), "role": member.role}
             after = dict.fromkeys(before)
@@ -147,6 +150,18 @@ class Membership(AccountRole):
             )
         invitations = self.account.invitations.open().filter(invited_by=self.user_id)
         invitations.update(closed_at=timezone.now())
+
+
+def open_account(name: str, owner: User, *, by: Actor) -> Account:
+    """Create an account on the plan Free with its owner (D47). Raises ValidationError."""
+    with transaction.atomic():
+        account = Account(name=name)
+        account.assign(PlanCode.FREE)
+        audit.record(by, account, Action.ADDED, after=audit.get_field_values(account))
+        member = Membership.objects.create(account=account, user=owner, role=Role.OWNER)
+        after = {"member": str(owner), "role": member.role}
+        member.record(Action.MEMBER_JOINED, by, EventType.MEMBER_JOINED, after=after)
+    return account
 
 
 class InvitationQuerySet(QuerySet["Invitation"]):

@@ -2,14 +2,15 @@
 
 from django.urls import path
 
-from accounts.portal import account_views, key_views, views
+from accounts.portal import account_views, key_views, new_user_views
 
 KEYS = "<slug:public_id>/keys/"
 
 app_name = "portal"
 urlpatterns = [
     path("", account_views.home, name="home"),
-    path("join/<slug:token>/", views.join, name="join"),
+    path("join/<slug:token>/", new_user_views.JoinView.as_view(), name="join"),
+    path("sign-up/", new_user_views.SignUpView.as_view(), name="sign-up"),
     path("<slug:public_id>/", account_views.overview, name="overview"),
     path(KEYS, key_views.keys, name="keys"),
     path(f"{KEYS}issue/", key_views.issue, name="issue-key"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
@@ -37,8 +40,9 @@ def test_new_person_chooses_a_password_and_joins(
     page = Client().get(link)
     assert "invited to the account <strong>Acme Pets</strong>" in page.text
     assert "Account owner" in page.text
-    response = Client().post(link, NEW_USER)
-    assert "You have joined Acme Pets" in response.text
+    response = Client().post(link, NEW_USER, follow=True)
+    assert response.redirect_chain == [(f"/account/{account.public_id}/", 302)]
+    assert "You have joined Acme Pets as Account owner." in response.text
     user = User.objects.get()
     assert (user.is_staff, user.email, user.check_password(PASSWORD)) == (False, "", True)
     assert account.memberships.get().user == user
@@ -54,7 +58,8 @@ def test_scanner_that_opens_the_link_does_not_spend_it(link: str) -> None:
     for method in ("get", "head", "options"):
         assert getattr(Client(), method)(link).status_code == 200
     assert not User.objects.exists()
-    assert "You have joined" in Client().post(link, NEW_USER).text
+    assert Client().post(link, NEW_USER).status_code == 302
+    assert Membership.objects.exists()
 
 
 def test_link_works_once(link: str, ann: User) -> None:
@@ -83,7 +88,7 @@ def test_existing_user_signs_in_and_accepts_with_a_click(link: str, ann: User) -
     before = ann.password
     client = signed_in(ann)
     assert "You are signed in as <strong>ann</strong>" in client.get(link).text
-    assert "You have joined" in client.post(link, NEW_USER).text
+    assert "You have joined" in client.post(link, NEW_USER, follow=True).text
     ann.refresh_from_db()
     assert (User.objects.count(), ann.password) == (1, before)
     assert Membership.objects.get().user == ann
@@ -104,6 +109,50 @@ def test_equal_address_is_no_reason_to_join(link: str, ann: User) -> None:
     """The address of the user is not confirmed, and neither is that of the invitation."""
     Client().post(link, NEW_USER)
     assert [member.user.username for member in Membership.objects.all()] == ["kim"]
+
+
+def test_new_person_gets_a_new_session_that_has_just_confirmed_the_password(link: str) -> None:
+    client = Client()
+    session = client.session
+    session["planted"] = "x"
+    session.save()
+    client.cookies["sessionid"] = planted = str(session.session_key)
+    client.post(link, NEW_USER)
+    assert client.session.session_key != planted
+    assert client.get("/account/password/").status_code == 200  # Asks for no password again.
+
+
+def test_sign_in_leads_back_to_the_invitation(link: str, ann: User) -> None:
+    client = Client()
+    (address,) = re.findall(r'href="([^"]+)">sign in first', client.get(link).text)
+    answer = client.post(html.unescape(address), {"login": "ann", "password": PASSWORD})
+    assert answer["Location"] == link
+    assert "You are signed in as <strong>ann</strong>" in client.get(link).text
+
+
+def test_page_of_a_link_does_not_depend_on_whether_its_address_has_a_user(
+    link: str,
+) -> None:
+    """Anybody can have got hold of the link."""
+
+    def see() -> tuple[str, int]:
+        client, texts = Client(), []
+        queries = queries_of(lambda: texts.append(client.get(link).text))
+        return re.sub(r'value="\w{64}"', "", texts[0]), queries
+
+    before = see()
+    user = User.objects.create_user("ann", email="kim@example.com", password=PASSWORD)
+    EmailAddress.objects.create(user=user, email="kim@example.com", verified=True, primary=True)
+    assert see() == before
+
+
+def test_guessing_usernames_with_a_link_is_limited(link: str, ann: User) -> None:
+    bad = NEW_USER | {"username": "ann"}
+    assert all("already exists" in Client().post(link, bad).text for _ in range(10))
+    response = Client().post(link, bad)
+    assert (response.status_code, "already exists" in response.text) == (429, False)
+    assert "Too many attempts" in response.text
+    assert int(response["Retry-After"]) > 0
 
 
 def test_password_without_the_second_factor_does_not_suffice(link: str, ann: User) -> None:

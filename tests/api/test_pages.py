@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
 from django.contrib.staticfiles import finders
 from django.db import OperationalError
 from django.test import Client, RequestFactory
@@ -84,6 +87,55 @@ def test_links_of_pages_are_not_broken(client: Client, db: None, path: str) -> N
         response = client.get(target or path, follow=True)
         assert response.status_code == 200 or (target or path) == "/nothing", address
         assert not anchor or f'id="{anchor}"' in response.content.decode(), address
+
+
+@pytest.mark.parametrize("path", [*PAGES, *OPERATIONS])
+def test_page_for_anonymous_users_is_the_same_for_all_and_starts_no_session(
+    client: Client, db: None, path: str
+) -> None:
+    response = client.get(path)
+    assert '<a href="/account/login/">Sign in</a>' in response.text
+    assert "Cookie" not in response.get("Vary", "")
+    assert "Cache-Control" not in response
+    assert not response.cookies
+
+
+def test_pages_lead_to_the_account(client: Client, db: None) -> None:
+    client.force_login(User.objects.create(username="kim"))
+    page = client.get("/docs")
+    assert '<a href="/account/">Your account</a>' in page.text
+    assert "Sign in" not in page.text
+    assert page["Vary"] == "Cookie"
+    Session.objects.all().delete()
+    assert "Sign in" in client.get("/docs").text
+
+
+def test_pages_work_without_a_database_in_a_browser_with_a_session(
+    client: Client, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Any) -> None:
+        raise OperationalError
+
+    client.force_login(User.objects.create(username="kim"))
+    monkeypatch.setattr(SessionStore, "load", fail)
+    response = client.get("/docs")
+    assert response.status_code == 200
+    assert "Sign in" in response.text
+
+
+@pytest.mark.parametrize("demo_key", ["", "psk_live_demo"])
+def test_pages_lead_to_a_key_where_sign_up_is_open(
+    client: Client, db: None, settings: Any, demo_key: str
+) -> None:
+    link = re.compile(r'href="/account/sign-up/">(Get a key|[Cc]reate an account|a key of your own)</a>')
+    assert not any(link.search(client.get(page).text) for page in PAGES)
+    settings.SIGN_UP, settings.DEMO_KEY = "open", demo_key
+    assert all("Get a key" in link.findall(client.get(page).text) for page in PAGES)
+    assert len(link.findall(client.get("/").text)) == 3
+    for page in ("/docs/quickstart", "/docs/authentication"):
+        assert re.search("reate an account", client.get(page).text), page
+    client.force_login(User.objects.create(username="kim"))
+    assert "Get a key</a>" not in client.get("/").text
 
 
 def test_home_page_shows_the_plans_of_the_database(client: Client, db: None) -> None:

@@ -100,7 +100,7 @@ def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     port = str(free_port())
     hidden = {
         "SECRET_KEY", "API_KEY_PEPPERS", "DEMO_KEY", "BASE_URL", "STAGING_BASE_URL", "DATABASE_URL",
-        "PYTHON_DOTENV_DISABLED",
+        "PYTHON_DOTENV_DISABLED", "SIGN_UP",
     }  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | {"PORT": port}
     with subprocess.Popen(

@@ -24,7 +24,7 @@ SETTINGS_VARIABLES = (
     "ANONYMOUS_PER_MINUTE",
     "REDIS_URL", "STAFF_TWO_FACTOR", "LOG_FORMAT", "LOG_LEVEL", "ACCESS_LOG", "METRICS_HOST",
     "METRICS_PORT", "DEMO_KEY", "SUPPORT_URL", "SUPPORT_EMAIL", "SECURITY_CONTACT", "SECURITY_EXPIRES",
-    "EMAIL_URL",
+    "EMAIL_URL", "SIGN_UP",
 )  # fmt: skip
 REQUIRED = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper"}
 
@@ -55,6 +55,7 @@ def rejection(**variables: str) -> str:
         ("DEBUG", "maybe"),
         ("ENVIRONMENT", "Production"),
         ("STAFF_TWO_FACTOR", "yes"),
+        ("SIGN_UP", "yes"),
         ("PORT", "http"),
         ("PORT", "0"),
         ("PORT", "٨٠٠٠"),
@@ -151,6 +152,27 @@ def test_demo_key_is_rejected_with_https() -> None:
         DEMO_KEY="psk_live_demo", BASE_URL="https://pets.example/v1"
     )
     assert load(DEMO_KEY="psk_live_demo", BASE_URL="http://pets.example/v1").DEMO_KEY == "psk_live_demo"
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    ["http://localhost:8000/v1", "http://127.0.0.2/v1", "http://[::1]:8000/v1", "https://LOCALHOST/v1"],
+)
+def test_sign_up_can_be_open_on_this_machine(base_url: str) -> None:
+    assert load(SIGN_UP="open", BASE_URL=base_url).SIGN_UP == "open"
+    assert load(BASE_URL=base_url).SIGN_UP == "closed"
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "https://pets.example/v1", "http://10.0.0.1/v1", "http://0.0.0.0:8000/v1", "http://[2001:db8::1]/v1",
+        "http://localhost.example/v1", "http://127.0.0.1.example/v1", "http://localhost@pets.example/v1",
+    ],
+)  # fmt: skip
+def test_open_sign_up_is_rejected_elsewhere(base_url: str) -> None:
+    message = rejection(SIGN_UP="open", BASE_URL=base_url)
+    assert message.startswith(("SIGN_UP can only be open on this machine", "BASE_URL must be"))
 
 
 def test_missing_packages_are_reported_with_the_command_to_install_them(
