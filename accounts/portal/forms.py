@@ -7,6 +7,7 @@ from django.contrib.auth.forms import UserCreationForm
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
+from accounts.models import Role
 from petstore.api.client_ip import get_client_network
 from petstore.sign_in.rate_limits import RateLimitedForm
 
@@ -35,3 +36,12 @@ class NewUserForm(RateLimitedForm, UserCreationForm):  # type: ignore[type-arg] 
 
 class SignUpForm(NewUserForm):
     account_name = forms.CharField(max_length=100, help_text="For example, your company or project.")
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.DEVELOPER)
+
+
+class InviteForm(RoleForm):
+    email = forms.EmailField(label="Email address")
+    field_order = ("email", "role")

@@ -2,9 +2,9 @@
 
 from django.urls import path
 
-from accounts.portal import account_views, key_views, new_user_views
+from accounts.portal import account_views, key_views, new_user_views, people_views
 
-KEYS = "<slug:public_id>/keys/"
+KEYS, PEOPLE = "<slug:public_id>/keys/", "<slug:public_id>/people/"
 
 app_name = "portal"
 urlpatterns = [
@@ -24,4 +24,7 @@ urlpatterns = [
         for verb in key_views.CHANGES
     ),
     path("<slug:public_id>/requests/", account_views.requests, name="requests"),
+    path(PEOPLE, people_views.people, name="people"),
+    path(f"{PEOPLE}leave/", people_views.leave, name="leave"),
+    path(f"{PEOPLE}<slug:row_id>/<slug:action>/", people_views.change, name="change-people"),
 ]
