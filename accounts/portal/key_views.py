@@ -119,4 +119,5 @@ def show_key_text(request: HttpRequest, me: Membership, key: ApiKey, key_text: s
     path = "pets?limit=3" if "pets:read" in key.scopes.split() else "account"
     curl = f"curl -H 'Authorization: Bearer {key_text}' '{settings.BASE_URL}/{path}'"
     context = {"me": me, "page": "keys", "key": key, "key_text": key_text, "curl": curl}
-    return render(request, "portal/issued.html", context | {"now": timezone.now()})
+    context |= {"call": f"/v1/{path}", "now": timezone.now()}
+    return render(request, "portal/issued.html", context)

@@ -46,7 +46,8 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with demo data and a user in each group of staff."""
-    with live_service(tmp_path_factory.mktemp("shop"), workers=2, DEMO_KEY=DEMO_KEY) as service:
+    settings = {"DEMO_KEY": DEMO_KEY, "SIGN_UP": "open"}
+    with live_service(tmp_path_factory.mktemp("shop"), workers=2, **settings) as service:
         service.manage("seed_demo", "--pets", "300")
         service.manage("shell", "--no-imports", "-c", MAKE_STAFF)
         yield service

@@ -1,0 +1,118 @@
+"""How people get in: sign-up in a demo, an invitation, and the page People."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.live import Service
+from tests.system.browser.conftest import PASSWORD, Open
+from tests.system.browser.test_office_pages import find_violations
+
+LOOKS = pytest.mark.parametrize(
+    "look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"]
+)
+
+MAKE_OWNER = f"""
+from django.contrib.auth.models import User
+from accounts.models import Actor, open_account
+user = User.objects.create_user({{name!r}}, password={PASSWORD!r})
+print(open_account("Pets of {{name}}", user, by=Actor("tests")).public_id)
+"""
+
+
+class Steps:
+    """Counts the fields and clicks of a person."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.count = 0
+
+    def fill(self, label: str, text: str) -> None:
+        self.page.get_by_label(label, exact=True).fill(text)
+        self.count += 1
+
+    def click(self, name: str, role: str = "button") -> None:
+        self.page.get_by_role(role, name=name, exact=True).first.click()  # type: ignore[arg-type]
+        self.count += 1
+
+
+def check(page: Page) -> None:
+    """Check the accessibility and the width of the page, in both themes."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert find_violations(page) == [], page.url
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), page.url
+
+
+def test_newcomer_gets_to_a_first_response_without_the_terminal(open_page: Open) -> None:
+    page = open_page("/")
+    started = time.monotonic()
+    steps = Steps(page)
+    steps.click("Get a key", "link")
+    steps.fill("Username", "newcomer")
+    steps.fill("Password", PASSWORD)
+    steps.fill("Confirm the password", PASSWORD)
+    steps.fill("Account name", "Newcomer's Pets")
+    check(page)
+    steps.click("Create the account")
+    steps.click("Issue a key", "link")
+    steps.click("Issue a key")
+    steps.click("Send it from this page")
+    expect(page.get_by_text("HTTP/1.1 200")).to_be_visible()
+    assert '"status": "available"' in page.get_by_role("region", name="The response").inner_text()
+    assert time.monotonic() - started < 60
+    assert steps.count == 9
+    check(page)
+
+
+@LOOKS
+def test_invited_colleague_joins_and_is_removed(
+    shop: Service, open_page: Open, chromium: Browser, look: dict[str, bool]
+) -> None:
+    owner_name, name = ("owner-n", "kim-n") if look else ("owner-w", "kim-w")
+    account = shop.manage("shell", "--no-imports", "-c", MAKE_OWNER.format(name=owner_name)).strip()
+    owner = open_page(f"/account/login/?next=/account/{account}/people/", **look)
+    owner.get_by_label("Username or email address").fill(owner_name)
+    owner.get_by_label("Password").fill(PASSWORD)
+    owner.get_by_role("button", name="Sign in", exact=True).click()
+    owner.get_by_label("Email address").fill("kim@example.com")
+    check(owner)
+    owner.get_by_role("button", name="Create a link").click()
+    owner.get_by_role("button", name="Copy").click()
+    expect(owner.get_by_text("Copied", exact=True)).to_be_visible()
+    check(owner)
+    link = owner.evaluate("navigator.clipboard.readText()")
+    owner.get_by_role("link", name="I have copied it").click()
+    expect(owner.get_by_role("heading", name="kim@example.com")).to_be_visible()
+    check(owner)
+
+    with chromium.new_context(viewport=owner.viewport_size) as context:
+        kim = context.new_page()
+        kim.goto(link)
+        check(kim)
+        kim.get_by_label("Username").fill(name)
+        kim.get_by_label("Password", exact=True).fill(PASSWORD)
+        kim.get_by_label("Confirm the password").fill(PASSWORD)
+        kim.get_by_role("button", name="Join").click()
+        expect(kim.get_by_role("heading", name="Overview")).to_be_visible()
+        expect(kim.get_by_text("You have joined")).to_be_visible()
+        kim.get_by_role("link", name="People").click()
+        expect(kim.get_by_role("heading", name=f"{name} (you)")).to_be_visible()
+        expect(kim.get_by_role("button", name="Create a link")).to_have_count(0)
+        check(kim)
+
+        owner.reload()
+        owner.get_by_label(f"Role of {name}", exact=True).select_option("Account reader")
+        owner.get_by_role("button", name=f"Change the role of {name}").click()
+        expect(owner.get_by_text("The role is changed.")).to_be_visible()
+        owner.locator("summary", has_text="Remove").click()
+        check(owner)
+        owner.get_by_role("button", name=f"Remove {name}").click()
+        expect(owner.get_by_text("The member is removed.")).to_be_visible()
+        expect(owner.get_by_role("heading", name=name)).to_have_count(0)
+        response = kim.reload()
+        assert response is not None
+        assert response.status == 404
