@@ -42,7 +42,7 @@ class Steps:
 def check(page: Page) -> None:
     """Check the accessibility and the width of the page, in both themes."""
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         assert find_violations(page) == [], page.url
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), page.url
 
