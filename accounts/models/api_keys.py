@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 
 from accounts.keys import key_format, networks, scopes
@@ -358,7 +359,8 @@ class ApiKey(PublishedModel):
         """Mail the members who may act on it, if their address is confirmed."""
         members = self.account.memberships.exclude(role=Role.READER).filter(user__is_active=True)
         addresses = EmailAddress.objects.filter(verified=True, user__in=members.values("user"))
-        context = {"key": self, "account": self.account, "url": get_page_url("account/")}
+        url = get_page_url(reverse("portal:keys", args=[self.account.public_id]))
+        context = {"key": self, "account": self.account, "url": url}
         send_mail(template, addresses.values_list("email", flat=True), context)
 
     @property

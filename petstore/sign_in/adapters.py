@@ -71,7 +71,7 @@ class AccountAdapter(DefaultAccountAdapter):
             page = render(request, "account/too_many.html", {"wait": describe_wait(seconds)}, status=429)
             page["Retry-After"] = str(seconds)
             raise ImmediateHttpResponse(page)
-        super().send_confirmation_mail(request, emailconfirmation, signup)
+        super().send_confirmation_mail(request, emailconfirmation, signup=False)  # One template.
 
     def get_reset_password_from_key_url(self, key: str) -> str:
         return get_page_url(reverse("account_reset_password_from_key", args=key.split("-", 1)))

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from allauth.account.models import EmailAddress
+from allauth.core.context import request_context
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.mail import BadHeaderError, EmailMessage
 from django.core.mail.utils import CachedDnsName
 from django.db import connection, transaction
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -306,6 +307,7 @@ def test_owners_and_developers_hear_of_new_rotated_and_revoked_keys(account: Acc
     text = take_one_text()
     assert text.startswith("A new API key in your Pet Store account\n")
     assert f'Key {key} ("Shop") of the account "Acme Pets" was issued' in text
+    assert f"https://pets.example/account/{account.public_id}/keys/" in text
     assert key_text not in text
     new, _ = key.rotate(by=OPERATOR)
     assert f"It replaces key {key}." in take_one_text()
@@ -476,6 +478,12 @@ def test_only_a_post_confirms_an_address(browser: Client) -> None:
     assert Client().post(browse(link)).status_code == 302
     address.refresh_from_db()
     assert address.verified
+
+
+def test_confirmation_is_the_same_after_sign_up(kim: User, rf: RequestFactory) -> None:
+    with request_context(request := rf.get("/")):
+        EmailAddress.objects.get().send_confirmation(request, signup=True)
+    assert take_mails()["kim"].subject == "Confirm your email address for Pet Store"
 
 
 @pytest.mark.parametrize("action", ["action_add", "action_send"])
