@@ -44,23 +44,10 @@ def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str)
     if form.is_valid():
         limits = Limits(**form.cleaned_data)
         simulation = reports.simulate_limits(obj, limits, days=WHAT_IF_DAYS)
-        context |= {"limits": limits, "simulation": simulation, "summary": summarize(simulation)}
+        context |= {"limits": limits, "simulation": simulation}
         if simulation.requests:
             context["share"] = f"{simulation.other.total / simulation.requests:.1%}"
     return self.render_page(request, "accounts/what_if", f"Try other limits for {obj}", **context)
-
-
-def summarize(simulation: reports.Simulation) -> str:
-    if not simulation.requests:
-        return (
-            f"No requests were recorded in the last {simulation.days} days. "
-            "The last few seconds and requests during a ban are not included."
-        )
-    difference = simulation.other.total - simulation.current.total
-    if not difference:
-        return "These limits would have refused as many requests as the current ones."
-    count = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'}"
-    return f"These limits would have refused {count} requests than the current ones."
 
 
 class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.

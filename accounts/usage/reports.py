@@ -181,6 +181,10 @@ class Simulation(NamedTuple):
     current: Rejections  # Under the current limits, simulated in the same way.
     other: Rejections
 
+    @property
+    def difference(self) -> int:
+        return self.other.total - self.current.total
+
 
 def simulate_limits(
     subject: Plan | Account, limits: Limits, *, days: int = 30, today: date | None = None
