@@ -33,36 +33,30 @@ def build_cards(request: HttpRequest) -> Iterator[Card]:
         yield build_traffic_card(request, has_usage_today=bool(counters))
         yield build_quota_card(request, counters)
         yield build_deprecated_card()
-        yield build_suspensions_card(request)
+        suspended = Account.objects.filter(suspended_at__isnull=False).order_by("-suspended_at")
+        yield Card("suspensions", "right", 3, {"accounts": suspended[:MAX_SUSPENSIONS]})
 
 
 def build_keys_card(request: HttpRequest) -> Card:
     now = timezone.now()
     ban_count, banned_keys = reports.find_banned_keys(MAX_KEYS)
     expiring = reports.find_expiring_keys(limit=MAX_KEYS)
-    links = {
-        "banned": list_url("accounts_apikey", banned="now"),
-        "in_7_days": list_url("accounts_apikey", expires="7"),
-        "in_30_days": list_url("accounts_apikey", expires="30"),
-    }
     may_change = request.user.has_perm("accounts.change_apikey")
     steps = []
     if may_change and ban_count:
         text = format_count(ban_count, "key is banned.", "keys are banned.")
-        steps.append(Step(2, "gavel", text, "View banned keys", links["banned"]))
+        steps.append(Step(2, "gavel", text, "View banned keys", list_url("accounts_apikey", banned="now")))
     if may_change and expiring.to_replace_in_7_days:
         text = format_count(
             expiring.to_replace_in_7_days,
             "key expires within 7 days and has no replacement.",
             "keys expire within 7 days and have no replacement.",
         )
-        steps.append(Step(2, "key", text, "View expiring keys", links["in_7_days"]))
+        steps.append(Step(2, "key", text, "View expiring keys", list_url("accounts_apikey", expires="7")))
     context = {
         "bans": [(key, key.get_ban_end(now)) for key in banned_keys],
         "ban_count": ban_count,
         "expiring": expiring,
-        "links": links,
-        "may_unban": may_change,
     }
     return Card("keys", "right", 2, context, steps)
 
@@ -74,7 +68,6 @@ def build_traffic_card(request: HttpRequest, *, has_usage_today: bool) -> Card:
     rejections_chart = build_traffic_chart(by_plan, "rejected", "refusals")
     has_traffic = bool(requests_chart.total or rejections_chart.total)
     has_accounts = has_traffic or has_usage_today or Account.objects.exists()
-    may_view_rejections = may_view(request, "accounts.refusal")
     context = {
         "days": days,
         "periods": PERIODS,
@@ -82,8 +75,7 @@ def build_traffic_card(request: HttpRequest, *, has_usage_today: bool) -> Card:
         "rejections": rejections_chart if rejections_chart.total else None,
         "has_traffic": has_traffic,
         "has_accounts": has_accounts,
-        "accounts_url": list_url("accounts_account"),
-        "rejections_url": list_url("accounts_refusal") if may_view_rejections else "",
+        "may_view_rejections": may_view(request, "accounts.refusal"),
     }
     steps = []
     if not has_accounts and request.user.has_perm("accounts.add_account"):
@@ -118,8 +110,7 @@ def build_quota_card(request: HttpRequest, counters: list[QuotaCounter]) -> Card
         text = f"{accounts} used at least {THRESHOLDS[0]}% of today's quota."
         url = list_url("accounts_account", used=THRESHOLDS[0])
         steps.append(Step(3, "speed", text, "View accounts", url))
-    context = {"top": rows, "accounts_url": list_url("accounts_account")}
-    return Card("quota", "left", 2, context, steps)
+    return Card("quota", "left", 2, {"top": rows}, steps)
 
 
 def build_deprecated_card() -> Card:
@@ -132,13 +123,3 @@ def build_deprecated_card() -> Card:
         "is_removed": now >= settings.GET_PET_REMOVED_AT,
     }
     return Card("deprecated", "left", 3, context)
-
-
-def build_suspensions_card(request: HttpRequest) -> Card:
-    suspended = Account.objects.filter(suspended_at__isnull=False).order_by("-suspended_at")
-    context = {
-        "accounts": suspended[:MAX_SUSPENSIONS],
-        "link": list_url("accounts_account", state="suspended"),
-        "may_lift": request.user.has_perm("accounts.change_account"),
-    }
-    return Card("suspensions", "right", 3, context)
