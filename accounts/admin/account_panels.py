@@ -29,7 +29,6 @@ from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.history import HistoryEntry, get_changes
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.text import format_time
 from petstore.db.keysets import TwoFilterKey
 from petstore.db.names import visible_name
 
@@ -77,7 +76,6 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
 
     return key_context | {
         "name": str(account),
-        "suspension": describe_suspension(account),
         "plan_badge": {"type": badges.PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
         "limits": account.limits,
         "usage_bar": badges.render_usage_bar(account.get_requests_on(now.date()), account.limits.per_day),
@@ -93,13 +91,6 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "timeline": sorted(timeline, key=lambda entry: entry.at, reverse=True)[:MAX_TIMELINE],
         "max_timeline": MAX_TIMELINE,
     }
-
-
-def describe_suspension(account: Account) -> str:
-    if account.suspended_at is None:
-        return ""
-    since, reason = format_time(account.suspended_at), account.suspended_reason
-    return f"Suspended since {since}. Requests with its keys are refused. Reason: {reason}"
 
 
 def build_key_panels(account: Account, now: datetime) -> dict[str, Any]:
