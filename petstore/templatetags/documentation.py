@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
+from typing import Any
 
 from django import template
 from django.conf import settings
@@ -27,36 +28,22 @@ KEY_REF = {
 HIGHLIGHTED_TOKENS = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 
 
-@register.simple_tag
-def examples(name: str, key: str = "") -> SafeString:
+@register.inclusion_tag("docs/example-tabs.html")
+def examples(name: str, key: str = "") -> dict[str, Any]:
     """Render an example in each language, with the key filled in. reading.js shows them as tabs."""
-    figures = format_html_join("\n", "{}", ((example(f"{name}.{suffix}", key),) for suffix in LANGUAGES))
-    return format_html('<div class="examples">{}</div>', figures)
+    return {"examples": [example(f"{name}.{suffix}", key) for suffix in LANGUAGES]}
 
 
-@register.simple_tag
-def example(file: str, key: str = "") -> SafeString:
+@register.inclusion_tag("docs/example.html")
+def example(file: str, key: str = "") -> dict[str, Any]:
     """Render a file of templates/docs/examples, and its output."""
     language = file.rpartition(".")[2]
     printed = render_text(f"docs/outputs/{file}.txt")
     output = "\n".join(map(indent_json, printed.splitlines()))
     notes = ["indented here"] * (output != printed) + ["“…” stands for more"] * ("…" in output)
     code = render_text(f"docs/examples/{file}")
-    return format_html(
-        '<figure class="example" id="{}-example"><figcaption>{}</figcaption>'
-        '<pre tabindex="0" role="region" aria-label="Example: {}"><code id="{}">{}</code></pre>'
-        '<p class="prints">It prints, for example{}:</p>'
-        '<pre class="output" tabindex="0" role="region" aria-label="Output: {}"><code>{}</code></pre>'
-        "</figure>",
-        file,
-        LANGUAGES[language],
-        file,
-        file,
-        fill_in_key(code, language, key) if key else highlighted(code, language),
-        f" ({'; '.join(notes)})" if notes else "",
-        file,
-        output,
-    )
+    markup = fill_in_key(code, language, key) if key else highlighted(code, language)
+    return {"file": file, "title": LANGUAGES[language], "code": markup, "notes": notes, "output": output}
 
 
 def fill_in_key(code: str, language: str, key: str) -> SafeString:
