@@ -30,7 +30,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from accounts.admin import permissions
 from accounts.admin.base import change_url, make_reason_view
 from accounts.admin.permissions import NoEscalationAdmin, get_user
-from petstore.backoffice.audit import Action, Actor, get_field_values, record
+from petstore.backoffice.audit import Action, Actor, record, record_changes
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.history import HistoryEntry
@@ -158,14 +158,11 @@ class RoleFilter(ChoiceFilter):
 
 
 def remove_from_staff(user: User, *, reason: str, by: Actor) -> None:
-    with transaction.atomic():
-        before = get_field_values(user)
+    with record_changes(by, user, Action.REMOVED_FROM_STAFF, reason=reason):
         user.is_staff = user.is_superuser = False
         user.save(update_fields=["is_staff", "is_superuser"])
         user.groups.clear()
         user.user_permissions.clear()
-        after = get_field_values(user)
-        record(by, user, Action.REMOVED_FROM_STAFF, before=before, after=after, reason=reason)
 
 
 @admin.register(User)
@@ -355,21 +352,14 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
                 raise ValidationError({"username": NO_SUCH_PERSON})
             if self.outranks(request, user):
                 raise PermissionDenied
-            before = get_field_values(user)
-            user.is_staff, user.is_superuser = True, False
-            user.set_unusable_password()  # Also ends sessions, which began without the checks for staff.
-            user.save()
-            user.groups.set(cleaned_data["groups"])
-            user.user_permissions.clear()
-            after, reason = get_field_values(user), cleaned_data["reason"]
-            record(
-                Actor.from_request(request),
-                user,
-                Action.MADE_STAFF,
-                before=before,
-                after=after,
-                reason=reason,
-            )
+            actor, reason = Actor.from_request(request), cleaned_data["reason"]
+            with record_changes(actor, user, Action.MADE_STAFF, reason=reason):
+                user.is_staff, user.is_superuser = True, False
+                # Also ends sessions, which began without the checks for staff.
+                user.set_unusable_password()
+                user.save()
+                user.groups.set(cleaned_data["groups"])
+                user.user_permissions.clear()
             return self.show_password_link(request, user, reason=reason)
 
         form_class = type("RoleForm", (MakeStaffForm,), {"groups": role})

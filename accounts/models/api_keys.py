@@ -229,10 +229,9 @@ class ApiKey(PublishedModel):
             key = self.lock()
             if key.revoked_at is not None:
                 raise ValidationError(f"Key {self.public_id} is already revoked.")
-            before = get_field_values(key)
-            key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
-            key.save(update_fields=["revoked_at", "revoked_reason"])
-            audit.record(by, key, Action.REVOKED, before=before, after=get_field_values(key), reason=reason)
+            with audit.record_changes(by, key, Action.REVOKED, reason=reason):
+                key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
+                key.save(update_fields=["revoked_at", "revoked_reason"])
             key.build_event(EventType.KEY_REVOKED).save()
             key.send_mail("mail/key_revoked")
         self.refresh_from_db()
@@ -318,11 +317,9 @@ class ApiKey(PublishedModel):
             if is_banned:
                 new.add_ban_event(state.banned_at)
                 audit.record(by, new, Action.BANNED, reason=f"Inherited from {old.public_id}.")
-            before = get_field_values(old)
-            old.expires_at = min(old.expires_at or now + overlap, now + overlap)
-            old.save(update_fields=["expires_at"])
-            reason = f"Replaced by {new.public_id}."
-            audit.record(by, old, Action.ROTATED, before=before, after=get_field_values(old), reason=reason)
+            with audit.record_changes(by, old, Action.ROTATED, reason=f"Replaced by {new.public_id}."):
+                old.expires_at = min(old.expires_at or now + overlap, now + overlap)
+                old.save(update_fields=["expires_at"])
             old.build_event(EventType.KEY_ROTATED).save()
         self.refresh_from_db()
         return new, key_text

@@ -15,7 +15,7 @@ from accounts.models.events import EventDraft, EventType
 from accounts.models.records import PublishedModel, QuotaCounter
 from accounts.quota.limits import Limits
 from petstore.backoffice import audit
-from petstore.backoffice.audit import Action, Actor, get_field_values
+from petstore.backoffice.audit import Action, Actor
 from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
@@ -159,36 +159,33 @@ class Account(UniquelyNamed, PublishedModel):
         """Change the plan like `assign`, with an audit entry. Also raises if nothing changes."""
         with transaction.atomic():
             account = self.lock()
-            before = get_field_values(account)
-            account.assign(plan, per_minute, per_day)
-            after = get_field_values(account)
-            if after == before:
+            if (account.plan_id, account.per_minute, account.per_day) == (plan, per_minute, per_day):
                 raise ValidationError(f"{self} already has this plan and these limits.")
-            audit.record(by, account, Action.CHANGED, before=before, after=after, reason=reason)
+            with audit.record_changes(by, account, Action.CHANGED, reason=reason):
+                account.assign(plan, per_minute, per_day)
         self.refresh_from_db()
 
     def suspend(self, *, reason: str, by: Actor) -> None:
         """Reject all keys from the next request on (D45). Raises ValidationError without a reason."""
-        if not reason.strip():
-            raise ValidationError("Say why the account is suspended.")
         self._suspend_or_lift(timezone.now(), Action.SUSPENDED, reason, by)
 
     def lift_suspension(self, *, reason: str, by: Actor) -> None:
         """Accept the keys again. Raises ValidationError without a reason."""
-        if not reason.strip():
-            raise ValidationError("Say why the suspension is lifted.")
         self._suspend_or_lift(None, Action.SUSPENSION_LIFTED, reason, by)
 
     def _suspend_or_lift(self, at: datetime | None, action: Action, reason: str, by: Actor) -> None:
         """Also raise ValidationError if nothing changes."""
+        if not reason.strip():
+            raise ValidationError(
+                f"Say why the {'account is suspended' if at else 'suspension is lifted'}."
+            )
         with transaction.atomic():
             account = self.lock()
             if (account.suspended_at is None) == (at is None):
                 raise ValidationError(f"{self} is {'already suspended' if at else 'not suspended'}.")
-            before = get_field_values(account)
-            account.suspended_at, account.suspended_reason = at, reason.strip()[:255] if at else ""
-            account.save(update_fields=["suspended_at", "suspended_reason"])
-            audit.record(by, account, action, before=before, after=get_field_values(account), reason=reason)
+            with audit.record_changes(by, account, action, reason=reason):
+                account.suspended_at, account.suspended_reason = at, reason.strip()[:255] if at else ""
+                account.save(update_fields=["suspended_at", "suspended_reason"])
         self.refresh_from_db()
 
     def get_requests_on(self, day: date) -> int:

@@ -4,13 +4,14 @@
 """
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, BinaryIO, Self
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import models
+from django.db import models, transaction
 from django.http import FileResponse, HttpRequest
 from django.utils import timezone
 
@@ -77,6 +78,15 @@ def record(
         address=actor.address,
         request_id=logs.request_id.get(""),
     )
+
+
+@contextmanager
+def record_changes(actor: Actor, row: models.Model, action: Action, *, reason: str = "") -> Iterator[None]:
+    """Record how the block changes the row, in one transaction."""
+    with transaction.atomic():
+        before = get_field_values(row)
+        yield
+        record(actor, row, action, before=before, after=get_field_values(row), reason=reason)
 
 
 def keep_differences(before: Values, after: Values) -> tuple[Values, Values]:
