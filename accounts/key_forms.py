@@ -88,12 +88,8 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         This is the last step of validation, so that a form with other errors can be submitted again.
         """
         super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
-        submission_token = self.cleaned_data.get("submission_token")
-        if (
-            submission_token
-            and not self.errors
-            and not claim_submission(submission_token, self.cleaned_data["account"])
-        ):
+        token = self.cleaned_data.get("submission_token")
+        if token and not self.errors and not claim_submission(token, self.cleaned_data["account"]):
             self.add_error(None, ALREADY_ISSUED)
 
 

@@ -211,28 +211,25 @@ class OrderAdmin(RowActionsAdmin):
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         """Find an order by ID, the actions that apply to it, and orders that wait for an action."""
-        may_change = request.user.has_perm("inventory.change_order")
         verb_prefix, pk = parse_reference(term, "order")
         if pk is not None:
             for order in Order.objects.filter(pk=pk).select_related("account", "pet"):
-                yield from self.find_by_reference(order, verb_prefix, may_change=may_change)
+                yield from self.find_by_reference(request, order, verb_prefix)
         verb_prefix = term.lower().removesuffix("s").removesuffix("order").strip()
-        if may_change and len(verb_prefix) >= MIN_VERB_LENGTH:
+        if self.has_change_permission(request) and len(verb_prefix) >= MIN_VERB_LENGTH:
             yield from self.find_waiting_orders(verb_prefix)
 
-    def find_by_reference(
-        self, order: Order, verb_prefix: str, *, may_change: bool
-    ) -> Iterator[SearchResult]:
-        url = change_url(order)
+    def find_by_reference(self, request: HttpRequest, order: Order, verb: str) -> Iterator[SearchResult]:
+        url, may_change = change_url(order), self.has_change_permission(request)
         description = f"{order.status_label}, {describe_pet(order.pet)} for {order.account}"
-        if not verb_prefix:
+        if not verb:
             yield SearchResult(1, "receipt_long", f"Order {order.pk}", description, url)
-        actions = [name for name, action in ACTIONS.items() if may_change and action.applies_to(order)]
+        names = [name for name, action in ACTIONS.items() if may_change and action.applies_to(order)]
         # "ship" and "ship_later" share a verb and a page.
-        for verb in dict.fromkeys(name.split("_")[0] for name in actions):
-            if verb.startswith(verb_prefix):
-                title = f"{verb.capitalize()} order {order.pk}"
-                yield SearchResult(1 if verb_prefix else 2, "receipt_long", title, description, url)
+        for action in dict.fromkeys(name.split("_")[0] for name in names):
+            if action.startswith(verb):
+                title = f"{action.capitalize()} order {order.pk}"
+                yield SearchResult(1 if verb else 2, "receipt_long", title, description, url)
 
     def find_waiting_orders(self, verb_prefix: str) -> Iterator[SearchResult]:
         for verb, stage in WAITING_STAGES.items():

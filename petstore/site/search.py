@@ -6,6 +6,7 @@ import tomllib
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse
@@ -154,12 +155,8 @@ def highlight(entry: SearchResult, matched: set[str]) -> SearchResult:
 def extract_excerpt(text: str, position: int) -> str:
     """Cut out the whole words around a position."""
     start = max(position - EXCERPT_LENGTH // 2, 0)
-    if start:
-        start = text.find(" ", start) + 1
-    end = start + EXCERPT_LENGTH
-    excerpt = text[start:end]
-    if end < len(text):
-        excerpt = f"{excerpt.rpartition(' ')[0]} …"
+    start = text.find(" ", start) + 1 if start else 0
+    excerpt = shorten(text[start:], EXCERPT_LENGTH, placeholder=" …")
     return f"… {excerpt}" if start else excerpt
 
 
