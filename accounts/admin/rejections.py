@@ -14,7 +14,6 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import build_state_badge, render_age
-from accounts.admin.base import change_url, issue_key_url, page_url
 from accounts.explanations import explain
 from accounts.models import Account, ApiKey, Refusal
 from petstore.backoffice.dashboard import list_url
@@ -24,7 +23,6 @@ from petstore.backoffice.palette import SearchResult
 from petstore.backoffice.text import format_time
 
 MAX_ACCOUNTS = 50  # That a search by name includes.
-Reason = Refusal.Reason
 
 
 class SearchForm(forms.Form):
@@ -61,7 +59,7 @@ class RejectionAdmin(PetstoreModelAdmin):
         rejections = Refusal.objects.for_request(term).select_related(
             "key__rate_limit_state", "key__rotated_to", "key__account"
         )
-        explanations = build_explanations(request, list(rejections))
+        explanations = build_explanations(list(rejections))
         matches = None
         if form.is_valid() and not explanations:
             matches = Refusal.objects.newest(build_condition(term, form.cleaned_data["hours"]))
@@ -91,37 +89,15 @@ def build_condition(term: str, hours: str) -> Q:
     return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MAX_ACCOUNTS]))
 
 
-def build_next_steps(request: HttpRequest, rejection: Refusal) -> Iterator[tuple[str, str]]:
-    """Yield text and URL of each action that may remove the cause, if it applies and is permitted."""
-    key, account, reason = rejection.key, rejection.account, rejection.reason
-    may, is_banned = request.user.has_perm, key.get_ban_end(timezone.now()) is not None
-    if reason == Reason.BAN and is_banned and may("accounts.change_apikey"):
-        yield "Lift the ban", page_url(key, "unban")
-    if reason == Reason.SUSPENDED and account.suspended_at and may("accounts.change_account"):
-        yield "Lift the suspension", page_url(account, "lift_suspension")
-    if reason in (Reason.MINUTE, Reason.DAY):
-        if may("accounts.change_account"):
-            yield "Change the plan", page_url(account, "change_plan")
-        if may_view(request, "accounts.account"):
-            yield "Try other limits", page_url(account, "what_if")
-    if reason == Reason.NETWORK_NOT_ALLOWED and may_view(request, "accounts.apikey"):
-        yield "Open the key", change_url(key)
-    if reason == Reason.EXPIRED and hasattr(key, "rotated_to") and may_view(request, "accounts.apikey"):
-        yield "Open its replacement", change_url(key.rotated_to)
-    needs_key = reason in (Reason.REVOKED, Reason.EXPIRED, Reason.NETWORK_NOT_ALLOWED, Reason.SCOPE)
-    if needs_key and not account.suspended_at and may("accounts.add_apikey"):
-        yield "Issue a key", issue_key_url(account)
-
-
-def build_explanations(request: HttpRequest, rejections: list[Refusal]) -> list[dict[str, Any]]:
-    """Explain the rejections, with the actions that may remove the cause."""
+def build_explanations(rejections: list[Refusal]) -> list[dict[str, Any]]:
+    """Explain the rejections, and add the current state of their keys."""
     now = timezone.now()
     return [
         explanation
         | {
             "age": render_age(rejection.rejected_at, now),
             "key_badge": build_state_badge(rejection.key, now),
-            "next_steps": list(build_next_steps(request, rejection)),
+            "is_banned": rejection.key.get_ban_end(now) is not None,
         }
         for rejection, explanation in zip(rejections, explain(rejections, to_staff=True), strict=True)
     ]
