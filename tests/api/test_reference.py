@@ -56,7 +56,8 @@ def test_start_page_lists_every_operation_and_common_header(client: Client) -> N
     for method, path, operation in find_operations():
         item = (
             rf'<li><a href="/docs/operations/{operation["operationId"]}"[^>]*><span class="method">{method}'
-            rf"</span> <code>{path}</code></a> {operation['summary']}(.*?)</li>"
+            rf'</span> <code>{path}</code> <span class="summary">{operation["summary"]}</span></a>'
+            r"(.*?)</li>"
         )
         (rest,) = re.findall(item, page)
         assert ("deprecated" in rest) == ("deprecated" in operation)
