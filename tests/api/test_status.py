@@ -82,13 +82,13 @@ def test_minutes_without_a_sample_have_no_data(db: None) -> None:
     add_samples(MINUTE - 70, 59)  # From 11:00 to 11:58.
     state, bars, summary = get_parts(get_page())["API"]
     assert (state, bars) == ("Up now", ["no-data"] * 25)
-    assert summary == "Up in 100% of the measured minutes: 1,391 min no data, 59 min up."
+    assert summary == "Up in 100% of the measured minutes: 1,391 min without data, 59 min up."
     add_samples(MINUTE - 11, 1)
     assert get_parts(get_page())["API"][1] == ["no-data"] * 23 + ["up", "no-data"]
 
 
 def test_without_any_sample_there_is_no_percentage(db: None) -> None:
-    assert get_parts(get_page())["Database"][2] == "1,450 min no data."
+    assert get_parts(get_page())["Database"][2] == "1,450 min without data."
 
 
 def test_bars_show_the_worst_minute_of_an_hour(db: None) -> None:
@@ -108,7 +108,7 @@ def test_bars_show_the_worst_minute_of_an_hour(db: None) -> None:
 def test_samples_outside_the_period_are_not_shown(db: None) -> None:
     add_samples(MINUTE, 5, DOWN)
     add_samples(MINUTE - 24 * 60 - 11, 1, DOWN)
-    assert get_parts(get_page())["API"][2] == "1,450 min no data."
+    assert get_parts(get_page())["API"][2] == "1,450 min without data."
 
 
 @COMMITTED
@@ -153,7 +153,7 @@ def test_outage_of_the_database_is_written_after_it() -> None:
             write(StatusSample(minute=minute, **DOWN), unwritten)
     assert "1 min up" in get_page()
     write(StatusSample(minute=MINUTE - 1, **UP), unwritten)
-    assert "2 min down, 1,446 min no data, 2 min up" in get_parts(get_page())["Database"][2]
+    assert "2 min down, 1,446 min without data, 2 min up" in get_parts(get_page())["Database"][2]
     assert not unwritten
 
 
