@@ -15,12 +15,12 @@ PAGES = {
         ("inventory.category", "Categories", "category", ""),
     ],
     "Customers": [
-        ("accounts.account", "Accounts", "storefront", "customers suspend"),
+        ("accounts.account", "Accounts", "storefront", "customers suspend invite members"),
         ("accounts.apikey", "API keys", "key", "tokens ban unban rotate revoke"),
         ("accounts.plan", "Plans", "speed", "limits quota"),
         ("accounts.event", "Events", "rss_feed", ""),
         ("accounts.refusal", "Why refused?", "help", "rejections 401 403 429 banned"),
-        ("health.incident", "Incidents", "campaign", ""),
+        ("health.incident", "Incidents", "campaign", "outage status"),
     ],
     "Staff": [
         ("auth.user", "Staff", "badge", "users colleagues 2fa password"),

@@ -108,6 +108,8 @@ def test_action_is_found_by_its_words(staff: Client, account: Account, text: str
         ("limits", "Change the plan of Acme Pets", "/admin/accounts/account/{account.pk}/change-plan/"),
         ("limits acme", "Try other limits for Acme Pets", "/admin/accounts/account/{account.pk}/what-if/"),
         ("suspend", "Accounts to suspend", "/admin/accounts/account/?state=active"),
+        ("invite members", "Accounts", "/admin/accounts/account/"),
+        ("outage", "Incidents", "/admin/health/incident/"),
         ("2fa", "Security", "/account/security/"),
         ("log out", "Sign out", ""),
     ],
