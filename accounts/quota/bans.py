@@ -6,6 +6,8 @@ makes a burst a single strike.
 
 from dataclasses import dataclass
 
+from django.template.defaultfilters import pluralize
+
 from accounts.quota.limits import DAY, MINUTE, SECOND
 
 STRIKE_WINDOW = MINUTE
@@ -34,8 +36,9 @@ class Ban:
 
     @property
     def reason(self) -> str:
-        minutes = (self.ends_at - self.started_at) // MINUTE
+        hours, minutes = divmod((self.ends_at - self.started_at) // MINUTE, 60)
+        duration = f"{minutes} minutes" if minutes else f"{hours} hour{pluralize(hours)}"
         return (
             f"Kept sending after 429: {self.rejections} requests were rejected within a minute. "
-            f"Banned for {minutes} minutes."
+            f"Banned for {duration}."
         )

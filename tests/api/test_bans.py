@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accounts.models import EventType, KeyStanding, PlanCode
 from accounts.models.events import EventDraft
-from accounts.quota.bans import BAN_LENGTHS
+from accounts.quota.bans import BAN_LENGTHS, Ban
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from accounts.quota.store_protocol import QuotaStore
@@ -317,6 +317,12 @@ def test_ban_is_in_the_audit_trail_once(desk: Make) -> None:
     )
     assert banned_until == acme.now + BAN_LENGTHS[0]
     assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == banned_until
+
+
+def test_reason_states_the_length_of_the_ban() -> None:
+    reasons = [Ban(1, 0, length, 1, rejections=43).reason for length in BAN_LENGTHS]
+    lengths = [reason.partition("Banned for ")[2] for reason in reasons]
+    assert lengths == ["5 minutes.", "15 minutes.", "1 hour.", "6 hours.", "24 hours."]
 
 
 def test_banned_key_sees_the_remaining_requests_of_its_account(desk: Make) -> None:
