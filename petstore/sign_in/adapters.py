@@ -41,11 +41,7 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def is_safe_url(self, url: str) -> bool:
         request = context.request
-        hosts = {request.get_host()}
-        return url_has_allowed_host_and_scheme(url, hosts, require_https=request.is_secure())
-
-    def is_open_for_signup(self, request: HttpRequest) -> bool:
-        return False
+        return url_has_allowed_host_and_scheme(url, {request.get_host()}, require_https=request.is_secure())
 
     def get_client_ip(self, request: HttpRequest) -> str:
         return str(get_client_address(request))
@@ -59,9 +55,8 @@ class AccountAdapter(DefaultAccountAdapter):
     def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:
         """Whether the last password, code or passkey of this session is too old (D48)."""
         request = context.request
-        last = max(
-            (record["at"] for record in get_authentication_records(request, request.user)), default=0.0
-        )
+        records = get_authentication_records(request, request.user)
+        last = records[-1]["at"] if records else 0.0
         return bool(timezone.now().timestamp() - last >= settings.ACCOUNT_REAUTHENTICATION_TIMEOUT)
 
     def send_confirmation_mail(self, request: HttpRequest, emailconfirmation: Any, signup: bool) -> None:

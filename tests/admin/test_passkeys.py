@@ -149,12 +149,12 @@ def test_foreign_passkey_is_neither_renamed_nor_removed(passkey: Passkey) -> Non
 
 
 @pytest.mark.parametrize("lacking", ["", "password", "code"])
-def test_removing_the_last_second_factor_requires_password_and_code(
+def test_removing_a_passkey_without_an_app_requires_password_and_code(
     boss: User, passkey: Passkey, lacking: str
 ) -> None:
     client, data = sign_in_with(passkey), {"password": PASSWORD, "code": get_recovery_codes(boss)[0]}
     page = get_removal_page()
-    assert "your last second factor" in client.get(page).text
+    assert "takes your password and a recovery code" in client.get(page).text
     assert client.post(page).status_code == 200
     response = client.post(page, {name: value for name, value in data.items() if name != lacking})
     assert Authenticator.objects.exists() == bool(lacking)
