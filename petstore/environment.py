@@ -332,7 +332,7 @@ def replicas(name: str) -> dict[str, dict[str, Any]]:
             replicas.append(settings | {"HOST": host, "PORT": port})
     is_postgresql = text("DATABASE_URL", "").startswith("postgres")
     require(is_postgresql, name, "needs PostgreSQL: set DATABASE_URL to its URL.")
-    advice = "Workers share through it which accounts have recent writes."
+    advice = "Workers use it to share which accounts have recent writes."
     require(text("REDIS_URL", ""), name, f"needs Redis: set REDIS_URL. {advice}")
     return {f"replica{number}": settings for number, settings in enumerate(replicas, 1)}
 
