@@ -32,7 +32,7 @@ from tests.support.live import Service, live_service
 
 DOCS = Path(__file__).parents[3] / "templates/docs"
 NAMES = sorted(path.name for path in (DOCS / "examples").iterdir())
-CODE = re.compile(r'<code id="([a-z0-9_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
+CODE = re.compile(r'<code id="([a-z0-9_]+\.(?:sh|py|mjs))">(?!</code>)(.*?)</code>', re.DOTALL)
 RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
 NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
 NEED_AN_ORDER = {"cancel_order", "get_order", "orders"}
@@ -58,9 +58,14 @@ def fill(service: Service) -> str:
 def copied_from_pages(service: Service) -> dict[str, str]:
     """The examples as a reader copies them from the pages, by file."""
     from petstore.site.docs import GUIDES  # Needs Django, which a command sets up first.
+    from petstore.site.reference import SAMPLES
 
     found: dict[str, str] = {}
-    for page in ["/", "/docs", *(f"/docs/{name}" for name in GUIDES)]:
+    guides, operations = (
+        (f"/docs/{name}" for name in GUIDES),
+        (f"/docs/operations/{name}" for name in SAMPLES),
+    )
+    for page in ["/", "/docs", *guides, *operations]:
         for name, code in CODE.findall(httpx.get(service.url + page, timeout=30).text):
             text = html.unescape(strip_tags(code))
             assert found.setdefault(name, text) == text, "An example differs from page to page."
