@@ -121,7 +121,7 @@ def test_next_steps_remove_the_cause_if_it_applies_and_is_permitted(staff: Clien
 
     def list_steps(client: Client, reason: str) -> list[tuple[str, str]]:
         rejection = reject(key, reason=reason, request_id=reason, ban_ends_at=AT)
-        steps = client.get(PAGE, {"q": reason}).text.partition('<div class="steps">')[2]
+        steps = client.get(PAGE, {"q": reason}).text.partition('<div class="next-steps">')[2]
         rejection.delete()
         links = re.findall(r'<a href="([^"]*)" class="step-button plain">([^<]*)</a>', steps)
         return [(text, link) for link, text in links]
