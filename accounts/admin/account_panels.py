@@ -37,8 +37,9 @@ MAX_TIMELINE = 30
 BAN_ICONS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
 KEY_ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BAN_ICONS
 KEY_ICONS[Action.NARROWED] = "compress"
-SUSPENSION_ICONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
 MEMBER_ACTIONS = [action for action in Action if action.name.startswith(("MEMBER_", "INVITATION_"))]
+ACCOUNT_ICONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
+ACCOUNT_ICONS |= dict.fromkeys(MEMBER_ACTIONS, "group")
 WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expires soon: {}"}
 AUDITED_FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
 
@@ -142,12 +143,10 @@ def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
         ]
         if entry.action == Action.ADDED:
             text, icon = f"Added, on {display_value('plan', entry.after.get('plan'))}", "add_business"
-        elif entry.action in SUSPENSION_ICONS:
-            text, icon = entry.get_action_display(), SUSPENSION_ICONS[Action(entry.action)]
+        elif entry.action in ACCOUNT_ICONS:
+            text, icon = entry.get_action_display(), ACCOUNT_ICONS[Action(entry.action)]
         elif changes:
             text, icon = f"Changed {', '.join(changes)}", "speed"
-        elif entry.action in MEMBER_ACTIONS:
-            text, icon = entry.get_action_display(), "group"
         else:
             continue
         details = get_changes(entry) if entry.action in MEMBER_ACTIONS else []
