@@ -4,7 +4,7 @@ import logging
 import math
 import sqlite3
 import time
-from typing import Any
+from contextlib import suppress
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -53,7 +53,9 @@ def get_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool = F
 
     A known browser has its own limit. Other browsers share those of their address and of the name.
     """
-    unlocked_at = get_counters().get(f"sign-in unlocked {username}")
+    unlocked_at = None
+    with suppress(sqlite3.Error):  # As in count_attempt, which logs it.
+        unlocked_at = caches[settings.RATELIMIT_USE_CACHE].get(f"sign-in unlocked {username}")
     suffix = f"\0{username}\0{unlocked_at}" if unlocked_at else ""
     subject = get_known_browser_id(request, username) or username
     limits = [("login by name", subject + suffix, ATTEMPTS_PER_NAME)]
@@ -69,13 +71,10 @@ def get_mail_limits(request: HttpRequest, email: str) -> list[Limit]:
     ]
 
 
-def get_counters() -> Any:
-    return caches[settings.RATELIMIT_USE_CACHE]
-
-
 def unlock(user: User) -> None:
     """Reset the limits of the name and its known browsers."""
-    get_counters().set(f"sign-in unlocked {user.username}", int(time.time()), UNLOCK_SECONDS)
+    counters = caches[settings.RATELIMIT_USE_CACHE]
+    counters.set(f"sign-in unlocked {user.username}", int(time.time()), UNLOCK_SECONDS)
 
 
 def describe_wait(seconds: int) -> str:

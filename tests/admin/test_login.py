@@ -177,10 +177,10 @@ def test_viewing_the_login_page_counts_no_attempt(clock: Clock) -> None:
 def test_staff_can_sign_in_while_the_counters_are_unavailable(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*arguments: Any, **options: Any) -> None:
+    def fail(counters: machine.MachineCounters) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("petstore.sign_in.rate_limits.get_usage", fail)
+    monkeypatch.setattr(machine.MachineCounters, "_connection", property(fail))
     assert attempt(password=PASSWORD).status_code == 302
     assert "The counters of sign-in attempts are unavailable." in caplog.text
 
