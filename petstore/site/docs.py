@@ -19,6 +19,7 @@ from petstore.site.reference import SAMPLES, get_operations
 GUIDES = {
     "quickstart": "Quickstart",
     "authentication": "Authentication",
+    "your-account": "Your account",
     "environments": "Environments",
     "orders": "Orders",
     "rate-limits": "Rate limits",
