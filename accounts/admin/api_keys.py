@@ -28,8 +28,7 @@ from accounts.admin.base import (
     warn_if_unpublished,
 )
 from accounts.key_forms import IssueForm, NarrowForm, RotateForm
-from accounts.key_states import EXPIRES_SOON, get_key_state
-from accounts.models import Account, ApiKey, PlanCode, active_keys_q
+from accounts.models import EXPIRES_SOON, Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.changelist import ChoiceFilter, parse_id
@@ -172,7 +171,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     @display(description="state", label=badges.STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
-        state, text = get_key_state(key, timezone.now())
+        state, text = key.describe_state(timezone.now())
         return state, text.split(" until ")[0]  # The column is narrow.
 
     @display(description="used today", ordering="requests_today")
@@ -365,5 +364,5 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
 
 def describe_key(key: ApiKey, now: datetime) -> str:
-    _, state = get_key_state(key, now)
+    _, state = key.describe_state(now)
     return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"

@@ -8,7 +8,6 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from accounts.events.warnings import THRESHOLDS
-from accounts.key_states import get_key_state
 from accounts.models import ApiKey, PlanCode
 from petstore.backoffice.text import format_percent
 
@@ -30,7 +29,7 @@ PLAN_COLOURS: dict[str, str] = {
 
 
 def build_state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
-    state, text = get_key_state(key, now)
+    state, text = key.describe_state(now)
     return {"type": STATE_COLOURS[state], "text": text}
 
 

@@ -91,13 +91,10 @@ def build_condition(term: str, hours: str) -> Q:
 
 def build_explanations(rejections: list[Refusal]) -> list[dict[str, Any]]:
     """Explain the rejections, and add the current state of their keys."""
-    now = timezone.now()
-    return [
-        explanation
-        | {
-            "age": render_age(rejection.rejected_at, now),
-            "key_badge": build_state_badge(rejection.key, now),
-            "is_banned": rejection.key.get_ban_end(now) is not None,
-        }
-        for rejection, explanation in zip(rejections, explain(rejections, to_staff=True), strict=True)
-    ]
+    now, explanations = timezone.now(), explain(rejections, to_staff=True)
+    for explanation in explanations:
+        rejection = explanation["rejection"]
+        explanation["age"] = render_age(rejection.rejected_at, now)
+        explanation["key_badge"] = build_state_badge(rejection.key, now)
+        explanation["is_banned"] = rejection.key.get_ban_end(now) is not None
+    return explanations

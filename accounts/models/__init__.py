@@ -1,6 +1,7 @@
 """Plans, accounts, API keys, events, and records about requests."""
 
 from accounts.models.api_keys import (
+    EXPIRES_SOON,
     MAX_LIFETIME,
     ROTATION_OVERLAP,
     ApiKey,
@@ -26,6 +27,7 @@ from petstore.backoffice.audit import Actor
 
 __all__ = [
     "EPOCH",
+    "EXPIRES_SOON",
     "MAX_LIFETIME",
     "ROTATION_OVERLAP",
     "Account",

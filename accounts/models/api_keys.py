@@ -24,11 +24,13 @@ from petstore.api.link_header import get_page_url
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, get_field_values
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
+from petstore.backoffice.text import format_time
 from petstore.db.names import visible_name
 from petstore.mail.outbox import send_mail
 
 MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
+EXPIRES_SOON = timedelta(days=7)
 MAX_ACTIVE_KEYS, MAX_KEYS_PER_DAY = 20, 100  # Per account (D47).
 
 
@@ -209,6 +211,19 @@ class ApiKey(PublishedModel):
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
+
+    def describe_state(self, now: datetime) -> tuple[str, str]:
+        """Return the state, also `suspended`, `banned` or `soon` for an active key, and its text."""
+        state = self.get_state(now)
+        if state != "active":
+            return state, state.capitalize()
+        if self.account.suspended_at is not None:
+            return "suspended", "Account suspended"
+        if ban_end := self.get_ban_end(now):
+            return "banned", f"Banned until {format_time(ban_end)}"
+        if self.expires_at is not None and self.expires_at <= now + EXPIRES_SOON:
+            return "soon", "Expires soon"
+        return "active", "Active"
 
     def get_ban_end(self, now: datetime) -> datetime | None:
         """Return the end of the ban, or None if the key is not banned."""

@@ -90,16 +90,6 @@ class Membership(AccountRole):
     def __str__(self) -> str:
         return f"{self.user}, {self.get_role_display()} of {self.account}"
 
-    @property
-    def manages_keys(self) -> bool:
-        return not Role.DEVELOPER.exceeds(self.role)
-
-    @property
-    def others(self) -> QuerySet[Membership]:
-        """The user's memberships of other accounts."""
-        members = Membership.objects.filter(user=self.user_id).exclude(pk=self.pk)
-        return members.select_related("account").order_by("account__name")
-
     def change_role(self, role: str, *, by: Actor, reason: str = "") -> None:
         """Change the role; in a suspended account, only to one with less power. Raises ValidationError."""
         with transaction.atomic():

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from allauth.account.internal.flows.reauthentication import is_reauthentication_required
-from allauth.core.exceptions import ReauthenticationRequired
+from allauth.account.internal.flows.reauthentication import raise_if_reauthentication_required
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, render
 
 from accounts.models import Membership, Role
 
@@ -29,15 +28,12 @@ def for_members(role: Role = Role.READER, *, reauthenticate: bool = False) -> Ca
         @login_required
         def page(request: HttpRequest, public_id: str, **kwargs: Any) -> HttpResponse:
             members = Membership.objects.select_related("account__plan", "user")
-            me = members.filter(account__public_id=public_id, user=request.user.pk).first()
-            if me is None:
-                raise Http404
+            members = members.prefetch_related("user__memberships__account")
+            me = get_object_or_404(members, account__public_id=public_id, user=request.user.pk)
             if role.exceeds(me.role):
                 return deny(request, me, role)
-            if reauthenticate and is_reauthentication_required(request, app="portal"):
-                if request.method == "POST":  # django-allauth would store the form in the session.
-                    return redirect(request.path)
-                raise ReauthenticationRequired
+            if reauthenticate:
+                raise_if_reauthentication_required(request, app="portal")
             if request.method != "POST":
                 return view(request, me, **kwargs)
             with transaction.atomic():

@@ -12,7 +12,6 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from accounts.explanations import explain
-from accounts.key_states import get_key_state
 from accounts.models import Account, DailyUsage, Membership, active_keys_q
 from accounts.portal.access import for_members
 from accounts.quota.limits import to_microseconds
@@ -56,7 +55,7 @@ def build_usage(account: Account) -> dict[str, Any]:
     is_banned = Q(rate_limit_state__banned_until__gt=to_microseconds(now))
     keys = account.keys.select_related("rate_limit_state", "rotated_to")
     listed = list(keys.filter(Q(pk__in=list(by_key)) | active_keys_q(now) | is_banned)[:MAX_KEYS])
-    expiring = [key for key in listed if get_key_state(key, now)[0] == "soon"]
+    expiring = [key for key in listed if key.describe_state(now)[0] == "soon"]
     return {
         "keys": [(key, *by_key[key.pk]) for key in listed],
         "banned": [(key, ban_end) for key in listed if (ban_end := key.get_ban_end(now))],

@@ -15,19 +15,23 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from accounts import key_forms
-from accounts.key_states import get_key_state
 from accounts.models import Actor, ApiKey, Membership, Role, active_keys_q
 from accounts.portal.access import for_members
 from accounts.quota import publication
 from petstore.backoffice.confirmation import ReasonForm
 
 MAX_ACTIVE, MAX_INACTIVE = 100, 20
+Act = Callable[[dict[str, Any]], HttpResponse]
 
 
 class IssueForm(key_forms.IssueForm):
     class Meta:
         model = ApiKey
-        fields = ("name",)
+        fields = ("name", "expires_at")
+        labels = {"expires_at": "Expires at (UTC)"}
+        widgets = {"expires_at": forms.DateTimeInput(attrs={"type": "datetime-local"})}
+
+    field_order = ("name", "scopes", "expires_in", "expires_at")
 
     def clean(self) -> dict[str, Any]:
         return super().clean() | {"account": self.instance.account}
@@ -40,8 +44,8 @@ def keys(request: HttpRequest, me: Membership) -> HttpResponse:
     rows = me.account.keys.select_related("rate_limit_state", "rotated_to")
     active, inactive = rows.filter(active_keys_q(now)), rows.exclude(active_keys_q(now))
     context = {
-        "active": [(key, *get_key_state(key, now)) for key in active[:MAX_ACTIVE]],
-        "inactive": [(key, *get_key_state(key, now)) for key in inactive[:MAX_INACTIVE]],
+        "active": [(key, *key.describe_state(now)) for key in active[:MAX_ACTIVE]],
+        "inactive": [(key, *key.describe_state(now)) for key in inactive[:MAX_INACTIVE]],
     }
     return render(request, "portal/keys.html", context | {"me": me, "page": "keys"})
 
@@ -51,7 +55,7 @@ def issue(request: HttpRequest, me: Membership) -> HttpResponse:
     def act(data: dict[str, Any]) -> HttpResponse:
         new_key = ApiKey.objects.issue(
             me.account, name=data["name"], key_scopes=data["scopes"].split(),
-            expires_at=data.get("expires_at"), allowed_networks=data["allowed_networks"],
+            expires_at=data["expires_at"], allowed_networks=data["allowed_networks"],
             by=Actor.from_request(request),
         )  # fmt: skip
         return show_key_text(request, me, *new_key)
@@ -92,14 +96,9 @@ def change(request: HttpRequest, me: Membership, key_id: str, verb: str) -> Http
     return handle_form(request, form, act, title, me=me, key=key, verb=verb)
 
 
-def handle_form(
-    request: HttpRequest,
-    form: forms.BaseForm,
-    act: Callable[[dict[str, Any]], HttpResponse],
-    title: str,
-    **context: Any,
-) -> HttpResponse:
+def handle_form(request: HttpRequest, form: Any, act: Act, title: str, **context: Any) -> HttpResponse:
     """Show the form until it is valid, then act. A rejected action may be submitted again."""
+    form.label_suffix = ""
     for field in form.fields.values():  # Replace the widgets of Unfold by those they are derived from.
         bases = type(field.widget).__mro__
         field.widget.__class__ = next(base for base in bases if base.__module__ == forms.widgets.__name__)

@@ -98,11 +98,6 @@ def get_redis_keys(public_id: str, *, peek: bool = False) -> list[str]:
     return [*keys, f"{prefix}:looks:{key}"] if peek else keys
 
 
-def build_unused_id(public_id: str) -> str:
-    """Build a public ID that no key has, for scripts on the hashes of an account."""
-    return public_id[:ACCOUNT_ID_LENGTH].ljust(PUBLIC_ID_LENGTH, "-")
-
-
 class RedisQuotaStore:
     """Every method raises RedisUnavailableError when Redis fails."""
 
@@ -112,7 +107,8 @@ class RedisQuotaStore:
 
     def ping(self, public_id: str = "--------------") -> None:
         """Raise RedisUnavailableError unless Redis can run the scripts for this key's account."""
-        self._run(PUBLISH, build_unused_id(public_id), [0, 1, 0, 0, 0, "", "ping", "1"])
+        unused_id = public_id[:ACCOUNT_ID_LENGTH] + "-" * (len(public_id) - ACCOUNT_ID_LENGTH)
+        self._run(PUBLISH, unused_id, [0, 1, 0, 0, 0, "", "ping", "1"])
 
     def get_node_name(self, public_id: str) -> str:
         """Return the cluster node of the key's account, or '' without a cluster."""
@@ -172,15 +168,13 @@ class RedisQuotaStore:
 
     def read_windows(self, account: Account, now: int | None = None) -> tuple[Window, Window]:
         """Read the windows that a peek would read. Without counters in Redis, they are in the database."""
-        reply = self._run(READ_WINDOWS, build_unused_id(account.public_id), ["" if now is None else now])
+        unused_id = account.public_id.ljust(PUBLIC_ID_LENGTH, "-")
+        reply = self._run(READ_WINDOWS, unused_id, ["" if now is None else now])
         with parsing(reply):
-            now, minute_ends_at, minute_used, day, in_redis, in_database, last_request_at = map(int, reply)
-        if not day:
+            now, *counters = map(int, reply)
+        counter = QuotaCounter(**dict(zip(key_record.COUNTER_FIELDS, counters, strict=True)))
+        if not counter.day:
             return read_windows(account, now)
-        counter = QuotaCounter(
-            minute_ends_at=minute_ends_at, minute_used=minute_used, day=day,
-            day_used=in_redis + in_database, last_request_at=last_request_at,
-        )  # fmt: skip
         return compute_windows(account.limits, counter, now)[0]
 
     def refresh(self, public_id: str) -> None:

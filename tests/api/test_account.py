@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 
 from accounts.keys import key_format
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, Refusal
+from accounts.quota import database_store
 from accounts.quota.headers import format_headers
 from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, HOUR, MINUTE, PEEKS_PER_MINUTE, SECOND, SKEW, RateLimitDecision
+from accounts.quota.redis_store import RedisQuotaStore
+from accounts.quota.store import read_account_windows
 from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
+from tests.support.customers import use
 from tests.support.quota import Desk, ban_by_now
 from tests.support.thorough import times
 
@@ -299,3 +303,31 @@ def test_peeks_update_the_last_use_but_not_the_usage(small: Api) -> None:
     assert ApiKey.objects.exclude(last_used_at=None).count() == 1
     for records in (DailyUsage, MinuteLoad, Refusal):
         assert not records.objects.exists()
+
+
+# --- The windows on pages -------------------------------------------------------------------------
+
+
+def read_windows(store: QuotaStore, desk: Desk) -> Any:
+    reader = store.read_windows if isinstance(store, RedisQuotaStore) else database_store.read_windows
+    return reader(desk.account, desk.now)
+
+
+@pytest.mark.parametrize(
+    "later", [0, 1, -3 * SECOND, MINUTE - 1, MINUTE, DAY // 2 - 1, DAY // 2, DAY, -DAY]
+)
+def test_pages_show_the_windows_of_a_peek(store: QuotaStore, db: None, later: int) -> None:
+    desk = Desk(store, 3, 1000)
+    assert read_windows(store, desk) == peek(desk).windows  # Without requests.
+    for _ in range(4):
+        desk.admit()
+    desk.now += later
+    assert read_windows(store, desk) == peek(desk).windows
+
+
+def test_pages_read_the_database_while_redis_is_unavailable(
+    db: None, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore("redis://127.0.0.1:1"))
+    use(account, 7)
+    assert [window.used for window in read_account_windows(account)] == [0, 7]
