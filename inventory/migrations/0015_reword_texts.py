@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='stockcount',
             name='due_at',
-            field=models.DateTimeField(help_text='When the next count may begin. A worker moves it before it counts.'),
+            field=models.DateTimeField(help_text='When the next count may begin. A worker moves it first.'),
         ),
         migrations.AlterField(
             model_name='stockcount',

@@ -194,9 +194,7 @@ class Pet(models.Model):
 class StockCount(models.Model):
     """The latest stock count, in a single row."""
 
-    due_at = models.DateTimeField(
-        help_text="When the next count may begin. A worker moves it before it counts."
-    )
+    due_at = models.DateTimeField(help_text="When the next count may begin. A worker moves it first.")
     counted_at = models.DateTimeField(null=True)
     took_ms = models.PositiveIntegerField(default=0)
     pets = models.JSONField(default=list, help_text="[category id, status, number of pets] of each.")

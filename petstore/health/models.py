@@ -29,11 +29,9 @@ class Incident(models.Model):
 
     title = models.CharField(max_length=200)
     text = models.TextField(max_length=5000, help_text="Plain text, visible to the public.")
-    starts_at = models.DateTimeField(
-        "from", help_text="In UTC. The status page shows the incident from this time on."
-    )
+    starts_at = models.DateTimeField("from", help_text="In UTC. The incident is shown from this time on.")
     ends_at = models.DateTimeField(
-        "to", null=True, blank=True, help_text="In UTC. Leave empty until the incident is over."
+        "to", null=True, blank=True, help_text="In UTC. Leave empty until it ends."
     )
 
     class Meta:

@@ -13,12 +13,12 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='incident',
             name='ends_at',
-            field=models.DateTimeField(blank=True, help_text='In UTC. Leave empty until the incident is over.', null=True, verbose_name='to'),
+            field=models.DateTimeField(blank=True, help_text='In UTC. Leave empty until it ends.', null=True, verbose_name='to'),
         ),
         migrations.AlterField(
             model_name='incident',
             name='starts_at',
-            field=models.DateTimeField(help_text='In UTC. The status page shows the incident from this time on.', verbose_name='from'),
+            field=models.DateTimeField(help_text='In UTC. The incident is shown from this time on.', verbose_name='from'),
         ),
         migrations.AlterField(
             model_name='incident',
