@@ -4,6 +4,7 @@ from functools import wraps
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from allauth.mfa.models import Authenticator
 from allauth.mfa.utils import is_mfa_enabled
 from django.conf import settings
 from django.contrib import messages
@@ -42,7 +43,8 @@ class PetstoreAdminSite(UnfoldAdminSite):
             return False
         cache: dict[str, bool] = request.__dict__
         if "_petstore_lacks_second_factor" not in cache:
-            cache["_petstore_lacks_second_factor"] = not is_mfa_enabled(cast("User", request.user))
+            types = [Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]
+            cache["_petstore_lacks_second_factor"] = not is_mfa_enabled(cast("User", request.user), types)
         return cache["_petstore_lacks_second_factor"]
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:

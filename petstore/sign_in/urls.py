@@ -36,7 +36,11 @@ urlpatterns = [
     # Email address
     path("email/", reauthentication_required(atomic(account.email)), name="account_email"),
     path("email/sent/", account.email_verification_sent, name="account_email_verification_sent"),
-    re_path(r"^email/confirm/(?P<key>[-:\w]+)/$", account.confirm_email, name="account_confirm_email"),
+    re_path(
+        r"^email/confirm/(?P<key>[-:\w]+)/$",
+        views.ConfirmEmailView.as_view(),
+        name="account_confirm_email",
+    ),
     # Confirming one's identity again
     path("confirm/", views.ReauthenticateView.as_view(), name="account_reauthenticate"),
     path("confirm/code/", views.ReauthenticateCodeView.as_view(), name="mfa_reauthenticate"),

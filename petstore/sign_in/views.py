@@ -111,6 +111,11 @@ class ChangePasswordView(RateLimitedView, account_views.PasswordChangeView):
         return response
 
 
+class ConfirmEmailView(account_views.ConfirmEmailView):
+    def logout_other_user(self, confirmation: Any) -> None:
+        """Sign out no one: the link may have been opened in a browser of another user."""
+
+
 @never_cache
 def sign_in_help(request: HttpRequest) -> HttpResponse:
     return render(request, "account/help.html")

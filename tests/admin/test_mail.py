@@ -471,8 +471,11 @@ def test_only_a_post_confirms_an_address(browser: Client) -> None:
     assert link.startswith("https://pets.example/account/email/confirm/")
     assert mail.subject == "Confirm your email address for Pet Store"
     address = EmailAddress.objects.get()
+    other = Client()
+    other.force_login(User.objects.create(username="other"))
     for method in ("get", "head"):
-        assert getattr(Client(), method)(browse(link)).status_code == 200
+        assert getattr(other, method)(browse(link)).status_code == 200
+    assert "_auth_user_id" in other.session  # Whose browser it is.
     address.refresh_from_db()
     assert not address.verified
     assert Client().post(browse(link)).status_code == 302

@@ -249,6 +249,12 @@ def test_required_two_factor_limits_users_without_app_to_the_set_up_page(boss: U
     assert is_signed_in(client)
 
 
+def test_recovery_codes_alone_are_no_second_factor(boss: User, settings: Any) -> None:
+    settings.STAFF_TWO_FACTOR = "required"
+    add_recovery_codes(boss, "aaaaaaaa")
+    assert not is_signed_in(enter_password())
+
+
 def test_turning_off_required_two_factor_leads_to_the_set_up_page(app: str, settings: Any) -> None:
     settings.STAFF_TWO_FACTOR = "required"
     client = sign_in_with_code(app)
