@@ -38,10 +38,6 @@ class SignUpForm(NewUserForm):
     account_name = forms.CharField(max_length=100, help_text="For example, your company or project.")
 
 
-class RoleForm(forms.Form):
-    role = forms.ChoiceField(choices=Role.choices, initial=Role.DEVELOPER)
-
-
-class InviteForm(RoleForm):
+class InviteForm(forms.Form):
     email = forms.EmailField(label="Email address")
-    field_order = ("email", "role")
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.DEVELOPER)

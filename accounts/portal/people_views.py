@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from django import forms
 from django.contrib import messages
 from django.core.exceptions import BadRequest, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,18 +10,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from accounts.models import Actor, Invitation, Membership, Role
 from accounts.portal.access import deny, for_members
-from accounts.portal.forms import InviteForm, RoleForm
+from accounts.portal.forms import InviteForm
 
-# By action: the relation of the row, the form, the method of the row, and the message.
-CHANGES: dict[str, tuple[str, type[forms.Form], Callable[..., None], str]] = {
-    "role": ("memberships", RoleForm, Membership.change_role, "The role is changed."),
-    "remove": (
-        "memberships",
-        forms.Form,
-        partial(Membership.remove, keep_owner=True),
-        "The member is removed.",
-    ),
-    "withdraw": ("invitations", forms.Form, Invitation.withdraw, "The invitation is withdrawn."),
+# By action: the relation of the row, the method of the row, and the message.
+CHANGES: dict[str, tuple[str, Callable[..., None], str]] = {
+    "role": ("memberships", Membership.change_role, "The role is changed."),
+    "remove": ("memberships", partial(Membership.remove, keep_owner=True), "The member is removed."),
+    "withdraw": ("invitations", Invitation.withdraw, "The invitation is withdrawn."),
 }
 
 
@@ -53,26 +47,28 @@ def people(request: HttpRequest, me: Membership) -> HttpResponse:
 def change(request: HttpRequest, me: Membership, row_id: str, action: str) -> HttpResponse:
     if action not in CHANGES:
         raise Http404
-    relation, form_class, method, done = CHANGES[action]
-    row, form = get_object_or_404(getattr(me.account, relation), public_id=row_id), form_class(request.POST)
-    if request.method == "POST" and not form.is_valid():
-        raise BadRequest
-    if request.method == "POST":
-        report(request, done, partial(method, row, **form.cleaned_data))
-    return redirect("portal:people", me.account.public_id)
+    relation, method, done = CHANGES[action]
+    verb = partial(method, get_object_or_404(getattr(me.account, relation), public_id=row_id))
+    if action == "role" and request.method == "POST":
+        if request.POST.get("role") not in Role.values:
+            raise BadRequest
+        verb = partial(verb, role=request.POST["role"])
+    return report(request, done, verb, "portal:people", me.account.public_id)
 
 
 @for_members(reauthenticate=True)
 def leave(request: HttpRequest, me: Membership) -> HttpResponse:
+    return report(
+        request, f"You have left {me.account}.", partial(me.remove, keep_owner=True), "portal:home"
+    )
+
+
+def report(request: HttpRequest, done: str, verb: Callable[..., None], *page: str) -> HttpResponse:
+    """On POST, call the verb, and report the outcome on the page."""
     if request.method == "POST":
-        report(request, f"You have left {me.account}.", partial(me.remove, keep_owner=True))
-    return redirect("portal:home")
-
-
-def report(request: HttpRequest, done: str, verb: Callable[..., None]) -> None:
-    """Call a verb, and report the outcome on the next page."""
-    try:
-        verb(by=Actor.from_request(request))
-        messages.success(request, done)
-    except ValidationError as error:
-        messages.error(request, " ".join(error.messages))
+        try:
+            verb(by=Actor.from_request(request))
+            messages.success(request, done)
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+    return redirect(*page)

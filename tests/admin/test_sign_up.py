@@ -116,6 +116,14 @@ def test_sign_up_requires_the_csrf_token_and_can_not_be_framed_or_redirected() -
 
 
 @pytest.mark.usefixtures("sign_up")
+def test_form_with_too_many_fields_is_rejected() -> None:
+    fields = {f"field{number}": "x" for number in range(1001)}
+    response = Client().post(PAGE, VALUES | fields)
+    assert response.status_code == 413
+    assert not User.objects.exists()
+
+
+@pytest.mark.usefixtures("sign_up")
 def test_signed_in_person_is_led_to_their_account() -> None:
     client = signed_in(User.objects.create_user("ann"))
     assert client.post(PAGE, VALUES)["Location"] == "/account/"
