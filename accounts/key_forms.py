@@ -59,6 +59,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         if account.suspended_at:
             message = f"{account} is suspended, so a new key would not work. Lift the suspension first."
             raise ValidationError(message)
+        account.lock()  # As in `issue`, before the rate-limit states.
         ApiKey.objects.check_bans(account)  # Holds until the form is saved, in the same transaction.
         return account
 

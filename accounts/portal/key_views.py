@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -76,6 +76,8 @@ def change(request: HttpRequest, me: Membership, key_id: str, verb: str) -> Http
     """Rotate, narrow or revoke a key."""
     rows = me.account.keys.select_related("rate_limit_state", "rotated_to")
     key: ApiKey = get_object_or_404(rows, public_id=key_id)
+    if verb not in CHANGES:
+        raise Http404
     title, build_form = CHANGES[verb]
 
     def act(data: dict[str, Any]) -> HttpResponse:

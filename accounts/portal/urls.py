@@ -14,15 +14,7 @@ urlpatterns = [
     path("<slug:public_id>/", account_views.overview, name="overview"),
     path(KEYS, key_views.keys, name="keys"),
     path(f"{KEYS}issue/", key_views.issue, name="issue-key"),
-    *(
-        path(
-            f"<slug:public_id>/keys/<slug:key_id>/{verb}/",
-            key_views.change,
-            {"verb": verb},
-            name=f"{verb}-key",
-        )
-        for verb in key_views.CHANGES
-    ),
+    path(f"{KEYS}<slug:key_id>/<slug:verb>/", key_views.change, name="change-key"),
     path("<slug:public_id>/requests/", account_views.requests, name="requests"),
     path(PEOPLE, people_views.people, name="people"),
     path(f"{PEOPLE}leave/", people_views.leave, name="leave"),

@@ -75,6 +75,9 @@ def test_key_of_another_account_is_not_found(account: Account, other: Account, i
             assert client.get(url(account, page, key_id)).status_code == 404
             assert client.post(url(account, page, key_id), VALID[page]).status_code == 404
     assert get_rows(other) == before
+    own, _ = issue()
+    for verb in ("delete", "save", "unban", "lock"):  # Methods of keys without a page.
+        assert client.post(url(account, f"keys/{own}/{verb}/"), VALID["keys/{}/revoke/"]).status_code == 404
 
 
 def test_anonymous_visitors_sign_in_first(account: Account, key: ApiKey) -> None:
