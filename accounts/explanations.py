@@ -11,6 +11,7 @@ from petstore.api.errors import ErrorCode
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.text import format_time
 
+NETWORK = Refusal.Reason.NETWORK_NOT_ALLOWED
 # The error codes whose names differ from the reason.
 KEY_ERROR_CODES = {rejection.value: code for rejection, (code, _) in KEY_ERRORS.items()}
 
@@ -18,18 +19,16 @@ KEY_ERROR_CODES = {rejection.value: code for rejection, (code, _) in KEY_ERRORS.
 def explain(rejections: list[Refusal], *, to_staff: bool) -> list[dict[str, Any]]:
     """Explain rejections. Customers are not told who lifted a ban."""
     now, unban_entries = timezone.now(), find_unban_entries(rejections)
-
-    def explain_one(rejection: Refusal) -> dict[str, Any]:
-        is_by_network = rejection.reason == Refusal.Reason.NETWORK_NOT_ALLOWED
-        return {
+    return [
+        {
             "rejection": rejection,
             "error_code": KEY_ERROR_CODES.get(rejection.reason) or ErrorCode[rejection.reason.upper()],
             "windows": build_windows(rejection),
-            "networks": ", ".join(rejection.key.allowed_networks) if is_by_network else "",
+            "networks": ", ".join(rejection.key.allowed_networks) if rejection.reason == NETWORK else "",
             "ban": describe_ban(rejection, unban_entries, now, to_staff=to_staff),
         }
-
-    return [explain_one(rejection) for rejection in rejections]
+        for rejection in rejections
+    ]
 
 
 def find_unban_entries(rejections: list[Refusal]) -> list[AuditEntry]:

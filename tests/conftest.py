@@ -93,6 +93,7 @@ LONG = (
     "system/clients/test_schemathesis.py", "system/quota/test_faults.py",
     "system/operations/test_several_machines.py", "system/test_graceful_stop.py",
     "system/browser/test_daily_work.py", "system/test_idempotency.py", "system/test_order_races.py",
+    "system/browser/test_portal.py",
     "system/test_rotation.py", "system/events/test_race.py", "load/test_killed_worker.py",
     "system/hostile/test_slow_clients.py", "system/hostile/test_heads.py",
     "system/operations/test_proxy.py", "system/operations/test_proxy_answers.py", "system/test_readme.py",
