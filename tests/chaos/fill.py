@@ -2,7 +2,7 @@
 
     python -m tests.chaos.fill NAMES
 
-NAMES is a JSON object: `accounts` as {name: [requests per minute, per day]}, `spare` keys of another
+NAMES is a JSON object: `accounts` as {name: [requests per minute, per day]}, `spare` keys, each of another
 account, `banned` accounts whose bans staff lift, `pets` that are not ordered.
 """
 
@@ -35,10 +35,9 @@ def fill(wanted: dict[str, Any]) -> dict[str, Any]:
 
     User.objects.create_superuser(STAFF, password=PASSWORD)
     Pet.objects.bulk_create(Pet(name=f"Stays {n}", category_id=1) for n in range(wanted["pets"]))
-    spare = account("Spare", NEVER_REACHED)
     return {
         "accounts": {name: key(account(name, *numbers)) for name, numbers in wanted["accounts"].items()},
-        "spare": [key(spare) for _ in range(wanted["spare"])],
+        "spare": [key(account(f"Spare {n}", NEVER_REACHED)) for n in range(wanted["spare"])],
         "banned": [key(account(f"Banned {n}", PER_MINUTE_OF_BANNED)) for n in range(wanted["banned"])],
     }
 
