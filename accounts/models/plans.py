@@ -135,10 +135,12 @@ class Account(UniquelyNamed, PublishedModel):
     def lock(self, *, reject_suspended: bool = False) -> "Account":
         """Return the current row, locked until the end of the transaction.
 
-        With `reject_suspended`, raises ValidationError for a suspended account (D46).
+        Raises ValidationError if it was deleted, or with `reject_suspended`, if it is suspended (D46).
         """
         # NO KEY does not block references to the account, such as usage.
-        account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
+        account = Account.objects.select_for_update(no_key=True).filter(pk=self.pk).first()
+        if account is None:
+            raise ValidationError(f"{self} has been deleted.")
         if reject_suspended and account.suspended_at:
             raise ValidationError(f"This is not possible while {account} is suspended.")
         return account

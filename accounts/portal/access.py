@@ -38,9 +38,10 @@ def for_members(role: Role = Role.READER, *, reauthenticate: bool = False) -> Ca
                 return view(request, me, **kwargs)
             with transaction.atomic():
                 try:
-                    me = me.lock()
+                    me.account.lock()
                 except ValidationError:
                     raise Http404 from None
+                me = get_object_or_404(members, pk=me.pk)
                 return deny(request, me, role) if role.exceeds(me.role) else view(request, me, **kwargs)
 
         return page

@@ -117,7 +117,7 @@ def test_developer_changes_keys(account: Account, key: ApiKey, page: str) -> Non
 
 
 @pytest.mark.parametrize("page", FORMS)
-@pytest.mark.parametrize("becomes", ["removed", "reader"])
+@pytest.mark.parametrize("becomes", ["removed", "reader", "deleted"])
 def test_member_who_loses_the_role_during_the_request_changes_nothing(
     account: Account, key: ApiKey, page: str, becomes: str
 ) -> None:
@@ -127,13 +127,16 @@ def test_member_who_loses_the_role_during_the_request_changes_nothing(
 
     def lose_the_role(**_: Any) -> None:
         post_init.disconnect(lose_the_role, sender=Membership)
-        rows = Membership.objects.filter(pk=member.pk)
-        rows.delete() if becomes == "removed" else rows.update(role=Role.READER)
+        rows: Any = Membership.objects.filter(pk=member.pk)
+        if becomes == "deleted":  # The account, with its members.
+            rows = Account.objects.filter(pk=account.pk)
+            ApiKey.objects.all().delete()
+        rows.update(role=Role.READER) if becomes == "reader" else rows.delete()
 
     post_init.connect(lose_the_role, sender=Membership)
     response = client.post(url(account, page, key), VALID[page])
-    assert response.status_code == (404 if becomes == "removed" else 403)
-    assert get_rows(account) == before
+    assert response.status_code == (403 if becomes == "reader" else 404)
+    assert get_rows(account) == ([] if becomes == "deleted" else before)
 
 
 def test_deactivated_user_is_signed_out(account: Account) -> None:
@@ -323,6 +326,26 @@ def test_no_page_costs_more_than_ten_queries(account: Account, issue: Any, other
     add(5)
     assert count() == before
     assert max(before) <= 10
+
+
+def test_rejected_form_costs_the_same_for_members_of_many_accounts(account: Account, key: ApiKey) -> None:
+    """Its page has the switcher, too."""
+    client = member_of(account)
+
+    def count() -> list[int]:
+        paths = [url(account, page, key) for page in (*FORMS, "people/")]
+        bad = {"name": "x", "overlap_hours": "-1"}
+        return [queries_of(lambda path=path: client.post(path, bad)) for path in paths]  # type: ignore[misc]
+
+    def join(name: str) -> None:
+        other = Account.objects.create(name=name, plan_id=PlanCode.FREE)
+        Membership.objects.create(account=other, user=User.objects.get(), role=Role.READER)
+
+    join("Other 0")
+    before = count()
+    for number in range(1, 6):
+        join(f"Other {number}")
+    assert count() == before
 
 
 # --- Rejected requests ------------------------------------------------------------------------------
