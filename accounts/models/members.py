@@ -25,7 +25,7 @@ from accounts.models.records import Record
 from petstore.api.link_header import get_page_url
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor
-from petstore.mail.outbox import send_mail
+from petstore.mail.outbox import check_address, send_mail
 
 MEMBER_ID_LENGTH = 8
 INVITATION_LIFETIME = timedelta(days=7)
@@ -172,6 +172,7 @@ class InvitationQuerySet(QuerySet["Invitation"]):
                 created_at=now, expires_at=now + INVITATION_LIFETIME,
             )  # fmt: skip
             invitation.full_clean()
+            check_address(invitation.email)
             invitation.check_others()
             account.invitations.filter(created_at__lt=now - INVITATION_RETENTION).delete()
             invitation.save()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
 from django.db import Error, connection
@@ -39,6 +40,14 @@ class OutboxBackend(BaseEmailBackend):
         for mail in mails:
             mail.build_message().message()  # Raises BadHeaderError for a line break.
         return len(QueuedMail.objects.bulk_create(mails))
+
+
+def check_address(address: str) -> None:
+    """Raise ValidationError if no mail can be sent to it, such as for a domain that IDNA rejects."""
+    try:
+        QueuedMail(recipient=address).build_message().message()
+    except ValueError:
+        raise ValidationError("Enter a valid email address.") from None
 
 
 def send_mail(template: str, recipients: Iterable[str], context: dict[str, Any]) -> None:

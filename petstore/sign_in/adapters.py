@@ -20,6 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from petstore.api.client_ip import get_client_address
 from petstore.api.link_header import get_page_url
+from petstore.mail.outbox import check_address
 from petstore.sign_in.rate_limits import count_attempt, describe_wait, get_mail_limits
 
 WRONG_LOGIN = "Wrong username, email address or password."
@@ -42,6 +43,10 @@ class AccountAdapter(DefaultAccountAdapter):
     def is_safe_url(self, url: str) -> bool:
         request = context.request
         return url_has_allowed_host_and_scheme(url, {request.get_host()}, require_https=request.is_secure())
+
+    def clean_email(self, email: str) -> str:
+        check_address(email)
+        return email
 
     def get_client_ip(self, request: HttpRequest) -> str:
         return str(get_client_address(request))

@@ -463,6 +463,15 @@ def browser(db: None) -> Client:
     return client
 
 
+@pytest.mark.parametrize("domain", ["\u00fc" * 60, "\u00ad", "\u05d0a"])
+def test_address_that_mail_can_not_be_sent_to_is_rejected(browser: Client, domain: str) -> None:
+    """A domain may have a valid form, and still not be a name in the DNS (IDNA)."""
+    response = browser.post("/account/email/", {"action_add": "", "email": f"a@{domain}.example"})
+    assert "Enter a valid email address." in response.text
+    assert not EmailAddress.objects.exists()
+    assert not QueuedMail.objects.exists()
+
+
 def test_only_a_post_confirms_an_address(browser: Client) -> None:
     added = {"action_add": "", "email": "lee@example.com"}
     assert browser.post("/account/email/", added, headers={"host": FORGED}).status_code == 302

@@ -221,6 +221,8 @@ def test_last_owner_stays(account: Account, ann: Membership, page: str, is_alone
     [
         ({"email": "no address"}, "Enter a valid email address."),
         ({"email": "a@example.com\r\nBcc: b@example.com"}, "Enter a valid email address."),
+        ({"email": "a@" + "\u00fc" * 60 + ".example"}, "Enter a valid email address."),
+        ({"email": "a@\u00ad.example"}, "Enter a valid email address."),
         ({"email": "x" * 300 + "@example.com"}, "characters (it has 312)"),
         ({"email": ""}, "This field is required."),
         ({"role": "admin"}, "Select a valid choice."),
