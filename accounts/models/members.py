@@ -156,7 +156,10 @@ def open_account(name: str, owner: User, *, by: Actor) -> Account:
 
 class InvitationQuerySet(QuerySet["Invitation"]):
     def open(self) -> InvitationQuerySet:
-        return self.filter(closed_at=None, expires_at__gt=timezone.now())
+        """Exclude those of people who may not sign in, who could return with one of their links."""
+        deactivated = User.objects.filter(is_active=False).values("pk")
+        unexpired = self.filter(closed_at=None, expires_at__gt=timezone.now())
+        return unexpired.exclude(invited_by__in=deactivated)
 
     def find(self, token: str) -> Invitation | None:
         """Find the open invitation of a link."""

@@ -108,6 +108,18 @@ def test_removed_owner_can_not_return_with_a_link_that_they_created(account: Acc
         kept.accept(rival.user, by=OPERATOR)
 
 
+def test_deactivated_owner_can_not_return_with_a_link_that_they_created(account: Account) -> None:
+    add_member(account, "ann")
+    rival = add_member(account, "ben")
+    by = OPERATOR.__class__("ben", rival.user_id)
+    kept, _ = Invitation.objects.invite(account, email="new@example.com", role=Role.OWNER, by=by)
+    others, _ = Invitation.objects.invite(account, email="kim@example.com", role=Role.OWNER, by=OPERATOR)
+    User.objects.filter(pk=rival.user_id).update(is_active=False)
+    assert list(account.invitations.open()) == [others]
+    with pytest.raises(ValidationError, match="no longer valid"):
+        kept.accept(User.objects.create(username="ben2"), by=OPERATOR)
+
+
 def test_removed_member_can_not_be_changed(account: Account) -> None:
     add_member(account, "ann")
     member = add_member(account, "ben")
