@@ -40,6 +40,7 @@ def test_new_person_chooses_a_password_and_joins(
     page = Client().get(link)
     assert "invited to the account <strong>Acme Pets</strong>" in page.text
     assert "Account owner" in page.text
+    assert "petstore/send-once" in page.text
     response = Client().post(link, NEW_USER, follow=True)
     assert response.redirect_chain == [(f"/account/{account.public_id}/", 302)]
     assert "You have joined Acme Pets as Account owner." in response.text

@@ -24,7 +24,9 @@ def sign_up(db: None, settings: Any) -> None:
 @pytest.mark.usefixtures("sign_up")
 def test_visitor_gets_an_account_on_free_and_lands_on_its_keys() -> None:
     client = Client()
-    assert "Create the account" in client.get(PAGE).text
+    page = client.get(PAGE).text
+    assert "Create the account" in page
+    assert "petstore/send-once" in page
     response = client.post(PAGE, VALUES)
     account, user = Account.objects.get(), User.objects.get()
     assert response["Location"] == f"/account/{account.public_id}/keys/"
