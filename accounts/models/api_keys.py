@@ -32,6 +32,7 @@ MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
 EXPIRES_SOON = timedelta(days=7)
 MAX_ACTIVE_KEYS, MAX_KEYS_PER_DAY = 20, 100  # Per account (D47).
+MAX_LISTED_KEYS = 100  # Active keys, including those with a replacement.
 
 
 def get_key_mode() -> str:
@@ -91,10 +92,15 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             raise ValidationError(
                 f"An account gets at most {MAX_KEYS_PER_DAY} new keys a day. Try again tomorrow."
             )
-        active = keys.filter(active_keys_q(now), rotated_to=None)
-        if not is_rotation and active.count() >= MAX_ACTIVE_KEYS:
+        active = keys.filter(active_keys_q(now))
+        if not is_rotation and active.filter(rotated_to=None).count() >= MAX_ACTIVE_KEYS:
             raise ValidationError(
                 f"An account has at most {MAX_ACTIVE_KEYS} active keys. Revoke one first."
+            )
+        if active.count() >= MAX_LISTED_KEYS:  # More would be missing from the lists of members.
+            raise ValidationError(
+                f"An account has at most {MAX_LISTED_KEYS} keys that work, rotated ones included. "
+                "Revoke one first."
             )
 
     def issue(

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from accounts.explanations import explain
 from accounts.models import Account, DailyUsage, Membership, active_keys_q
+from accounts.models.api_keys import MAX_LISTED_KEYS
 from accounts.portal.access import for_members
 from accounts.quota.limits import to_microseconds
 from accounts.quota.store import read_account_windows
@@ -21,7 +22,6 @@ from accounts.views import serialize_window
 from petstore.api.int64 import INT64_MAX
 from petstore.backoffice.changelist import parse_id
 
-MAX_KEYS = 100
 REJECTIONS_PER_PAGE = 25
 
 
@@ -54,7 +54,7 @@ def build_usage(account: Account) -> dict[str, Any]:
         by_key[pk] = (by_key[pk][0] + admitted, by_key[pk][1] + rejected)
     is_banned = Q(rate_limit_state__banned_until__gt=to_microseconds(now))
     keys = account.keys.select_related("rate_limit_state", "rotated_to")
-    listed = list(keys.filter(Q(pk__in=list(by_key)) | active_keys_q(now) | is_banned)[:MAX_KEYS])
+    listed = list(keys.filter(Q(pk__in=list(by_key)) | active_keys_q(now) | is_banned)[:MAX_LISTED_KEYS])
     expiring = [key for key in listed if key.describe_state(now)[0] == "soon"]
     return {
         "keys": [(key, *by_key[key.pk]) for key in listed],

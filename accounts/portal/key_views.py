@@ -16,11 +16,12 @@ from django.views.decorators.http import require_safe
 
 from accounts import key_forms
 from accounts.models import Actor, ApiKey, Membership, Role, active_keys_q
+from accounts.models.api_keys import MAX_LISTED_KEYS
 from accounts.portal.access import for_members
 from accounts.quota import publication
 from petstore.backoffice.confirmation import ReasonForm
 
-MAX_ACTIVE, MAX_INACTIVE = 100, 20
+MAX_INACTIVE = 20
 Act = Callable[[dict[str, Any]], HttpResponse]
 
 
@@ -44,7 +45,7 @@ def keys(request: HttpRequest, me: Membership) -> HttpResponse:
     rows = me.account.keys.select_related("rate_limit_state", "rotated_to")
     active, inactive = rows.filter(active_keys_q(now)), rows.exclude(active_keys_q(now))
     context = {
-        "active": [(key, *key.describe_state(now)) for key in active[:MAX_ACTIVE]],
+        "active": [(key, *key.describe_state(now)) for key in active[:MAX_LISTED_KEYS]],
         "inactive": [(key, *key.describe_state(now)) for key in inactive[:MAX_INACTIVE]],
     }
     return render(request, "portal/keys.html", context | {"me": me, "page": "keys"})

@@ -147,11 +147,25 @@ def test_account_has_at_most_twenty_active_keys(kim: Client, account: Account, i
 def test_account_gets_at_most_a_hundred_keys_a_day(account: Account, key: ApiKey) -> None:
     latest = key
     for _ in range(MAX_KEYS_PER_DAY - 1):
-        latest, _ = latest.rotate(by=OPERATOR)
+        latest, _ = latest.rotate(by=OPERATOR, overlap=timedelta(0))
     with pytest.raises(ValidationError, match="at most 100 new keys a day"):
         latest.rotate(by=OPERATOR)
     ApiKey.objects.filter(pk=key.pk).update(created_at=timezone.now() - timedelta(days=1, seconds=1))
     latest.rotate(by=OPERATOR)
+
+
+def test_list_shows_all_keys_that_work(
+    kim: Client, account: Account, key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, a developer could hide old keys behind their replacements."""
+    monkeypatch.setattr("accounts.models.api_keys.MAX_LISTED_KEYS", 3)
+    latest = key
+    for _ in range(2):
+        latest, _ = latest.rotate(by=OPERATOR)
+    response = send(kim, account, "rotate/", latest, overlap_hours="24")
+    assert "at most 3 keys that work, rotated ones included" in get_errors(response)
+    key.revoke(reason="x", by=OPERATOR)
+    assert "key_text" in send(kim, account, "rotate/", latest, overlap_hours="24").context
 
 
 # --- Narrowing, rotating and revoking ---------------------------------------------------------------
