@@ -82,7 +82,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             if ban_end := state.get_ban_end(timezone.now()):
                 raise ValidationError(
                     f"Key {state.key} of this account is banned until {ban_end:%Y-%m-%d %H:%M:%S} UTC. "
-                    "Lift the ban, or wait until it ends, before you issue another key."
+                    "Wait until it ends, or have it lifted, before you issue another key."
                 )
 
     def check_counts(self, account: Account, now: datetime, *, is_rotation: bool) -> None:

@@ -18,6 +18,8 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # The tokens of invitations, password links and confirmations, in paths.
     (re.compile(r"(/(?:account|admin/new-password)/[\w/-]{0,64}/)[\w:.=-]{25,}"), r"\1***"),
+    # Values of rows in PostgreSQL's error messages, which may be addresses.
+    (re.compile(r"((?:Key \([^()\n]{1,256}\)=|Failing row contains )\()[^\r\n]+"), r"\1***"),
     # The password of a URL, up to the last @, since it may contain one.
     (re.compile(r"(://[^\s:/?#@]{0,256}:)\S{1,512}@"), r"\1***@"),
     # An API key (accounts/keys/key_format.py), even if truncated or percent-encoded. The public ID stays.

@@ -177,6 +177,11 @@ def test_tracebacks_are_redacted(api: Api, lines: Lines, monkeypatch: pytest.Mon
         ("psk_live_0Zl4dF9kQ2mXa7_geheim!", "psk_live_0Zl4dF9kQ2mXa7_***!"),
         ("psk%5Ftest%5F0Zl4dF9kQ2mXa7%5Fgeheim", "psk%5Ftest%5F0Zl4dF9kQ2mXa7%5F***"),
         ("psk_live_geheim", "psk_live_***"),
+        ("DETAIL:  Key (email)=(kim@geheim.example) already exists.", "DETAIL:  Key (email)=(***"),
+        (
+            "DETAIL:  Failing row contains (1, kim@geheim.example).\nX",
+            "DETAIL:  Failing row contains (***\nX",
+        ),
         *(
             (f"Internal Server Error: {path}{token}/", f"Internal Server Error: {path}***/")
             for path, token in (
@@ -196,7 +201,7 @@ def test_secrets_are_redacted(text: str, redacted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["psk_live_", "://a:", "password", "password=", "bearer ", "'", "a" * 9, "/account/"]
+    "piece", ["psk_live_", "://a:", "password", "password=", "bearer ", "'", "a" * 9, "/account/", "Key ("]
 )
 def test_redaction_takes_linear_time(piece: str) -> None:
     text = piece * (60_000 // len(piece))
