@@ -50,7 +50,10 @@ refuse(banned, request_id="banned-request", reason="api_key_banned", ban_ends_at
 for number in range(30):
     refuse(banned, request_id=f"request-{{number}}")
 suspended.suspend(reason="Unpaid", by=by)
-print(full.public_id, suspended.public_id, banned.public_id)
+long = add("W" * 255, "full", "w" * 150)
+long_key, _ = ApiKey.objects.issue(long, name="W" * 255, expires_at=now + timedelta(days=3), by=by)
+refuse(long_key)
+print(full.public_id, suspended.public_id, long.public_id, banned.public_id)
 """
 NO_KEYS = "Issue your first key."
 
@@ -58,6 +61,7 @@ NO_KEYS = "Issue your first key."
 class Filled(NamedTuple):
     full: str
     suspended: str
+    long_names: str
     key: str
 
     @property
@@ -71,12 +75,13 @@ class Filled(NamedTuple):
             *forms,
             f"/account/{self.suspended}/",
             f"/account/{self.suspended}/keys/",
+            *(f"/account/{self.long_names}/{page}" for page in ("", "keys/", "requests/", "people/")),
         ]
 
 
 @pytest.fixture(scope="package")
 def filled(shop: Service) -> Filled:
-    return Filled(*shop.manage("shell", "--no-imports", "-c", FILL).split()[-3:])
+    return Filled(*shop.manage("shell", "--no-imports", "-c", FILL).split()[-4:])
 
 
 @pytest.mark.parametrize("look", LOOKS)
