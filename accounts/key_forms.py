@@ -55,12 +55,13 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
     )
 
     def clean_account(self) -> Account:
-        account: Account = self.cleaned_data["account"]
+        """Repeat the checks of `issue`, which hold until the form is saved, in the same transaction."""
+        account: Account = self.cleaned_data["account"].lock()
         if account.suspended_at:
             message = f"{account} is suspended, so a new key would not work. Lift the suspension first."
             raise ValidationError(message)
-        account.lock()  # As in `issue`, before the rate-limit states.
-        ApiKey.objects.check_bans(account)  # Holds until the form is saved, in the same transaction.
+        ApiKey.objects.check_counts(account, timezone.now(), is_rotation=False)
+        ApiKey.objects.check_bans(account)
         return account
 
     def clean_scopes(self) -> str:

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from accounts.keys import key_format, scopes
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
+from accounts.models.api_keys import MAX_ACTIVE_KEYS
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.costs import queries_of
@@ -616,6 +617,17 @@ def test_lifted_ban_takes_effect_with_the_next_request(staff: Client, key: ApiKe
     assert "is not banned" in staff.post(page_url(key, "unban"), {"reason": "Why not."}).text
 
 
+def test_account_with_too_many_keys_gets_no_other_key(
+    staff: Client, account: Account, issue: Any, form: dict[str, Any]
+) -> None:
+    for _ in range(MAX_ACTIVE_KEYS):
+        issue()
+    page = staff.post(ADD, form)
+    [message] = page.context["adminform"].form.errors["account"]
+    assert "at most 20 active keys" in message
+    assert account.keys.count() == MAX_ACTIVE_KEYS
+
+
 def test_account_with_a_banned_key_gets_no_other_key(
     staff: Client, key: ApiKey, form: dict[str, Any]
 ) -> None:
@@ -624,7 +636,7 @@ def test_account_with_a_banned_key_gets_no_other_key(
     page = staff.post(ADD, form)
     [message] = page.context["adminform"].form.errors["account"]
     assert f"Key {key.public_id} of this account is banned until" in message
-    assert "Lift the ban" in message
+    assert "have it lifted" in message
     assert page_url(key, "unban") in staff.get(page_url(key)).text
     staff.post(page_url(key, "unban"), {"reason": "They fixed it"})
     assert KEY_TEXT.search(staff.post(ADD, form).text)
