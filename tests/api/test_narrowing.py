@@ -330,7 +330,7 @@ def test_account_with_a_banned_key_gets_no_other_key_until_the_ban_is_lifted(iss
     key, _ = issue()
     issue(of=Account.objects.create(name="Other", plan_id="free"))
     ban(key)
-    message = f"Key {key.public_id} of this account is banned until .* UTC. Lift the ban, or wait"
+    message = f"Key {key.public_id} of this account is banned until .* UTC. Wait until it ends"
     with pytest.raises(ValidationError, match=message):
         issue()
     key.revoke(reason="A way around the ban", by=OPERATOR)
