@@ -1,5 +1,6 @@
 """`manage.py conformance` passes on the running service, and finds the faults of a broken deployment."""
 
+import itertools
 import json
 import re
 from io import StringIO
@@ -32,10 +33,13 @@ def shop(service: Service) -> Service:
     return service
 
 
+accounts = itertools.count()
+
+
 @pytest.fixture
 def key(shop: Service) -> str:
-    """A separate key per test: each may fetch its account 60 times a minute."""
-    return shop.roomy_key("Conformance")
+    """The key of a new account: each key may fetch its account 60 times a minute."""
+    return shop.roomy_key(f"Conformance {next(accounts)}")
 
 
 def conformance(url: str, key: str, *options: str) -> tuple[int, dict[str, Any]]:
