@@ -24,7 +24,7 @@ ALREADY_ISSUED = (
 )
 
 
-class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+class IssueKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
     scopes = forms.MultipleChoiceField(
         choices=[(scope, f"{scope}: {scopes.DESCRIPTIONS[scope]}") for scope in scopes.SCOPES],
         initial=scopes.READ_SCOPES,
@@ -112,12 +112,12 @@ def claim_submission(submission_token: str, account: Account) -> bool:
 class NarrowForm(ReasonForm):
     """Offers what the key has. An empty end leaves it unchanged."""
 
-    key_scopes = IssueForm.declared_fields["scopes"]
+    key_scopes = IssueKeyForm.declared_fields["scopes"]
     expires_at = forms.DateTimeField(
         label="Earlier expiry (UTC)", required=False, widget=widgets.UnfoldAdminTextInputWidget
     )
-    allowed_networks = IssueForm.declared_fields["allowed_networks"]
-    clean_allowed_networks = IssueForm.clean_allowed_networks
+    allowed_networks = IssueKeyForm.declared_fields["allowed_networks"]
+    clean_allowed_networks = IssueKeyForm.clean_allowed_networks
     field_order = ("key_scopes", "expires_at", "allowed_networks")
 
     def __init__(self, key: ApiKey, data: Any = None) -> None:

@@ -27,7 +27,7 @@ from accounts.admin.base import (
     page_url,
     warn_if_unpublished,
 )
-from accounts.key_forms import IssueForm, NarrowForm, RotateForm
+from accounts.key_forms import IssueKeyForm, NarrowForm, RotateForm
 from accounts.models import EXPIRES_SOON, Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
@@ -265,7 +265,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         if obj is None:
-            kwargs["form"] = IssueForm
+            kwargs["form"] = IssueKeyForm
         return super().get_form(request, obj, change, **kwargs)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from accounts.quota import anonymous
 from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.redis_store import ForeignReplyError
 from accounts.quota.store import store
-from accounts.usage import rejections
+from accounts.usage import rejection_recording
 from petstore.api.client_ip import get_client_address
 from petstore.api.context import RequestContext
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
@@ -63,7 +63,7 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
     if result.rejection is KeyRejectionReason.UNKNOWN:  # Perhaps invented, so it is not logged.
         raise ApiError(ErrorCode.INVALID_API_KEY)
-    rejections.record_rejection(request, context, key.public_id, result.rejection.value)
+    rejection_recording.record_rejection(request, context, key.public_id, result.rejection.value)
     raise ApiError(*KEY_ERRORS[result.rejection])
 
 

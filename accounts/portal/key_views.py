@@ -25,7 +25,7 @@ MAX_INACTIVE = 20
 Act = Callable[[dict[str, Any]], HttpResponse]
 
 
-class IssueForm(key_forms.IssueForm):
+class IssueKeyForm(key_forms.IssueKeyForm):
     class Meta:
         model = ApiKey
         fields = ("name", "expires_at")
@@ -61,7 +61,7 @@ def issue(request: HttpRequest, me: Membership) -> HttpResponse:
         )  # fmt: skip
         return show_key_text(request, me, *new_key)
 
-    form = IssueForm(request.POST or None, instance=ApiKey(account=me.account))
+    form = IssueKeyForm(request.POST or None, instance=ApiKey(account=me.account))
     return handle_form(request, form, act, "Issue a key", me=me)
 
 

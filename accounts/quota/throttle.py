@@ -5,7 +5,7 @@ from django.http import HttpRequest
 from accounts.keys.identity import Caller
 from accounts.quota import anonymous
 from accounts.quota.limits import DAY, RateLimitDecision
-from accounts.usage import rejections, write_behind
+from accounts.usage import rejection_recording, write_behind
 from petstore.api.context import RequestContext
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.observability.metrics import count_decision
@@ -30,7 +30,7 @@ def throttle(request: HttpRequest, context: RequestContext) -> None:
     if not decision.admitted:
         # The rejection log covers the account's quota, not the limit of free requests (D39).
         if caller is not None and counts_for == "account":
-            rejections.record_rejection(
+            rejection_recording.record_rejection(
                 request, context, caller.public_id, decision.error_code.value, decision=decision
             )
         raise build_error(decision)
