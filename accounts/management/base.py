@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.management.base import CommandError
 from django.utils import timezone
 
@@ -88,8 +87,10 @@ def format_time(timestamp: datetime | None) -> str | None:
     return timestamp.isoformat() if timestamp else None
 
 
-def format_table(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:
+def format_table(columns: Sequence[str], rows: Iterable[dict[str, Any]], placeholder: str) -> str:
     cells = [[escape_nonprintable(str(row[column] or "-")) for column in columns] for row in rows]
+    if not cells:
+        return placeholder
     lines = [[column.upper() for column in columns], *cells]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -98,31 +99,14 @@ def format_table(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:
     )
 
 
-def join_messages(error: ValidationError) -> str:
-    """Join the messages of all fields, prefixed with their names."""
-    if not hasattr(error, "error_dict"):
-        return " ".join(error.messages)
-    return " ".join(
-        message if field == NON_FIELD_ERRORS else f"{field}: {message}"
-        for field, messages in error.message_dict.items()
-        for message in messages
-    )
-
-
 class KeyCommand(JsonCommand):
-    """A command about keys. Subclasses implement `run`, which may raise ValidationError."""
-
-    publishes = True  # Whether it changes cached key records in Redis.
+    """A command that changes cached key records in Redis. Subclasses implement `run`."""
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if self.publishes:
-            redis_owner.check()
-        try:
-            self.run(options)
-            if "id" in options and (warning := publication.get_warning(public_id=options["id"])):
-                self.stderr.write(warning)
-        except ValidationError as error:
-            raise CommandError(join_messages(error)) from None
+        redis_owner.check()
+        self.run(options)
+        if "id" in options and (warning := publication.get_warning(public_id=options["id"])):
+            self.stderr.write(warning)
 
     def run(self, options: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -136,7 +120,6 @@ class KeyActionCommand(KeyCommand):
     requires_reason = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("id", help="The key's public ID.")
         reason: Any = {"required": True} if self.requires_reason else {"default": ""}
         parser.add_argument("--reason", metavar="TEXT", help="Stored in the key's history.", **reason)
@@ -149,4 +132,4 @@ class KeyActionCommand(KeyCommand):
         key = get_key(options["id"])
         type(self).action(key, reason=options["reason"], by=get_operator(), **self.get_values(options))
         text = f"Done. Key {key.public_id} of {escape_nonprintable(key.account.name)} is {self.outcome}."
-        self.write_result(options, serialize_key(key), text)
+        self.write_result(serialize_key(key), text)

@@ -100,7 +100,7 @@ class ImportForm(forms.Form):
             raise ValidationError(FILE_TOO_LARGE)
         try:
             file_format = detect_format(file.name if file else STREAM, cleaned_data["format"])
-        except ValueError:
+        except ValidationError:
             text = "The file name ends in neither .csv nor .jsonl. Choose the format."
             raise ValidationError({"format": text}) from None
         content = file.read() if file else pasted

@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
 
@@ -23,7 +24,7 @@ STREAM = "-"  # The file name that stands for standard input or output.
 def detect_format(file: str, chosen_format: str | None) -> str:
     """Default to the format of the file's extension, or to CSV for a stream.
 
-    Raises ValueError for an unknown extension.
+    Raises ValidationError for an unknown extension.
     """
     if chosen_format:
         return chosen_format
@@ -31,7 +32,9 @@ def detect_format(file: str, chosen_format: str | None) -> str:
         return "csv"
     extension = Path(file).suffix.lower().removeprefix(".")
     if extension not in FORMATS:
-        raise ValueError("The file name does not end in .csv or .jsonl. Choose the format with --format.")
+        raise ValidationError(
+            "The file name does not end in .csv or .jsonl. Choose the format with --format."
+        )
     return extension
 
 

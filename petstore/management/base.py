@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent, fill, indent
 from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter, OutputWrapper
 from django.core.management.color import no_style
 from django.db import OperationalError
@@ -90,14 +91,20 @@ class JsonCommand(DocumentedCommand):
     """A command that prints text, or JSON with --json."""
 
     interrupted_note = ""  # A sentence about the state after an interruption.
+    prints_json = False
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
         parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
+        return parser
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Raise CommandError with `interrupted_note` for interruptions and database failures."""
+        """Raise CommandError for invalid values, interruptions and database failures."""
+        self.prints_json = options["json"]
         try:
             return super().execute(*args, **options)
+        except ValidationError as error:
+            raise CommandError(join_messages(error)) from None
         except KeyboardInterrupt:
             raise CommandError(
                 f"Stopped. {self.interrupted_note}".strip(), returncode=INTERRUPTED
@@ -107,36 +114,42 @@ class JsonCommand(DocumentedCommand):
         except OperationalError as error:
             raise CommandError(describe_database_failure(error, self.interrupted_note)) from None
 
-    def write_result(self, options: dict[str, Any], data: Any, text: str, style: Any = None) -> None:
-        self.stdout.write(json.dumps(data) if options["json"] else text, style)
+    def write_result(self, data: Any, text: str, style: Any = None) -> None:
+        self.stdout.write(json.dumps(data) if self.prints_json else text, style)
 
     def write_note(self, text: str) -> None:
         """Write to standard error without the style of an error."""
         self.stderr.write(text, lambda text: text)
 
-    def progress_bar(self, activity: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
-        """Return a progress bar on standard error, hidden unless that is a terminal.
-
-        `total` is None if it is unknown.
-        """
+    def progress_bar(self, activity: str, total: int | None = None) -> tqdm[Any]:
+        """Return a progress bar on standard error, hidden unless that is a terminal."""
         from tqdm import tqdm  # Slow to import.
 
-        return tqdm(desc=activity, total=total, leave=False, disable=True if options["json"] else None)
+        return tqdm(desc=activity, total=total, leave=False, disable=True if self.prints_json else None)
 
-    def count_deleted(self, batches: Iterable[int], options: dict[str, Any]) -> int:
+    def count_deleted(self, batches: Iterable[int]) -> int:
         """Run a deletion that yields the sizes of its batches. Show its progress, and return the total."""
         deleted = 0
-        with self.progress_bar("Deleting", None, options) as bar:
+        with self.progress_bar("Deleting") as bar:
             for count in batches:
                 deleted += count
                 bar.update(count)
         return deleted
 
 
+def join_messages(error: ValidationError) -> str:
+    """Join the messages of all fields, prefixed with their names."""
+    if not hasattr(error, "error_dict"):
+        return " ".join(error.messages)
+    return " ".join(
+        message if field == NON_FIELD_ERRORS else f"{field}: {message}"
+        for field, messages in error.message_dict.items()
+        for message in messages
+    )
+
+
 def discard_output() -> None:
     """Redirect standard output to /dev/null, so that the flush at exit does not fail again."""
-    with (
-        Path(os.devnull).open("wb") as devnull,
-        suppress(OSError),
-    ):  # Captured output has no file descriptor.
+    # Captured output has no file descriptor.
+    with Path(os.devnull).open("wb") as devnull, suppress(OSError):
         os.dup2(devnull.fileno(), sys.stdout.fileno())

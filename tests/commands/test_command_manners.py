@@ -167,7 +167,7 @@ class Terminal(io.StringIO):
 def test_progress_bar_is_drawn_on_terminals_only_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream, drawn in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
-        with JsonCommand().progress_bar("Adding", 10, {"json": False}) as bar:
+        with JsonCommand().progress_bar("Adding", 10) as bar:
             bar.update(5)
             bar.refresh()
         assert ("Adding:  50%|" in stream.getvalue()) is drawn

@@ -25,8 +25,8 @@ class Command(JsonCommand):
         """
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deleted = self.count_deleted(clear_expired(), options)
-        self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
+        deleted = self.count_deleted(clear_expired())
+        self.write_result({"deleted": deleted}, f"Done. Deleted {deleted} events.")
 
 
 def clear_expired() -> Iterator[int]:

@@ -19,8 +19,8 @@ class Command(JsonCommand):
         """
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deleted = self.count_deleted(clear_expired(), options)
-        self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} responses.")
+        deleted = self.count_deleted(clear_expired())
+        self.write_result({"deleted": deleted}, f"Done. Deleted {deleted} responses.")
 
 
 def clear_expired() -> Iterator[int]:

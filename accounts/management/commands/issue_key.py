@@ -29,7 +29,6 @@ class Command(KeyCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         add_argument = parser.add_argument
         add_argument("--account", required=True, metavar="NAME", help="The account that owns the key.")
         text = "The account's plan. Default: unchanged, or free."
@@ -48,7 +47,7 @@ class Command(KeyCommand):
         key, key_text = self.issue(options)
         account = f"{escape_nonprintable(key.account.name)} ({key.account.plan})"
         text = f"{key_text}\n\nKey {key.public_id} of {account}. Copy it now: it can't be shown again."
-        self.write_result(options, {"key": key_text, **serialize_key(key)}, text)
+        self.write_result({"key": key_text, **serialize_key(key)}, text)
 
     @transaction.atomic
     def issue(self, options: dict[str, Any]) -> tuple[ApiKey, str]:

@@ -5,15 +5,15 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import KEY_RELATIONS, KeyCommand, format_table, serialize_key
+from accounts.management.base import KEY_RELATIONS, format_table, serialize_key
 from accounts.models import Account, ApiKey
 from petstore.db.names import find_by_name
+from petstore.management.base import JsonCommand
 
 COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
 
 
-class Command(KeyCommand):
-    publishes = False
+class Command(JsonCommand):
     help = "List API keys, newest first."
     examples = """
         manage.py list_keys
@@ -21,10 +21,9 @@ class Command(KeyCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("--account", metavar="NAME", help="Only this account's keys.")
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         keys = ApiKey.objects.select_related(*KEY_RELATIONS)
         if options["account"] is not None:
             name = options["account"].strip()
@@ -33,12 +32,8 @@ class Command(KeyCommand):
                 raise CommandError(f"No account has the name {name!r}. Omit --account to list all keys.")
             keys = keys.filter(account=account)
         rows = [serialize_key(key) for key in keys]
-        text = (
-            format_table(COLUMNS, map(format_row, rows))
-            if rows
-            else "There are no keys. Issue one with issue_key."
-        )
-        self.write_result(options, rows, text)
+        placeholder = "There are no keys. Issue one with issue_key."
+        self.write_result(rows, format_table(COLUMNS, map(format_row, rows), placeholder))
 
 
 def format_row(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from accounts.management.base import KeyCommand, format_table, format_time, get_account
+from accounts.management.base import format_table, format_time, get_account
+from petstore.management.base import JsonCommand
 
 COLUMNS = ("id", "member", "role", "state", "since", "until")
 
 
-class Command(KeyCommand):
-    publishes = False
+class Command(JsonCommand):
     help = "List the members of an account, and its open invitations."
     examples = """
         manage.py list_members --account 4fKq9TzB
@@ -17,18 +17,15 @@ class Command(KeyCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("--account", required=True, metavar="ID", help="The account's public ID.")
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         account = get_account(options["account"])
         members = account.memberships.select_related("user")
         rows = [serialize(row, str(row.user), "joined") for row in members]
         rows += [serialize(row, row.email, "invited", row.expires_at) for row in account.invitations.open()]
-        text = (
-            format_table(COLUMNS, rows) if rows else "The account has no members. Invite one with invite."
-        )
-        self.write_result(options, rows, text)
+        placeholder = "The account has no members. Invite one with invite."
+        self.write_result(rows, format_table(COLUMNS, rows, placeholder))
 
 
 def serialize(row: Any, member: str, state: str, until: Any = None) -> dict[str, Any]:

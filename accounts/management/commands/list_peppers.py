@@ -7,12 +7,12 @@ from django.conf import settings
 from django.db.models import Count, Max
 from django.utils import timezone
 
-from accounts.management.base import KeyCommand, format_time
+from accounts.management.base import format_time
 from accounts.models import ApiKey, active_keys_q, get_signing_pepper_number
+from petstore.management.base import JsonCommand
 
 
-class Command(KeyCommand):
-    publishes = False
+class Command(JsonCommand):
     help = (
         "Count the active keys that depend on each pepper. A key switches to the signing pepper when it is "
         "used. A pepper that no key depends on may be removed from API_KEY_PEPPERS."
@@ -23,9 +23,9 @@ class Command(KeyCommand):
         """
     statuses = {1: "Keys are rejected because their pepper is missing from API_KEY_PEPPERS."}
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         peppers = count_keys_by_pepper()
-        self.write_result(options, peppers, "\n".join(map(describe_pepper, peppers)))
+        self.write_result(peppers, "\n".join(map(describe_pepper, peppers)))
         if any(pepper["keys"] and not pepper["known"] for pepper in peppers):
             sys.exit(1)
 

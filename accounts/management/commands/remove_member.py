@@ -5,13 +5,12 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import KeyCommand, get_operator
+from accounts.management.base import get_operator
 from accounts.models import Invitation, Membership
-from petstore.management.base import escape_nonprintable
+from petstore.management.base import JsonCommand, escape_nonprintable
 
 
-class Command(KeyCommand):
-    publishes = False
+class Command(JsonCommand):
     help = "Remove a member from an account, or withdraw an invitation."
     examples = """
         manage.py remove_member 7hQz2KdM
@@ -19,11 +18,10 @@ class Command(KeyCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("member", metavar="ID", help="The member's ID, which list_members shows.")
         parser.add_argument("--reason", default="", metavar="TEXT", help="Stored in the account's history.")
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         public_id, by, reason = options["member"], get_operator(), options["reason"]
         if member := Membership.objects.filter(public_id=public_id).first():
             member.remove(by=by, reason=reason)
@@ -33,6 +31,4 @@ class Command(KeyCommand):
             outcome = "withdrawn"
         else:
             raise CommandError(f"No member or open invitation has the ID {escape_nonprintable(public_id)}.")
-        self.write_result(
-            options, {"id": public_id, "outcome": outcome}, f"Done. {public_id} is {outcome}."
-        )
+        self.write_result({"id": public_id, "outcome": outcome}, f"Done. {public_id} is {outcome}.")

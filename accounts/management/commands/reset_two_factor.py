@@ -21,7 +21,6 @@ class Command(JsonCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("name", help="The username, or the confirmed email address.")
         parser.add_argument("--reason", required=True, help="For the audit trail.")
 
@@ -31,4 +30,4 @@ class Command(JsonCommand):
             raise CommandError(f"No user has the name {options['name']!r}. Names are case-sensitive.")
         reset_two_factor(user, reason=options["reason"], by=get_operator())
         text = f"Done. {user.username} can sign in with the password alone."
-        self.write_result(options, {"name": user.username}, text)
+        self.write_result({"name": user.username}, text)

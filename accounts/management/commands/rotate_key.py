@@ -22,7 +22,6 @@ class Command(KeyCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("id", help="The key's public ID.")
         hours = ROTATION_OVERLAP // timedelta(hours=1)
         text = f"How long the old key keeps working. Default: {hours}."
@@ -35,4 +34,4 @@ class Command(KeyCommand):
         new, key_text = old.rotate(by=get_operator(), overlap=timedelta(hours=options["overlap_hours"]))
         data = {"key": key_text, **serialize_key(new), "replaces": serialize_key(old)}
         text = f"Key {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}."
-        self.write_result(options, data, f"{key_text}\n\n{text} Copy it now: it can't be shown again.")
+        self.write_result(data, f"{key_text}\n\n{text} Copy it now: it can't be shown again.")

@@ -62,7 +62,6 @@ class Command(KeyCommand):
     statuses = {0: "No live key remains.", 1: "A live key remains, or a file could not be searched."}
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument(
             "paths", nargs="*", metavar="PATH", help="A file, a directory, or - for standard input."
         )
@@ -74,7 +73,7 @@ class Command(KeyCommand):
 
     def run(self, options: dict[str, Any]) -> None:
         if options["pattern"]:
-            self.write_result(options, {"regex": key_format.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
+            self.write_result({"regex": key_format.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
             return
         if not options["paths"]:
             raise CommandError("Pass a file, a directory, or - for standard input.")
@@ -89,7 +88,7 @@ class Command(KeyCommand):
         ]
         live_count = sum(row["state"] == "live" for row in findings)
         summary = f"Found {len(findings)} keys, {live_count} of them live."
-        self.write_result(options, findings, "\n".join([*lines, summary]))
+        self.write_result(findings, "\n".join([*lines, summary]))
         if unsearched:
             more = f" and {len(unsearched) - MAX_LISTED:,} more" if len(unsearched) > MAX_LISTED else ""
             names = ", ".join(map(escape_nonprintable, unsearched[:MAX_LISTED]))

@@ -20,7 +20,6 @@ class Command(KeyCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("account", metavar="NAME", help="The account's name.")
         parser.add_argument(
             "--reason", required=True, metavar="TEXT", help="Stored in the account's history."
@@ -37,4 +36,4 @@ class Command(KeyCommand):
             self.stderr.write(warning)
         name, since = escape_nonprintable(account.name), format_time(account.suspended_at)
         text = f"Done. {name} is suspended." if since else f"Done. The suspension of {name} is lifted."
-        self.write_result(options, {"account": account.name, "suspended_at": since}, text)
+        self.write_result({"account": account.name, "suspended_at": since}, text)

@@ -32,7 +32,6 @@ class Command(JsonCommand):
     statuses = {INTERRUPTED: "Interrupted by Ctrl-C; the export is not complete."}
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         text = "Output file, or - for standard output, the default."
         parser.add_argument("file", nargs="?", default=STREAM, metavar="FILE", help=text)
         text = "The default depends on the file extension. It is CSV for standard output."
@@ -49,10 +48,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         file = options["file"]
         to_stdout = file == STREAM
-        try:
-            file_format = detect_format(file, options["format"])
-        except ValueError as error:
-            raise CommandError(str(error)) from None
+        file_format = detect_format(file, options["format"])
         if options["for_spreadsheets"] and file_format != "csv":
             raise CommandError("--for-spreadsheets requires CSV.")
         pets = filter_pets(options["status"], options["category"])
@@ -77,7 +73,7 @@ class Command(JsonCommand):
     def track_progress(
         self, rows: Iterator[ExportedPet], options: dict[str, Any]
     ) -> Generator[ExportedPet, None, None]:
-        with self.progress_bar("Writing", None, options) as bar:
+        with self.progress_bar("Writing", None) as bar:
             for row in rows:
                 yield row
                 self.exported_count += 1

@@ -48,7 +48,6 @@ class Command(JsonCommand):
     interrupted_note = NOTHING_ADDED
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("file", metavar="FILE", help="Input file, or - for standard input.")
         text = "The default depends on the file extension. It is CSV for standard input."
         parser.add_argument("--format", choices=FORMATS, help=text)
@@ -62,10 +61,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["max_errors"] < 0:
             raise CommandError("--max-errors must be 0 or more.")
-        try:
-            file_format = detect_format(options["file"], options["format"])
-        except ValueError as error:
-            raise CommandError(str(error)) from None
+        file_format = detect_format(options["file"], options["format"])
         report = Report(max_problems=options["max_errors"])
         try:
             added_count = self.import_file(file_format, report, options)
@@ -91,7 +87,7 @@ class Command(JsonCommand):
         file, skips_bad = options["file"], options["skip_bad"]
         source = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
         with source as stream, tempfile.TemporaryFile() as spool:
-            with self.progress_bar("Checking", None, options) as bar:
+            with self.progress_bar("Checking", None) as bar:
                 for batch in read_valid_batches(stream, file_format, report):
                     bar.update(len(batch))
                     if not options["dry_run"] and (skips_bad or not report.bad_lines):
@@ -99,7 +95,7 @@ class Command(JsonCommand):
             if options["dry_run"] or not report.is_readable or (report.bad_lines and not skips_bad):
                 return 0
             spool.seek(0)
-            with self.progress_bar("Adding", report.good_lines, options) as bar:
+            with self.progress_bar("Adding", report.good_lines) as bar:
                 add_pets(self.track_progress(map(orjson.loads, spool), bar))
         return report.good_lines
 

@@ -51,7 +51,6 @@ class Command(JsonCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument(
             "--pets", type=int, default=300, metavar="N", help="Number of pets. Default: 300."
         )
@@ -76,7 +75,7 @@ class Command(JsonCommand):
                 f"--history-days must be 0 to {MAX_DAYS}, and --accounts 1 to {MAX_ACCOUNTS}."
             )
         if options["if_empty"] and Pet.objects.exists():
-            self.write_result(options, {"added": 0}, "Done. Pets already exist; none were added.")
+            self.write_result({"added": 0}, "Done. Pets already exist; none were added.")
             return
         has_customers = Account.objects.exclude(name=QUICKSTART_ACCOUNT).exists()
         if has_customers and options["if_empty"]:
@@ -96,11 +95,11 @@ class Command(JsonCommand):
                 f"\nDone. Added {history['accounts']} accounts with {days} days, "
                 f"and {history['orders']} orders."
             )
-        self.write_result(options, result, text)
+        self.write_result(result, text)
 
     def add_pets(self, options: dict[str, Any]) -> None:
         pets = generate_pets(options["pets"])
-        with self.progress_bar("Adding", options["pets"], options) as bar:
+        with self.progress_bar("Adding", options["pets"]) as bar:
             while batch := list(islice(pets, BATCH_SIZE)):
                 Pet.objects.add_all([batch])
                 bar.update(len(batch))

@@ -21,4 +21,4 @@ class Command(JsonCommand):
         text = f"Done. Redis is empty and belongs to {database}."
         if previous != database:
             text += f" It belonged to {previous}."
-        self.write_result(options, {"database": database, "before": previous}, text)
+        self.write_result({"database": database, "before": previous}, text)

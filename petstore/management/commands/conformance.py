@@ -45,7 +45,6 @@ class Command(JsonCommand):
     }
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("url", metavar="URL", help="The API's address, ending in /v1.")
         add_key_option(parser, "An API key with all scopes.")
         text = "Also create a pet, order it, cancel the order, and follow the feed. The pet remains."
@@ -65,7 +64,7 @@ class Command(JsonCommand):
                 advice = "Check that the key is complete and belongs to this deployment."
                 raise incomplete_error(f"{session.url} rejects the key (401). {advice}")
             checks = [check for check in CHECKS if options["write"] or not check.writes]
-            with self.progress_bar("Checking", len(checks), options) as bar:
+            with self.progress_bar("Checking", len(checks)) as bar:
                 for check in checks:
                     results.append(check.run(session))
                     bar.update()
@@ -85,7 +84,7 @@ class Command(JsonCommand):
         totals = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
         summary = f"{session.url}: {totals}. {len(session.authenticated_responses)} requests with the key."
         text = "\n".join([*map(format_result, results), "", summary])
-        self.write_result(options, data, text, self.colour_outcomes)
+        self.write_result(data, text, self.colour_outcomes)
         if counts[Outcome.FAILED]:
             sys.exit(1)
         if counts[Outcome.NOT_RUN]:

@@ -48,7 +48,6 @@ class Command(JsonCommand):
     wait = staticmethod(time.sleep)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         add_argument = parser.add_argument
         text = "The API's address, ending in /v1. Default: BASE_URL."
         add_argument("url", metavar="URL", nargs="?", default=settings.BASE_URL, help=text)
@@ -76,7 +75,7 @@ class Command(JsonCommand):
         previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             for event in self.follow(options):
-                self.write_result(options, event, format_event(event))
+                self.write_result(event, format_event(event))
                 if forward:
                     self.forward(forward, event)
         except KeyboardInterrupt:

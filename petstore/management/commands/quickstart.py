@@ -50,7 +50,6 @@ class Command(JsonCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument(
             "--demo-key-to", metavar="FILE",
             help="Also write a key with the scope pets:read to FILE as DEMO_KEY, for the home page.",
@@ -70,7 +69,7 @@ class Command(JsonCommand):
         unchanged = ", password unchanged (to reset it: manage.py changepassword)"
         login = f"   password {password}" if password else unchanged
         usage = NEW_KEY if key else KNOWN_KEY
-        self.write_result(options, data, TEXT.format(**data) + login + usage.format(**data))
+        self.write_result(data, TEXT.format(**data) + login + usage.format(**data))
 
 
 def create_staff_login() -> str | None:

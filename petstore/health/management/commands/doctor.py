@@ -24,7 +24,6 @@ class Command(JsonCommand):
     statuses = {0: "No check found a problem.", 1: "At least one check found a problem."}
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("--host", default="127.0.0.1", help="Address of the instance.")
         parser.add_argument("--port", type=int, default=settings.PORT, help="Port of the instance.")
 
@@ -32,7 +31,7 @@ class Command(JsonCommand):
         results = [doctor.run(name, options["host"], options["port"]) for name in doctor.CHECKS]
         problems = sum(result["state"] == "problem" for result in results)
         lines = [*map(format_result, results), f"Problems found: {problems}."]
-        self.write_result(options, {"problems": problems, "checks": results}, "\n".join(lines))
+        self.write_result({"problems": problems, "checks": results}, "\n".join(lines))
         if problems:
             sys.exit(1)
 

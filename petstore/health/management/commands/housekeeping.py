@@ -36,6 +36,6 @@ class Command(JsonCommand):
         """
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deleted = {name: self.count_deleted(clear(), options) for name, clear in TASKS.items()}
+        deleted = {name: self.count_deleted(clear()) for name, clear in TASKS.items()}
         counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in deleted.items())
-        self.write_result(options, {"deleted": deleted}, f"Done. Deleted {counts}.")
+        self.write_result({"deleted": deleted}, f"Done. Deleted {counts}.")

@@ -19,7 +19,6 @@ class Command(JsonCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("name", help="The username.")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -27,4 +26,4 @@ class Command(JsonCommand):
         if user is None:
             raise CommandError(f"No user has the name {options['name']!r}. Names are case-sensitive.")
         unlock(user)
-        self.write_result(options, {"name": user.username}, f"Done. {user.username} can sign in again.")
+        self.write_result({"name": user.username}, f"Done. {user.username} can sign in again.")
