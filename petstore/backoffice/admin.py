@@ -153,7 +153,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
-        changelist.title = "Audit trail"
         add_object_labels(changelist.result_list)
         return changelist
 

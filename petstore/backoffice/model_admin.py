@@ -20,7 +20,6 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldBooleanWidget
 
@@ -32,6 +31,7 @@ from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import choose_order
 from petstore.db.names import visible_name
+from petstore.templatetags.names import heading
 
 PermissionCheck = Callable[[HttpRequest, Any], bool]
 
@@ -138,7 +138,7 @@ class PetstoreModelAdmin(ModelAdmin):
         obj = context.get("original")
         context["show_history"] = self.can_add or self.can_change or self.can_delete
         if obj is not None:
-            context["title"] = get_list_title(self.opts)
+            context["title"] = heading(self.opts.verbose_name_plural)
             stored = self.model._base_manager.get(pk=obj.pk)
             context["version"] = edit_conflicts.compute_version(stored, context["adminform"].form.fields)
             if self.can_delete:
@@ -156,7 +156,7 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
-        changelist.title = get_list_title(self.opts)
+        changelist.title = heading(self.opts.verbose_name_plural)
         if not (changelist.query or changelist.has_active_filters):
             changelist.full_result_count = changelist.result_count  # Hides the "show all" link.
         filter_chips.set_chips(changelist)
@@ -255,10 +255,6 @@ def redirect_search(request: HttpRequest) -> HttpResponseRedirect | None:
     query[SEARCH_VAR] = safe_term
     query.pop("csrfmiddlewaretoken", None)
     return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
-
-
-def get_list_title(opts: Any) -> str:
-    return capfirst(str(opts.verbose_name_plural))
 
 
 def get_reason(request: HttpRequest, message: Any = None) -> str:
