@@ -97,11 +97,11 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
 def build_key_panels(account: Account, now: datetime) -> dict[str, Any]:
     keys = annotate_requests_today(account.keys.select_related("rate_limit_state"))
     newest = list(keys[: MAX_KEYS + 1])
-    banned = keys.filter(reports.banned_keys_q(now))[:MAX_KEYS]
+    banned = account.keys.select_related("rate_limit_state").filter(reports.banned_keys_q(now))[:MAX_KEYS]
     return {
         "keys": [build_key_row(key, account, now) for key in newest[:MAX_KEYS]],
         "has_more_keys": len(newest) > MAX_KEYS,
-        "banned_keys": [build_key_row(key, account, now) for key in banned],
+        "banned_keys": [(key, key.get_ban_end(now)) for key in banned],
     }
 
 

@@ -253,7 +253,7 @@ def test_page_has_a_constant_number_of_queries_and_lists_every_ban(
     page = staff.get(page_url(account))
     panels = page.context["panels"]
     assert len(panels["keys"]) == MAX_KEYS
-    assert [row["key"] for row in panels["banned_keys"]] == [key]
+    assert [banned for banned, _ in panels["banned_keys"]] == [key]
     assert len(panels["timeline"]) == MAX_TIMELINE
     assert len(panels["extra_panels"][-1].rows) == len(panels["rejections"]) == 10
     assert f"/admin/accounts/apikey/?q={account.public_id}" in page.text
@@ -492,6 +492,9 @@ def test_suspension_is_shown_on_the_page_the_list_and_the_keys(
     assert "Requests with its keys are refused. Reason: Unpaid" in page.text
     assert page.context["panels"]["timeline"][0].title == "Suspended"
     assert "Lift the suspension" in page.text
+    assert "Banned until" not in page.text
+    ban(key)
+    assert "Banned until" in staff.get(page_url(account)).text
     for state, names in (("suspended", [account.name]), ("active", ["Other"])):
         assert [account.name for account in list_accounts(staff, state=state)] == names
     assert "Account suspended" in staff.get(KEYS).text
