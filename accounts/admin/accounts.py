@@ -11,7 +11,7 @@ from django.contrib.auth.context_processors import PermWrapper
 from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
@@ -20,6 +20,7 @@ from accounts.admin import members
 from accounts.admin.account_panels import build_panels
 from accounts.admin.badges import PLAN_COLOURS, render_age, render_usage_bar
 from accounts.admin.base import (
+    ConfirmedChangesAdmin,
     change_url,
     count_recent_requests,
     is_id_prefix,
@@ -27,7 +28,6 @@ from accounts.admin.base import (
     make_link_column,
     make_reason_view,
     page_url,
-    warn_if_unpublished,
 )
 from accounts.admin.plans import build_limit_field, what_if_view
 from accounts.events.warnings import THRESHOLDS
@@ -36,7 +36,6 @@ from accounts.models import EPOCH, Account, ApiKey, Plan, PlanCode, active_keys_
 from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
-from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.palette import (
     MAX_RESULTS,
     PaletteCommand,
@@ -132,7 +131,7 @@ def change_plan(account: Account, *, choice: str, **options: Any) -> None:
 
 
 @admin.register(Account)
-class AccountAdmin(PetstoreModelAdmin):
+class AccountAdmin(ConfirmedChangesAdmin):
     object_pages = {
         "what-if/": "what_if",
         "suspend/": "suspend",
@@ -250,10 +249,6 @@ class AccountAdmin(PetstoreModelAdmin):
         if self.has_view_permission(request, obj):
             return HttpResponseRedirect(change_url(obj))
         return super().response_post_save_add(request, obj)
-
-    def response_change(self, request: HttpRequest, obj: Account) -> HttpResponse:
-        warn_if_unpublished(self, request, obj)
-        return super().response_change(request, obj)
 
     # --- The pages that suspend an account or change its plan
 

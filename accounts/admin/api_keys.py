@@ -17,6 +17,7 @@ from unfold.decorators import display
 from accounts.admin import badges
 from accounts.admin.base import (
     MAX_PANEL_ROWS,
+    ConfirmedChangesAdmin,
     annotate_requests_today,
     build_usage_chart,
     change_url,
@@ -25,16 +26,14 @@ from accounts.admin.base import (
     make_link_column,
     make_reason_view,
     page_url,
-    warn_if_unpublished,
 )
 from accounts.key_forms import IssueKeyForm, NarrowForm, RotateForm
 from accounts.models import EXPIRES_SOON, Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.changelist import ChoiceFilter, parse_id
-from petstore.backoffice.confirmation import Confirmation, confirm
+from petstore.backoffice.confirmation import Confirmation
 from petstore.backoffice.history import build_history
-from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import (
     MAX_RESULTS,
@@ -131,7 +130,7 @@ class PlanFilter(ChoiceFilter):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(PetstoreModelAdmin):
+class ApiKeyAdmin(ConfirmedChangesAdmin):
     can_delete = False
     object_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate", "narrow/": "narrow"}
     add_title = "Issue a key"
@@ -314,12 +313,10 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         def rotate(cleaned_data: dict[str, Any]) -> HttpResponse:
             overlap = timedelta(hours=cleaned_data["overlap_hours"])
             replacement, key_text = key.rotate(by=Actor.from_request(request), overlap=overlap)
-            warn_if_unpublished(self, request, key)
+            self.warn_if_unpublished(request, key)
             return self.show_key_text(request, replacement, key_text)
 
-        context = self.get_confirmation_context(key)
-        back = change_url(key)
-        return confirm(self, request, ROTATE, RotateForm, rotate, back=back, object=key, **context)
+        return self.confirm_change(request, key, ROTATE, RotateForm, rotate)
 
     def get_action_permissions(self, request: HttpRequest, key: ApiKey) -> dict[str, bool]:
         """Return which actions apply to the key and are permitted, for its page and the list."""
@@ -337,8 +334,10 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
         return self.has_change_permission(request, key) and self.has_add_permission(request)
 
+    def get_obstacle(self, confirmation: Confirmation, key: ApiKey) -> str:
+        return f"Key {key} is already revoked." if key.revoked_at and confirmation is not UNBAN else ""
+
     def get_confirmation_context(self, key: ApiKey) -> dict[str, Any]:
-        """Describe the key on the confirmation pages."""
         now = timezone.now()
         other_keys = key.account.keys.filter(active_keys_q(now)).exclude(pk=key.pk).count()
         details = {

@@ -10,7 +10,8 @@ from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -43,7 +44,7 @@ def change_url(obj: Model) -> str:
 
 
 def issue_key_url(account: Account) -> str:
-    return f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
+    return reverse("admin:accounts_apikey_add", query={"account": account.pk})
 
 
 def make_link_column(template: str, build_context: Callable[[Any], dict[str, Any]]) -> Callable[..., Any]:
@@ -82,6 +83,50 @@ def count_recent_requests(now: datetime, **filters: Any) -> dict[str, str]:
     }
 
 
+class ConfirmedChangesAdmin(PetstoreModelAdmin):
+    """Admin of rows that have pages on which a change is confirmed."""
+
+    def get_confirmation_context(self, row: Any) -> dict[str, Any]:
+        """Describe the row on these pages."""
+        raise NotImplementedError
+
+    def get_obstacle(self, confirmation: Confirmation, row: Any) -> str:
+        """Return why the change is impossible, or an empty string."""
+        return ""
+
+    def confirm_change(
+        self,
+        request: HttpRequest,
+        row: Model,
+        confirmation: Confirmation,
+        form_class: Callable[..., forms.Form],
+        act: Callable[[dict[str, Any]], HttpResponse],
+        *,
+        description: str = "",
+    ) -> HttpResponse:
+        """Confirm a change on a page that describes the row, or has only this description."""
+        if obstacle := self.get_obstacle(confirmation, row):
+            self.message_user(request, obstacle, messages.WARNING)
+            return redirect(change_url(row))
+        context = {"description": description} if description else self.get_confirmation_context(row)
+        back = change_url(row)
+        return confirm(self, request, confirmation, form_class, act, back=back, object=row, **context)
+
+    def warn_if_unpublished(self, request: HttpRequest, row: Model) -> None:
+        """Show a warning after the commit if the change could not be published to Redis."""
+
+        def warn() -> None:
+            if text := publication.get_warning(**{KEY_LOOKUPS[type(row)]: row.pk}):
+                self.message_user(request, text, messages.WARNING)
+
+        if type(row) in KEY_LOOKUPS:
+            transaction.on_commit(warn, robust=True)
+
+    def response_change(self, request: HttpRequest, obj: Model) -> HttpResponse:
+        self.warn_if_unpublished(request, obj)
+        return super().response_change(request, obj)
+
+
 def make_reason_view(
     confirmation: Confirmation,
     method: Callable[..., None],
@@ -91,37 +136,29 @@ def make_reason_view(
     permission: str = "has_change_permission",
     get_next_url: Callable[[Any], str] = change_url,
     with_object: bool = False,
+    relation: str = "",
 ) -> Callable[..., HttpResponse]:
     """Make a view that asks for a reason, and then calls `method(obj, **cleaned_data, by=Actor)`.
 
-    `permission` names the method of the ModelAdmin that checks access to the object. The ModelAdmin must
-    also define `get_confirmation_context`. `get_next_url` maps the object to the URL of the next page.
-    `with_object` passes the object to the form.
+    `permission` names the method of the ModelAdmin that checks access to the object. `get_next_url` maps
+    the object to the URL of the next page. `with_object` passes the object to the form. With a `relation`,
+    the method changes the related row with the `row_id` of the URL.
     """
 
-    def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+    def view(
+        self: ConfirmedChangesAdmin, request: HttpRequest, object_id: str, row_id: int | None = None
+    ) -> HttpResponse:
         obj = self.get_permitted_object(request, object_id, getattr(self, permission))
+        row = get_object_or_404(getattr(obj, relation), pk=row_id) if relation else obj
 
         def act(cleaned_data: dict[str, Any]) -> HttpResponse:
-            method(obj, **cleaned_data, by=Actor.from_request(request))
-            self.message_user(request, message.format(obj), messages.SUCCESS)
-            warn_if_unpublished(self, request, obj)
-            return HttpResponseRedirect(get_next_url(obj))
+            method(row, **cleaned_data, by=Actor.from_request(request))
+            self.message_user(request, message.format(row), messages.SUCCESS)
+            self.warn_if_unpublished(request, row)
+            return redirect(get_next_url(obj))
 
-        context = self.get_confirmation_context(obj)
         build_form = partial(form_class, obj) if with_object else form_class
-        back = change_url(obj)
-        return confirm(self, request, confirmation, build_form, act, back=back, object=obj, **context)
+        description = str(row) if relation else ""
+        return self.confirm_change(request, obj, confirmation, build_form, act, description=description)
 
     return view
-
-
-def warn_if_unpublished(model_admin: PetstoreModelAdmin, request: HttpRequest, obj: Model) -> None:
-    """Show a warning after the commit if the change could not be published to Redis."""
-
-    def warn() -> None:
-        if text := publication.get_warning(**{KEY_LOOKUPS[type(obj)]: obj.pk}):
-            model_admin.message_user(request, text, messages.WARNING)
-
-    if type(obj) in KEY_LOOKUPS:
-        transaction.on_commit(warn, robust=True)

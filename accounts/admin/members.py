@@ -1,19 +1,16 @@
 """The panel of members and invitations on the page of an account, and the pages behind its links."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django import forms
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponse
 from unfold.widgets import UnfoldAdminEmailInputWidget, UnfoldAdminSelectWidget
 
 from accounts.admin.account_panels import Panel, panel_factories
-from accounts.admin.base import change_url
+from accounts.admin.base import ConfirmedChangesAdmin, change_url, make_reason_view
 from accounts.models import Account, Invitation, Membership, Role
 from petstore.backoffice.audit import Actor
-from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
+from petstore.backoffice.confirmation import Confirmation, ReasonForm
 
 PAGES = {
     "invite/": "invite",
@@ -48,51 +45,24 @@ class InviteForm(forms.Form):
     role = forms.ChoiceField(choices=ROLES, widget=UnfoldAdminSelectWidget)
 
 
-def invite_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+def invite_view(self: ConfirmedChangesAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
     account = self.get_permitted_object(request, object_id, self.has_change_permission)
-    actor, context = Actor.from_request(request), {"back": change_url(account), "object": account}
 
     def invite(cleaned_data: dict[str, Any]) -> HttpResponse:
         """Render the link in response to the POST, so that it is not stored anywhere."""
+        actor = Actor.from_request(request)
         invitation, link = Invitation.objects.invite(account, **cleaned_data, by=actor)
-        values = context | {"invitation": invitation, "link": link}
-        page = "accounts/account/invited", "Copy the link now"
-        response: HttpResponse = self.render_page(request, *page, **values)
-        return response
+        context = {"object": account, "back": change_url(account), "invitation": invitation, "link": link}
+        return self.render_page(request, "accounts/account/invited", "Copy the link now", **context)
 
-    values: Any = context | {"description": str(account)}
-    return confirm(self, request, INVITE, InviteForm, invite, **values)
+    return self.confirm_change(request, account, INVITE, InviteForm, invite, description=str(account))
 
 
-def make_view(
-    confirmation: Confirmation,
-    form_class: type[forms.Form],
-    relation: str,
-    method: Callable[..., None],
-    message: str,
-) -> Callable[..., HttpResponse]:
-    """Make a view that calls `method(row, **cleaned_data, by=Actor)` for a row of the account."""
-
-    def view(self: Any, request: HttpRequest, object_id: str, row_id: int) -> HttpResponse:
-        account = self.get_permitted_object(request, object_id, self.has_change_permission)
-        row, back = getattr(account, relation).filter(pk=row_id).first(), change_url(account)
-        if row is None:
-            raise Http404
-
-        def act(cleaned_data: dict[str, Any]) -> HttpResponse:
-            method(row, **cleaned_data, by=Actor.from_request(request))
-            self.message_user(request, message.format(row), messages.SUCCESS)
-            return redirect(back)
-
-        context: Any = {"back": back, "description": str(row), "object": account}
-        return confirm(self, request, confirmation, form_class, act, **context)
-
-    return view
-
-
-change_role_view = make_view(CHANGE_ROLE, RoleForm, "memberships", Membership.change_role, "{}: changed.")
-remove_member_view = make_view(REMOVE, ReasonForm, "memberships", Membership.remove, "{}: removed.")
-withdraw_view = make_view(WITHDRAW, ReasonForm, "invitations", Invitation.withdraw, "{}: withdrawn.")
+change_role_view = make_reason_view(
+    CHANGE_ROLE, Membership.change_role, "{}: changed.", RoleForm, relation="memberships"
+)
+remove_member_view = make_reason_view(REMOVE, Membership.remove, "{}: removed.", relation="memberships")
+withdraw_view = make_reason_view(WITHDRAW, Invitation.withdraw, "{}: withdrawn.", relation="invitations")
 
 
 def build_members_panel(account: Account, request: HttpRequest) -> Panel:

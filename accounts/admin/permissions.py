@@ -16,7 +16,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from petstore.backoffice.model_admin import PetstoreModelAdmin
+from accounts.admin.base import ConfirmedChangesAdmin
 from petstore.backoffice.navigation import PAGES
 
 APPS_WITH_PAGES = ("accounts", "inventory", "health", "auth", "backoffice")
@@ -59,7 +59,7 @@ def get_permission_choices(permissions: Iterable[Permission]) -> list[tuple[str,
     return groups
 
 
-class NoEscalationAdmin(PetstoreModelAdmin):
+class NoEscalationAdmin(ConfirmedChangesAdmin):
     """Protects users and groups with more permissions than the editor, who can grant only their own."""
 
     permissions_field: str

@@ -12,7 +12,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 
 from accounts.admin.badges import PLAN_COLOURS
-from accounts.admin.base import warn_if_unpublished
+from accounts.admin.base import ConfirmedChangesAdmin
 from accounts.models import Account, ApiKey, Plan, PlanCode, active_keys_q
 from accounts.models.plans import MAX_REQUESTS
 from accounts.quota.limits import Limits
@@ -80,7 +80,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
 
 
 @admin.register(Plan)
-class PlanAdmin(PetstoreModelAdmin):
+class PlanAdmin(ConfirmedChangesAdmin):
     """The four plans are fixed. Enterprise is read-only, since its limits are set per account."""
 
     object_pages = {"what-if/": "what_if"}
@@ -119,10 +119,6 @@ class PlanAdmin(PetstoreModelAdmin):
         if form.has_changed_limits():
             text = f"The new limits now apply to {form.affected}."
             self.message_user(request, text, messages.SUCCESS)
-
-    def response_change(self, request: HttpRequest, obj: Plan) -> HttpResponse:
-        warn_if_unpublished(self, request, obj)
-        return super().response_change(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_enterprise = obj is not None and obj.code == PlanCode.ENTERPRISE

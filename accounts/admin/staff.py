@@ -237,11 +237,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
                 raise ValidationError(text)
             return self.show_password_link(request, user, reason=cleaned_data["reason"])
 
-        context = self.get_confirmation_context(user)
-        back = change_url(user)
-        return confirm(
-            self, request, RESET_PASSWORD, ReasonForm, issue_link, back=back, object=user, **context
-        )
+        return self.confirm_change(request, user, RESET_PASSWORD, ReasonForm, issue_link)
 
     def get_confirmation_context(self, user: User) -> dict[str, Any]:
         return {"description": f"Member of staff: {user}"}

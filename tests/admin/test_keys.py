@@ -306,6 +306,16 @@ def test_revoked_key_is_read_only(staff: Client, key: ApiKey) -> None:
     assert ApiKey.objects.filter(pk=key.pk).values().get() == before
 
 
+@pytest.mark.parametrize("verb", ["revoke", "rotate", "narrow"])
+def test_forms_of_a_revoked_key_lead_back_to_its_page(staff: Client, key: ApiKey, verb: str) -> None:
+    key.revoke(reason="Leaked", by=OPERATOR)
+    page = staff.get(page_url(key, verb), follow=True)
+    assert page.redirect_chain == [(page_url(key), 302)]
+    assert f"Key {key.public_id} is already revoked." in page.text
+    assert staff.post(page_url(key, verb), {"reason": "Again"}).status_code == 302
+    assert key.audit_entries.count() == 2
+
+
 def test_only_the_name_can_be_changed(staff: Client, account: Account, key: ApiKey) -> None:
     before = ApiKey.objects.filter(pk=key.pk).values().get()
     other = Account.objects.create(name="Other", plan_id="free")
