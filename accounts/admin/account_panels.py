@@ -79,7 +79,7 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "name": str(account),
         "plan_badge": {"type": badges.PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
         "limits": account.limits,
-        "usage_bar": badges.render_usage_bar(account.get_requests_on(now.date()), account.limits.per_day),
+        "usage_bar": badges.render_usage_bar(account.get_request_count(now.date()), account.limits.per_day),
         "usage_chart": build_usage_chart(now, key__account=account),
         "may_view_keys": may_view_keys,
         "may_view_events": may_view_events,

@@ -202,7 +202,7 @@ class AccountAdmin(ConfirmedChangesAdmin):
 
     @display(description="used today", ordering="requests_today")
     def usage_today(self, account: Account) -> SafeString:
-        return render_usage_bar(account.get_requests_on(timezone.now().date()), account.limits.per_day)
+        return render_usage_bar(account.get_request_count(timezone.now().date()), account.limits.per_day)
 
     @display(description="per minute")
     def per_minute_limit(self, account: Account) -> str:

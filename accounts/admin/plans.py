@@ -14,7 +14,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 from accounts.admin.badges import PLAN_COLOURS
 from accounts.admin.base import ConfirmedChangesAdmin
 from accounts.models import Account, ApiKey, Plan, PlanCode, active_keys_q
-from accounts.models.plans import MAX_REQUESTS
+from accounts.models.plans import MAX_REQUEST_LIMIT
 from accounts.quota.limits import Limits
 from accounts.usage import reports
 from petstore.backoffice.model_admin import PetstoreModelAdmin
@@ -25,7 +25,7 @@ WHAT_IF_DAYS = 30
 
 
 def build_limit_field(label: str, *, required: bool = True) -> forms.IntegerField:
-    options: Any = {"min_value": 1, "max_value": MAX_REQUESTS, "widget": UnfoldAdminIntegerFieldWidget}
+    options: Any = {"min_value": 1, "max_value": MAX_REQUEST_LIMIT, "widget": UnfoldAdminIntegerFieldWidget}
     return forms.IntegerField(label=label, required=required, **options)
 
 

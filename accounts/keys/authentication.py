@@ -8,7 +8,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from accounts.keys import key_format
-from accounts.keys.key_format import KeyText
+from accounts.keys.key_format import ParsedKey
 from accounts.models import get_key_mode
 from accounts.quota import anonymous
 from accounts.quota.key_record import KeyRejectionReason
@@ -75,7 +75,7 @@ class BearerKeyAuthentication(BaseAuthentication):
         return caller, caller
 
 
-def parse_authorization(header: str) -> KeyText:
+def parse_authorization(header: str) -> ParsedKey:
     """Parse an Authorization header. Raises ApiError 401."""
     if not header.strip():
         raise ApiError(ErrorCode.MISSING_API_KEY)

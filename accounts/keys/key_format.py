@@ -27,7 +27,7 @@ KEY_RE = re.compile(PATTERN, re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class KeyText:
+class ParsedKey:
     """A parsed key. Never stored, never logged."""
 
     text: str
@@ -35,7 +35,7 @@ class KeyText:
     public_id: str
 
     def __repr__(self) -> str:
-        return f"KeyText({self.public_id})"
+        return f"ParsedKey({self.public_id})"
 
 
 def new_account_id() -> str:
@@ -48,26 +48,26 @@ def compute_checksum(text: str) -> str:
     return b62_encode(zlib.crc32(text.encode())).rjust(CHECKSUM_LENGTH, "0")
 
 
-def generate(mode: str, account_id: str) -> KeyText:
+def generate(mode: str, account_id: str) -> ParsedKey:
     """Generate a key for the account with this public ID."""
     public_id = account_id + get_random_string(PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH, BASE62_ALPHABET)
     text = f"psk_{mode}_{public_id}_{get_random_string(SECRET_LENGTH, BASE62_ALPHABET)}"
-    return KeyText(text + compute_checksum(text), mode, public_id)
+    return ParsedKey(text + compute_checksum(text), mode, public_id)
 
 
-def parse(text: str) -> KeyText | None:
+def parse(text: str) -> ParsedKey | None:
     """Parse a key. Returns None if the format or the checksum is wrong."""
     match = KEY_RE.fullmatch(text)
     if match is None or compute_checksum(text[:-CHECKSUM_LENGTH]) != match[4]:
         return None
-    return KeyText(text, match[1], match[2])
+    return ParsedKey(text, match[1], match[2])
 
 
-def compute_digest(key: KeyText, pepper: bytes) -> str:
+def compute_digest(key: ParsedKey, pepper: bytes) -> str:
     """Return the HMAC-SHA256 of the key in hexadecimal."""
     return hmac.new(pepper, key.text.encode(), "sha256").hexdigest()
 
 
-def matches_digest(key: KeyText, pepper: bytes, digest: str) -> bool:
+def matches_digest(key: ParsedKey, pepper: bytes, digest: str) -> bool:
     """Compare the key with a stored digest, in constant time."""
     return hmac.compare_digest(compute_digest(key, pepper), digest)

@@ -65,7 +65,7 @@ def serialize_key(key: ApiKey) -> dict[str, Any]:
         "revoked_at": format_time(key.revoked_at),
         "last_used_at": format_time(key.last_used_at),
         "banned_until": format_time(key.get_ban_end(now)),
-        "used_today": key.account.get_requests_on(now.date()),
+        "used_today": key.account.get_request_count(now.date()),
         "limit_per_day": key.account.limits.per_day,
     }
 

@@ -19,8 +19,8 @@ from petstore.backoffice.audit import Action, Actor
 from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
-MAX_REQUESTS = 10**12  # Lua numbers in Redis scripts are exact only up to 2**53.
-LIMIT_RANGE = [MinValueValidator(1), MaxValueValidator(MAX_REQUESTS)]
+MAX_REQUEST_LIMIT = 10**12  # Lua numbers in Redis scripts are exact only up to 2**53.
+LIMIT_RANGE = [MinValueValidator(1), MaxValueValidator(MAX_REQUEST_LIMIT)]
 LIMIT_HELP = "Enterprise only: the limit agreed with this customer."
 
 
@@ -190,7 +190,7 @@ class Account(UniquelyNamed, PublishedModel):
                 account.save(update_fields=["suspended_at", "suspended_reason"])
         self.refresh_from_db()
 
-    def get_requests_on(self, day: date) -> int:
+    def get_request_count(self, day: date) -> int:
         """Count the requests on a day (UTC), which may lag by seconds.
 
         Only the latest active day is stored; others give 0.

@@ -8,7 +8,7 @@ from django.conf import settings
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format, networks
 from accounts.keys.identity import KeyRecord
-from accounts.keys.key_format import KeyText
+from accounts.keys.key_format import ParsedKey
 from accounts.models import Account, QuotaCounter
 from accounts.quota import bans, key_record, limits
 from accounts.quota.bans import Ban, get_rejections_to_ban
@@ -39,7 +39,7 @@ class DatabaseQuotaStore:
     """Counts windows in QuotaCounter, and strikes and bans in KeyStanding."""
 
     def admit(
-        self, key: KeyText, address: Address, now: int | None = None, *, may_write: bool = False
+        self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
         """See QuotaStore. Takes two queries, or three for a rejected request. Ignores `writes`."""
         now = time.time_ns() // 1000 if now is None else now
@@ -53,7 +53,7 @@ class DatabaseQuotaStore:
         write_behind.recorder.rehash(key, record.id, record.pepper_number)
         return QuotaResult(caller=record.caller, decision=decision)
 
-    def peek(self, key: KeyText, address: Address, now: int | None = None) -> QuotaResult:
+    def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
         """See QuotaStore. Takes two queries."""
         now = time.time_ns() // 1000 if now is None else now
         record = key_record.read(key.public_id) or key_record.build_dummy_record(key.public_id)
@@ -68,7 +68,7 @@ class DatabaseQuotaStore:
         return QuotaResult(caller=caller, decision=decision)
 
 
-def check_key(key: KeyText, record: KeyRecord, address: Address, now: int) -> KeyRejectionReason | None:
+def check_key(key: ParsedKey, record: KeyRecord, address: Address, now: int) -> KeyRejectionReason | None:
     # Always compute one digest, so that the response time does not reveal whether the key exists.
     pepper = settings.API_KEY_PEPPERS.get(record.pepper_number, b"")
     if not (key_format.matches_digest(key, pepper, record.digest) and pepper):

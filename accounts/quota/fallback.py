@@ -21,7 +21,7 @@ from time import monotonic
 
 from django.db import Error, connection
 
-from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH, ParsedKey
 from accounts.quota import key_record
 from accounts.quota.limits import SECOND
 from accounts.quota.redis_store import ForeignReplyError, RecordEvictedError, RedisQuotaStore
@@ -86,7 +86,7 @@ class FallbackQuotaStore:
         return {node.name for node in list(self._nodes.values()) if node.unavailable}
 
     def admit(
-        self, key: KeyText, address: Address, now: int | None = None, *, may_write: bool = False
+        self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
         """See QuotaStore. Raises ForeignReplyError."""
         result = self._try_redis(key, partial(self._redis.admit, key, address, now, may_write=may_write))
@@ -98,12 +98,12 @@ class FallbackQuotaStore:
                 self._unpublished[key.public_id[:ACCOUNT_ID_LENGTH]] = UnpublishedAccount(key.public_id)
         return result
 
-    def peek(self, key: KeyText, address: Address, now: int | None = None) -> QuotaResult:
+    def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
         """See QuotaStore. Raises ForeignReplyError."""
         result = self._try_redis(key, partial(self._redis.peek, key, address, now))
         return self._database.peek(key, address, now) if result is None else result
 
-    def _try_redis(self, key: KeyText, call: Callable[[], QuotaResult]) -> QuotaResult | None:
+    def _try_redis(self, key: ParsedKey, call: Callable[[], QuotaResult]) -> QuotaResult | None:
         """Return None if the caller must use the database; first wait for the flush of this process."""
         name = self._redis.get_node_name(key.public_id)
         node = self._nodes.get(name) or self._nodes.setdefault(name, RedisNode(name))

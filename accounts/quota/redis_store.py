@@ -22,7 +22,7 @@ from django.db import Error
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format, networks
 from accounts.keys.identity import Caller, KeyRecord
-from accounts.keys.key_format import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH, KeyText
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH, ParsedKey
 from accounts.models import Account, QuotaCounter
 from accounts.quota import bans, key_record, limits
 from accounts.quota.anonymous import lookup_limiter
@@ -115,17 +115,17 @@ class RedisQuotaStore:
         return self._scripts.get_node_name(get_redis_keys(public_id)[0]) if self._scripts.is_cluster else ""
 
     def admit(
-        self, key: KeyText, address: Address, now: int | None = None, *, may_write: bool = False
+        self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
         """See QuotaStore. Only the last round trip counts the request. Also raises RecordEvictedError."""
         return self._authenticate(ADMIT, key, address, now, may_write=may_write)
 
-    def peek(self, key: KeyText, address: Address, now: int | None = None) -> QuotaResult:
+    def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
         """See QuotaStore. Also raises RecordEvictedError."""
         return self._authenticate(PEEK, key, address, now)
 
     def _authenticate(
-        self, script: Script, key: KeyText, address: Address, now: int | None, *, may_write: bool = False
+        self, script: Script, key: ParsedKey, address: Address, now: int | None, *, may_write: bool = False
     ) -> QuotaResult:
         """Run a script that starts with verify_key.lua, until it counts or rejects the request."""
         keys = get_redis_keys(key.public_id, peek=script is PEEK)
@@ -284,7 +284,7 @@ def parsing(reply: Any) -> Iterator[None]:
         raise RedisUnavailableError(f"Unexpected reply: {reply!r}.") from error
 
 
-def parse_result(key: KeyText, reply: list[Any]) -> QuotaResult:
+def parse_result(key: ParsedKey, reply: list[Any]) -> QuotaResult:
     """Parse the reply of admit.lua, and record the request."""
     with parsing(reply):
         kind, key_id, account_id, scope_list, *numbers = reply
@@ -300,7 +300,7 @@ def parse_result(key: KeyText, reply: list[Any]) -> QuotaResult:
     return QuotaResult(caller=caller, decision=decision)
 
 
-def parse_peek(key: KeyText, reply: list[Any]) -> QuotaResult:
+def parse_peek(key: ParsedKey, reply: list[Any]) -> QuotaResult:
     """Parse the reply of peek.lua, and record the use of the key."""
     with parsing(reply):
         if reply[0] != b"peeked":

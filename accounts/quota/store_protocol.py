@@ -3,7 +3,7 @@
 from typing import NamedTuple, Protocol
 
 from accounts.keys.identity import Caller
-from accounts.keys.key_format import KeyText
+from accounts.keys.key_format import ParsedKey
 from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import RateLimitDecision
 from petstore.api.client_ip import Address
@@ -19,7 +19,7 @@ class QuotaResult(NamedTuple):
 
 class QuotaStore(Protocol):
     def admit(
-        self, key: KeyText, address: Address, now: int | None = None, *, may_write: bool = False
+        self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
         """Authenticate the key, decide on the request and count it, all in one atomic step.
 
@@ -27,7 +27,7 @@ class QuotaStore(Protocol):
         Caller.time_since_write restarts for the account.
         """
 
-    def peek(self, key: KeyText, address: Address, now: int | None = None) -> QuotaResult:
+    def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
         """Authenticate the key, and read both windows and the ban without counting the request (D39).
 
         Peeks are limited to PEEKS_PER_MINUTE per key. The decision on a rejected peek has only that window.

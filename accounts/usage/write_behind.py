@@ -21,7 +21,7 @@ from accounts.events import warnings
 from accounts.events.warnings import find_reached_thresholds, send_quota_warnings
 from accounts.keys import key_format
 from accounts.keys.identity import Caller
-from accounts.keys.key_format import KeyText
+from accounts.keys.key_format import ParsedKey
 from accounts.models import get_signing_pepper_number
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, HOUR, MINUTE, RateLimitDecision, Window
@@ -104,7 +104,7 @@ class UsageRecorder:
             accounts = {account for account, _ in self._batch.in_redis}
             return self._write_lock.locked() or account_id in accounts
 
-    def rehash(self, key: KeyText, key_id: int, pepper_number: int) -> None:
+    def rehash(self, key: ParsedKey, key_id: int, pepper_number: int) -> None:
         """Schedule a new digest if the pepper is outdated. A key's text is known only while it is used."""
         signing_number = get_signing_pepper_number()
         if pepper_number >= signing_number:

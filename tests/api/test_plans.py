@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from accounts.models import Account, Plan, PlanCode
-from accounts.models.plans import MAX_REQUESTS
+from accounts.models.plans import MAX_REQUEST_LIMIT
 from tests.conftest import Api
 
 
@@ -55,7 +55,7 @@ def test_enterprise_account_has_its_own_limits(enterprise: Account) -> None:
 
 @pytest.mark.parametrize(
     "numbers",
-    [(None, None), (100, None), (None, 100), (0, 100), (100, 0), (-1, 100), (MAX_REQUESTS + 1, 100)],
+    [(None, None), (100, None), (None, 100), (0, 100), (100, 0), (-1, 100), (MAX_REQUEST_LIMIT + 1, 100)],
 )
 def test_enterprise_needs_both_limits_from_1_up(account: Account, numbers: tuple[int | None, ...]) -> None:
     with pytest.raises(ValidationError):
@@ -91,7 +91,7 @@ def test_account_that_leaves_enterprise_loses_its_limits(enterprise: Account) ->
         ("business", (), "1000"),
         ("enterprise", (7, 1_000), "7"),
         ("enterprise", (1_000, 7), "7"),
-        ("enterprise", (MAX_REQUESTS, MAX_REQUESTS), str(MAX_REQUESTS)),
+        ("enterprise", (MAX_REQUEST_LIMIT, MAX_REQUEST_LIMIT), str(MAX_REQUEST_LIMIT)),
     ],
 )
 def test_response_names_the_limit_of_the_plan(

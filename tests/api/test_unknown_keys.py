@@ -15,7 +15,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.keys import key_format
-from accounts.keys.key_format import KeyText
+from accounts.keys.key_format import ParsedKey
 from accounts.models import Account, ApiKey
 from accounts.quota import anonymous, key_record
 from accounts.quota.anonymous import LOOKUPS_PER_SECOND, LookupLimiter
@@ -40,7 +40,7 @@ class Work(NamedTuple):
     digests: int
 
 
-def parse(text: str) -> KeyText:
+def parse(text: str) -> ParsedKey:
     key = key_format.parse(text)
     assert key is not None
     return key
@@ -93,7 +93,7 @@ DISTINCT_CODES = {expired: "expired_api_key"}  # For holders of the secret (D17)
 
 
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyText], Work]:
+def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[ParsedKey], Work]:
     """Return a function that measures the admission of a key."""
     counts = {"scripts": 0, "digests": 0}
     digest = key_format.compute_digest
@@ -113,7 +113,7 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyTex
 
     monkeypatch.setattr(key_format, "compute_digest", count_digest)
 
-    def work(key: KeyText) -> Work:
+    def work(key: ParsedKey) -> Work:
         counts.update(scripts=0, digests=0)
         with CaptureQueriesContext(connection) as captured:
             assert store.admit(key, ADDRESS).rejection is not None
@@ -139,14 +139,14 @@ def in_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None) -> R
     return store
 
 
-def expire_record(store: QuotaStore, key: KeyText) -> None:
+def expire_record(store: QuotaStore, key: ParsedKey) -> None:
     """Delete the cached key record, like its expiry."""
     if isinstance(store, RedisQuotaStore):
         store.delete_record(key.public_id)
 
 
 def test_first_request_of_every_invalid_key_does_the_same_work(
-    issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
+    issue: Issue, store: QuotaStore, work: Callable[[ParsedKey], Work]
 ) -> None:
     work_done = []
     work(parse(INVALID_KEYS[0](issue)))  # The very first request also checks Redis's settings.
@@ -159,7 +159,7 @@ def test_first_request_of_every_invalid_key_does_the_same_work(
 
 
 def test_repeated_invalid_key_costs_at_most_one_query(
-    issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
+    issue: Issue, store: QuotaStore, work: Callable[[ParsedKey], Work]
 ) -> None:
     work_done = []
     for make in INVALID_KEYS:

@@ -23,7 +23,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.models.plans import MAX_REQUESTS
+from accounts.models.plans import MAX_REQUEST_LIMIT
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, MINUTE, to_microseconds
 from accounts.quota.store_protocol import QuotaStore
@@ -149,7 +149,7 @@ def test_thresholds_reached_by_lowering_the_limit_are_warned_of(store: QuotaStor
 
 
 def test_largest_limit_is_counted_exactly(store: QuotaStore) -> None:
-    maximum = MAX_REQUESTS
+    maximum = MAX_REQUEST_LIMIT
     desk = Desk(store, per_minute=maximum, per_day=maximum)
     assert desk.send().admitted
     with pytest.raises(ValidationError, match=str(maximum)):

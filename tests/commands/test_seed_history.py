@@ -102,7 +102,7 @@ def test_history_is_consistent() -> None:
     for account in Account.objects.all():
         assert account.created_at > now - timedelta(days=61)
         today = reports.get_daily_usage(days=1, today=now.date(), key__account=account.pk)[0]
-        assert account.get_requests_on(now.date()) == today.admitted <= account.limits.per_day
+        assert account.get_request_count(now.date()) == today.admitted <= account.limits.per_day
 
 
 def test_history_has_the_same_rejections_on_every_page() -> None:

@@ -15,7 +15,7 @@ from unittest import mock
 from django.conf import settings
 
 from accounts.events.warnings import find_reached_thresholds
-from accounts.keys.key_format import KeyText
+from accounts.keys.key_format import ParsedKey
 from accounts.quota import fallback, key_record, redis_store
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.limits import DAY, SECOND, Limits
@@ -108,9 +108,9 @@ class QuotaScenario(Scenario):
             Event=lambda: SimpleNamespace(wait=loop.sleep, set=lambda: None),
         )
 
-    def _key(self, number: int) -> KeyText:
+    def _key(self, number: int) -> ParsedKey:
         public_id = f"account{number}key{number:03}"
-        key = KeyText(f"psk_live_{public_id}_{number:032}", "live", public_id)
+        key = ParsedKey(f"psk_live_{public_id}_{number:032}", "live", public_id)
         limits = Limits(*self.chance.choice(((2, PLENTY), (6, PLENTY), (PLENTY, 9), (PLENTY, PLENTY))))
         self.database.add(key, number, limits, self.chance.choice(((), ALLOWED)))
         return key
@@ -143,13 +143,13 @@ class QuotaScenario(Scenario):
             STEPS * 2 * answer_bound(TIMEOUT) + fallback.FLUSH_TIMEOUT,
         )
 
-    def _history(self, key: KeyText, own: int = 0) -> tuple[int, ...] | None:
+    def _history(self, key: ParsedKey, own: int = 0) -> tuple[int, ...] | None:
         """Return what has happened but for so many of one's own requests; None if another is under way."""
         sent, answered = self.sent[key.public_id], self.answered[key.public_id]
         is_quiet = sent == answered and self.store.active_backend == "redis"
         return (sent - own, self.changes) if is_quiet else None
 
-    def _compare(self, key: KeyText, seen: QuotaResult, counted: QuotaResult) -> None:
+    def _compare(self, key: ParsedKey, seen: QuotaResult, counted: QuotaResult) -> None:
         """Check that reading the account predicted the next request."""
         assert seen.decision is not None
         assert counted.decision is not None
@@ -158,7 +158,7 @@ class QuotaScenario(Scenario):
             if runs_on and told.used + counted.decision.admitted != found.used:
                 self.world.violate(f"{key.public_id} was shown {told}, then found {found}.")
 
-    def _wrong_look(self, key: KeyText, result: QuotaResult) -> str | None:
+    def _wrong_look(self, key: ParsedKey, result: QuotaResult) -> str | None:
         wrong = self._not_its_own(key, result)
         if wrong or result.caller is None or result.decision is None:
             return wrong
@@ -170,7 +170,7 @@ class QuotaScenario(Scenario):
             return f"is shown {used} requests, and sent {self.sent[key.public_id]}"
         return None if result.decision.admitted else "was refused a look"
 
-    def _wrong(self, key: KeyText, result: QuotaResult) -> str | None:
+    def _wrong(self, key: ParsedKey, result: QuotaResult) -> str | None:
         wrong = self._not_its_own(key, result)
         if wrong or result.caller is None or result.decision is None:
             return wrong
@@ -185,7 +185,7 @@ class QuotaScenario(Scenario):
             return "is banned, and that is nowhere on record"
         return f"was banned at {begun}" if len(begun) > 1 and not self.changes else None
 
-    def _not_its_own(self, key: KeyText, result: QuotaResult) -> str | None:
+    def _not_its_own(self, key: ParsedKey, result: QuotaResult) -> str | None:
         caller, decision = result.caller, result.decision
         if caller is None or decision is None:
             return f"was refused: {result.rejection}"

@@ -13,7 +13,7 @@ from django.conf import settings
 from accounts.events.warnings import find_reached_thresholds
 from accounts.keys import key_format
 from accounts.keys.identity import Caller, KeyRecord
-from accounts.keys.key_format import KeyText
+from accounts.keys.key_format import ParsedKey
 from accounts.quota import key_record
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, build_windows
@@ -47,7 +47,7 @@ class DatabaseModel:
         self.warned: set[tuple[int, int, int]] = set()  # Account, day, threshold.
         self.bans: dict[int, set[int]] = defaultdict(set)  # When they began, by the key's id.
 
-    def add(self, key: KeyText, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
+    def add(self, key: ParsedKey, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
         pepper = max(settings.API_KEY_PEPPERS)
         self.keys[key.public_id] = dataclasses.replace(
             key_record.build_dummy_record(key.public_id),
@@ -78,7 +78,7 @@ class DatabaseModel:
         return [{"public_id": one, "facts": self.read(one)} for one in public_id__in]
 
     def admit(
-        self, key: KeyText, address: Any, now: int | None = None, *, may_write: bool = False
+        self, key: ParsedKey, address: Any, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
         """Count like DatabaseQuotaStore."""
         facts = self.read(key.public_id)
@@ -96,7 +96,7 @@ class DatabaseModel:
         self.take_time()
         return QuotaResult(caller=facts.caller, decision=RateLimitDecision(admitted, windows, now))
 
-    def peek(self, key: KeyText, address: Any, now: int | None = None) -> QuotaResult:
+    def peek(self, key: ParsedKey, address: Any, now: int | None = None) -> QuotaResult:
         """Read like DatabaseQuotaStore."""
         facts = self.read(key.public_id)
         now = microseconds(self._scenario.world)

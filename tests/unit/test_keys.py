@@ -14,7 +14,7 @@ PEPPER = b"a pepper"
 
 
 @pytest.fixture
-def key() -> key_format.KeyText:
+def key() -> key_format.ParsedKey:
     return key_format.generate("live", ACCOUNT_ID)
 
 
@@ -43,11 +43,11 @@ def test_checksum_is_crc32_in_six_characters_of_base62(text: str, checksum: str)
     assert key_format.compute_checksum(text) == checksum
 
 
-def test_generated_key_parses(key: key_format.KeyText) -> None:
+def test_generated_key_parses(key: key_format.ParsedKey) -> None:
     assert key_format.parse(key.text) == key
 
 
-def test_checksum_detects_one_wrong_character(key: key_format.KeyText) -> None:
+def test_checksum_detects_one_wrong_character(key: key_format.ParsedKey) -> None:
     for index, letter in enumerate(key.text):
         mistyped = key.text[:index] + ("x" if letter != "x" else "y") + key.text[index + 1 :]
         assert key_format.parse(mistyped) is None, index
@@ -80,12 +80,12 @@ def test_malformed_key_is_rejected_despite_a_valid_checksum(text: str) -> None:
     assert key_format.parse(text) is None
 
 
-def test_digest_is_hmac_sha256_of_the_whole_key_under_the_pepper(key: key_format.KeyText) -> None:
+def test_digest_is_hmac_sha256_of_the_whole_key_under_the_pepper(key: key_format.ParsedKey) -> None:
     expected = hmac.new(PEPPER, key.text.encode(), hashlib.sha256).hexdigest()
     assert key_format.compute_digest(key, PEPPER) == expected
 
 
-def test_digest_matches_only_its_own_key_and_pepper(key: key_format.KeyText) -> None:
+def test_digest_matches_only_its_own_key_and_pepper(key: key_format.ParsedKey) -> None:
     digest = key_format.compute_digest(key, PEPPER)
     assert key_format.matches_digest(key, PEPPER, digest)
     assert not key_format.matches_digest(key, b"another pepper", digest)
@@ -93,5 +93,5 @@ def test_digest_matches_only_its_own_key_and_pepper(key: key_format.KeyText) -> 
 
 
 @pytest.mark.parametrize("display", [repr, str])
-def test_displayed_key_hides_its_secret(key: key_format.KeyText, display: type[str]) -> None:
-    assert display(key) == f"KeyText({key.public_id})"
+def test_displayed_key_hides_its_secret(key: key_format.ParsedKey, display: type[str]) -> None:
+    assert display(key) == f"ParsedKey({key.public_id})"

@@ -17,7 +17,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from accounts.keys import key_format
-from accounts.keys.key_format import KeyText
+from accounts.keys.key_format import ParsedKey
 from accounts.management.base import KeyCommand, get_operator
 from accounts.models import ApiKey
 from petstore.management.base import escape_nonprintable
@@ -43,7 +43,7 @@ keywords = ["psk_live_", "psk_test_"]"""
 
 
 class Finding(NamedTuple):
-    key: KeyText
+    key: ParsedKey
     place: str
     line: int  # Counted from 1.
 
@@ -173,7 +173,7 @@ def find_candidates(data: bytes) -> Iterator[tuple[int, bytes]]:
                 yield utf_16.start() + 2 * (start + match.start()), match[0]
 
 
-def get_matching_key(text: KeyText) -> ApiKey | None:
+def get_matching_key(text: ParsedKey) -> ApiKey | None:
     """Return the stored key if its secret matches, since a public ID is no secret."""
     key = ApiKey.objects.select_related("account").filter(public_id=text.public_id).first()
     if key is None:
