@@ -13,14 +13,13 @@ class AccountsConfig(AppConfig):
         from accounts import checks  # noqa: F401
         from accounts.keys import authentication
         from accounts.quota import headers, publication, throttle  # noqa: F401
-        from accounts.usage import rejection_recording
         from petstore.api.pipeline import ApiPipeline, Steps
 
         ApiPipeline.steps = Steps(
             check_key_format=authentication.parse_authorization,
             authenticate=authentication.authenticate,
             throttle=throttle.throttle,
-            record_missing_scope=rejection_recording.record_missing_scope,
+            record_missing_scope=authentication.record_missing_scope,
             get_quota_headers=headers.build_quota_headers,
             get_unused_quota_headers=headers.build_unused_quota_headers,
         )

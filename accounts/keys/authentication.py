@@ -14,7 +14,8 @@ from accounts.quota import anonymous
 from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.redis_store import ForeignReplyError
 from accounts.quota.store import store
-from accounts.usage import rejection_recording
+from accounts.usage import write_behind
+from accounts.usage.rejection_log import RejectedRequest
 from petstore.api.client_ip import get_client_address
 from petstore.api.context import RequestContext
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
@@ -63,8 +64,18 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
     if result.rejection is KeyRejectionReason.UNKNOWN:  # Perhaps invented, so it is not logged.
         raise ApiError(ErrorCode.INVALID_API_KEY)
-    rejection_recording.record_rejection(request, context, key.public_id, result.rejection.value)
+    rejected = RejectedRequest.from_request(request, context, key.public_id, result.rejection.value)
+    write_behind.recorder.record_rejection(rejected)
     raise ApiError(*KEY_ERRORS[result.rejection])
+
+
+def record_missing_scope(request: HttpRequest, context: RequestContext, scope: str) -> None:
+    """Record a 403 for the rejection log. A step of the request pipeline."""
+    if context.caller is not None:
+        rejected = RejectedRequest.from_request(
+            request, context, context.caller.public_id, "insufficient_scope", scope=scope
+        )
+        write_behind.recorder.record_rejection(rejected)
 
 
 class BearerKeyAuthentication(BaseAuthentication):

@@ -113,23 +113,22 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         allowed_networks: Iterable[str] = (),
         by: Actor,
         rotated_from: ApiKey | None = None,
-        max_expires_at: datetime | None = None,
     ) -> tuple[ApiKey, str]:
         """Create a key; return it with its text, which is not stored. Raises ValidationError."""
-        key_text = key_format.generate(get_key_mode(), account.public_id)
+        generated = key_format.generate(get_key_mode(), account.public_id)
         pepper_number = get_signing_pepper_number()
         key = self.model(
             account=account,
-            public_id=key_text.public_id,
-            mode=key_text.mode,
+            public_id=generated.public_id,
+            mode=generated.mode,
             name=name,
-            digest=key_format.compute_digest(key_text, settings.API_KEY_PEPPERS[pepper_number]),
+            digest=key_format.compute_digest(generated, settings.API_KEY_PEPPERS[pepper_number]),
             pepper_number=pepper_number,
             scopes=scopes.join_scopes(key_scopes),
             allowed_networks=networks.normalize(allowed_networks),
             expires_at=expires_at,
             rotated_from=rotated_from,
-            max_expires_at=max_expires_at,
+            max_expires_at=rotated_from.max_expires_at if rotated_from else None,
         )
         key.full_clean()
         with transaction.atomic():
@@ -141,7 +140,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             audit.record(by, key, Action.ISSUED, after=get_field_values(key))
             key.build_event(EventType.KEY_ISSUED).save()
             key.send_mail("mail/key_issued")
-        return key, key_text.text
+        return key, generated.text
 
 
 class ApiKey(PublishedModel):
@@ -329,7 +328,6 @@ class ApiKey(PublishedModel):
                 allowed_networks=old.allowed_networks,
                 by=by,
                 rotated_from=old,
-                max_expires_at=old.max_expires_at,
             )
             is_banned = state.get_ban_end(now) is not None
             # The replacement starts with this state. A past ban is no event of its own.

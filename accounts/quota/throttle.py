@@ -5,7 +5,8 @@ from django.http import HttpRequest
 from accounts.keys.identity import Caller
 from accounts.quota import anonymous
 from accounts.quota.limits import DAY, RateLimitDecision
-from accounts.usage import rejection_recording, write_behind
+from accounts.usage import write_behind
+from accounts.usage.rejection_log import RejectedRequest
 from petstore.api.context import RequestContext
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.observability.metrics import count_decision
@@ -30,9 +31,10 @@ def throttle(request: HttpRequest, context: RequestContext) -> None:
     if not decision.admitted:
         # The rejection log covers the account's quota, not the limit of free requests (D39).
         if caller is not None and counts_for == "account":
-            rejection_recording.record_rejection(
+            rejected = RejectedRequest.from_request(
                 request, context, caller.public_id, decision.error_code.value, decision=decision
             )
+            write_behind.recorder.record_rejection(rejected)
         raise build_error(decision)
     deprecation = context.operation.deprecation
     if isinstance(caller, Caller) and counts_for == "account" and deprecation is not None:

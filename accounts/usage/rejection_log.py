@@ -1,20 +1,23 @@
 """The rejection log: recent rejections for staff to look up, written behind.
 
-To withstand floods, each process logs a limited number per write, and per account, key, address and hour.
-It only counts the others.
+Unknown keys and wrong secrets are excluded, since anyone can send those. To withstand floods, each process
+logs a limited number per write, and per account, key, address and hour. It only counts the others.
 """
 
+import time
 from datetime import timedelta
 from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH
 from accounts.models import ApiKey, Refusal
 from accounts.quota.limits import RateLimitDecision, to_datetime
-from petstore.api.client_ip import Address, get_network
+from petstore.api.client_ip import Address, get_client_address, get_network
+from petstore.api.context import RequestContext
 from petstore.observability.instrumentation import METHODS, UNKNOWN_ROUTE, format_route
 
 MAX_PER_WRITE = 1_000
@@ -40,6 +43,30 @@ class RejectedRequest(NamedTuple):
     address: Address
     decision: RateLimitDecision | None = None  # Only if the quota rejected the request.
     scope: str = ""
+
+    @classmethod
+    def from_request(
+        cls,
+        request: HttpRequest,
+        context: RequestContext,
+        public_id: str,
+        reason: str,
+        *,
+        decision: RateLimitDecision | None = None,
+        scope: str = "",
+    ) -> "RejectedRequest":
+        match = request.resolver_match
+        return cls(
+            request_id=context.id,
+            public_id=public_id,
+            reason=reason,
+            rejected_at=time.time_ns() // 1000 if decision is None else decision.now,
+            method=request.method or "",
+            route=match.route if match else "",
+            address=get_client_address(request),
+            decision=decision,
+            scope=scope,
+        )
 
     @property
     def hourly_limits(self) -> dict[str, int]:
