@@ -232,6 +232,14 @@ def test_narrowed_key_loses_rights(issue: Issue) -> None:
     assert key.audit_entries.get(action="narrowed").reason == "Only reads"
 
 
+def test_narrow_key_says_that_a_replacement_keeps_its_rights(issue: Issue) -> None:
+    key, _ = issue()
+    replacement, _ = key.rotate(by=OPERATOR)
+    errors = StringIO()
+    call_command("narrow_key", key.public_id, scopes=["pets:read"], stderr=errors)
+    assert errors.getvalue() == f"Its replacement, key {replacement}, keeps its rights.\n"
+
+
 @pytest.mark.parametrize(
     ("options", "end"),
     [
