@@ -4,8 +4,3 @@ from inventory.models.orders import Order, OrderEvent
 from inventory.models.pets import Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
 from inventory.status import LIVE_STATUSES, OrderStatus, PetStatus, Stage, TransitionError
-
-__all__ = [
-    "LIVE_STATUSES", "Category", "Order", "OrderEvent", "OrderStatus", "Pet", "PetEvent", "PetQuerySet",
-    "PetStatus", "PetUpload", "Stage", "StockCount", "TransitionError",
-]  # fmt: skip
