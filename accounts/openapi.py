@@ -105,7 +105,6 @@ QUOTA = {
     "minute": {"limit": 300, "used": 1, "remaining": 299, "resetsAt": "2026-11-23T09:30:41Z"},
     "day": {"limit": 10_000, "used": 260, "remaining": 9_740, "resetsAt": "2026-11-24T00:00:00Z"},
 }
-USED_UP_WINDOW = {"limit": 300, "used": 300, "remaining": 0, "resetsAt": "2026-11-23T09:30:41Z"}
 ACCOUNT = {
     "account": {"id": "4fKq9TzB", "name": "Acme Pets", "plan": "pro", "createdAt": "2026-03-02T09:30:00Z"},
     "key": {
@@ -121,7 +120,7 @@ ACCOUNT = {
     "ban": None,
 }
 BANNED_ACCOUNT = ACCOUNT | {
-    "quota": QUOTA | {"minute": USED_UP_WINDOW},
+    "quota": QUOTA | {"minute": QUOTA["minute"] | {"used": 300, "remaining": 0}},
     "ban": {"until": "2026-11-23T09:35:02Z"},
 }
 

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from accounts.models import ApiKey, EventDraft, EventType, Feed, KeyStanding, QuotaCounter, Warned
+from accounts.models.plans import PER_DAY
 from accounts.quota.limits import DAY, to_microseconds
 
 THRESHOLDS = (80, 100)  # Percentages of the daily quota.
@@ -96,9 +96,7 @@ def send_missed_ban_events(now: datetime) -> None:
 
 def send_missed_quota_warnings(now: datetime) -> None:
     day = to_microseconds(now) // DAY
-    counters = QuotaCounter.objects.filter(day=day).annotate(
-        limit=Coalesce("account__per_day", "account__plan__per_day")
-    )
+    counters = QuotaCounter.objects.filter(day=day).annotate(limit=PER_DAY)
     for threshold in THRESHOLDS:
         sent = get_sent_warnings(EventType.QUOTA_REACHED, threshold).filter(
             subject_id=OuterRef("account_id"), occurrence=day

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, new_account_id
@@ -21,6 +22,9 @@ from petstore.db.names import UniquelyNamed
 EPOCH = date(1970, 1, 1)
 MAX_REQUEST_LIMIT = 10**12  # Lua numbers in Redis scripts are exact only up to 2**53.
 LIMIT_RANGE = [MinValueValidator(1), MaxValueValidator(MAX_REQUEST_LIMIT)]
+# Limits in queries of models with an account: those of the account, or else of its plan.
+PER_MINUTE = Coalesce("account__per_minute", "account__plan__per_minute")
+PER_DAY = Coalesce("account__per_day", "account__plan__per_day")
 LIMIT_HELP = "Enterprise only: the limit agreed with this customer."
 
 

@@ -43,7 +43,7 @@ class DatabaseQuotaStore:
     ) -> QuotaResult:
         """See QuotaStore. Takes two queries, or three for a rejected request. Ignores `writes`."""
         now = time.time_ns() // 1000 if now is None else now
-        record = key_record.read(key.public_id) or key_record.build_dummy_record(key.public_id)
+        record = key_record.read(key.public_id)
         if rejection := check_key(key, record, address, now):
             return QuotaResult(rejection=rejection)
         decision = count_request(record, now)
@@ -56,7 +56,7 @@ class DatabaseQuotaStore:
     def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
         """See QuotaStore. Takes two queries."""
         now = time.time_ns() // 1000 if now is None else now
-        record = key_record.read(key.public_id) or key_record.build_dummy_record(key.public_id)
+        record = key_record.read(key.public_id)
         if rejection := check_key(key, record, address, now):
             return QuotaResult(rejection=rejection)
         peeks, peeks_end = COUNT_PEEK.execute(key=record.id, now=now)

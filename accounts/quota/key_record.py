@@ -9,6 +9,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.keys.identity import KeyRecord
 from accounts.models import ApiKey, get_signing_pepper_number
+from accounts.models.plans import PER_DAY, PER_MINUTE
 from accounts.quota.limits import Limits, to_microseconds
 from petstore.event_loop.compiled_reads import Read
 
@@ -35,8 +36,8 @@ WINDOW_FIELDS = ("day", "day_used", "day_used_in_database", "minute_ends_at", "m
 COUNTER_FIELDS = (*WINDOW_FIELDS, "last_request_at")
 QUERY = (
     ApiKey.objects.annotate(
-        per_minute=Coalesce(F("account__per_minute"), F("account__plan__per_minute")),
-        per_day=Coalesce(F("account__per_day"), F("account__plan__per_day")),
+        per_minute=PER_MINUTE,
+        per_day=PER_DAY,
         version=Coalesce(F("publication__version"), Value(0)),
         suspended_at=F("account__suspended_at"),
         account_name=F("account__name"),
@@ -51,9 +52,10 @@ QUERY = (
 COMPILED_QUERY = Read(ApiKey, lambda: QUERY)  # Runs on the event loop without a thread.
 
 
-def read(public_id: str) -> KeyRecord | None:
+def read(public_id: str) -> KeyRecord:
+    """Read the record of a key, or build a dummy for an unknown one."""
     row = COMPILED_QUERY.where(public_id=public_id).fetch_one()
-    return from_row(row) if row else None
+    return from_row(row) if row else build_dummy_record(public_id)
 
 
 def build_dummy_record(public_id: str) -> KeyRecord:

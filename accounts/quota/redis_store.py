@@ -161,7 +161,7 @@ class RedisQuotaStore:
                     with parsing(reply):
                         return QuotaResult(rejection=KeyRejectionReason(values[0].decode()))
                 case _:
-                    return parse_peek(key, reply) if script is PEEK else parse_result(key, reply)
+                    return finish_peek(key, reply) if script is PEEK else finish_admit(key, reply)
         raise RecordEvictedError(
             f"Redis lost the record of key {key.public_id} {MAX_ROUND_TRIPS} times in a row."
         )
@@ -181,15 +181,14 @@ class RedisQuotaStore:
         """Publish the key record and the account's daily count from the database."""
         self._check_eviction_policy(public_id)
         (lease,) = self._run(LEASE, public_id, [token_hex(8), RECORD_TTL_MS])
-        record = key_record.read(public_id) or key_record.build_dummy_record(public_id)
+        record = key_record.read(public_id)
         _, _, counters = self._run(PUBLISH, public_id, build_publish_arguments(record, lease))
         if record.id and not counters and write_behind.recorder.has_unwritten_requests(record.account_id):
             # Redis has lost the account's counters, so the database needs this process's unwritten counts.
             with suppress(Error):
                 run_in_thread(write_behind.recorder.write)
-            self._run(
-                PUBLISH, public_id, build_publish_arguments(key_record.read(public_id) or record, lease)
-            )
+            record = key_record.read(public_id)
+            self._run(PUBLISH, public_id, build_publish_arguments(record, lease))
 
     def reconnect(self) -> None:
         """Reconnect, and check the eviction policy again, since another server may have taken over."""
@@ -284,8 +283,8 @@ def parsing(reply: Any) -> Iterator[None]:
         raise RedisUnavailableError(f"Unexpected reply: {reply!r}.") from error
 
 
-def parse_result(key: ParsedKey, reply: list[Any]) -> QuotaResult:
-    """Parse the reply of admit.lua, and record the request."""
+def finish_admit(key: ParsedKey, reply: list[Any]) -> QuotaResult:
+    """Record a counted request from the reply of admit.lua."""
     with parsing(reply):
         kind, key_id, account_id, scope_list, *numbers = reply
         if kind != b"counted":
@@ -300,8 +299,8 @@ def parse_result(key: ParsedKey, reply: list[Any]) -> QuotaResult:
     return QuotaResult(caller=caller, decision=decision)
 
 
-def parse_peek(key: ParsedKey, reply: list[Any]) -> QuotaResult:
-    """Parse the reply of peek.lua, and record the use of the key."""
+def finish_peek(key: ParsedKey, reply: list[Any]) -> QuotaResult:
+    """Record the use of a key from the reply of peek.lua."""
     with parsing(reply):
         if reply[0] != b"peeked":
             raise ValueError(reply[0])

@@ -37,6 +37,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
+from accounts.models.plans import PER_DAY, PER_MINUTE
 from accounts.quota.limits import MINUTE, Limits, to_datetime, to_microseconds
 from petstore.backoffice.models import AuditEntry
 
@@ -87,8 +88,7 @@ def sum_usage(
 def find_top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounter]:
     """Find the accounts that have used the largest share of today's limit."""
     day = ((today or timezone.now().date()) - EPOCH).days
-    per_day = Coalesce("account__per_day", "account__plan__per_day")
-    share = Cast("day_used", FloatField()) / Cast(per_day, FloatField())
+    share = Cast("day_used", FloatField()) / Cast(PER_DAY, FloatField())
     counters = QuotaCounter.objects.filter(day=day, day_used__gt=0).select_related("account__plan")
     return list(counters.order_by(share.desc(), "account__name")[:limit])
 
@@ -208,18 +208,16 @@ def simulate_limits(
 
 def iterate_day_loads(condition: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], Limits]]:
     """Yield each account and day: account ID, {requests in a minute: minutes}, current limits."""
-    per_minute = Coalesce("account__per_minute", "account__plan__per_minute")
-    per_day = Coalesce("account__per_day", "account__plan__per_day")
     # Minutes that are not rolled up yet, a few thousand rows at most.
     recent: dict[tuple[int, date], tuple[Counter[int], Limits]] = {}
     minute_loads = MinuteLoad.objects.filter(condition)
-    minutes = minute_loads.values_list("account_id", "minute", "requests", per_minute, per_day)
+    minutes = minute_loads.values_list("account_id", "minute", "requests", PER_MINUTE, PER_DAY)
     for account_id, minute, requests, *limits in minutes:
         day = to_datetime(minute * MINUTE).date()
         histogram, _ = recent.setdefault((account_id, day), (Counter(), Limits(*limits)))
         histogram[requests] += 1
     minute_histograms = AccountDayLoad.objects.filter(condition, day__range=(days[0], days[-1]))
-    rolled_up = minute_histograms.values_list("account_id", "day", "minutes", per_minute, per_day)
+    rolled_up = minute_histograms.values_list("account_id", "day", "minutes", PER_MINUTE, PER_DAY)
     for account_id, day, stored, *limits in rolled_up.iterator():
         histogram = Counter({int(requests): minutes for requests, minutes in stored.items()})
         recent_histogram, _ = recent.pop((account_id, day), (Counter(), None))

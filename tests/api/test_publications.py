@@ -116,7 +116,6 @@ def test_record_read_before_a_change_never_overwrites_it(
 ) -> None:
     """In a pipeline of PostgreSQL, a snapshot can be older than its statement."""
     outdated = key_record.read(acme.keys[0].public_id)
-    assert outdated is not None
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert isinstance(acme.store, RedisQuotaStore)
     acme.store.publish_all([outdated])
@@ -222,7 +221,6 @@ def test_late_publication_does_not_revert_a_later_change(
     others_send: bool,
 ) -> None:
     outdated = key_record.read(acme.keys[0].public_id)
-    assert outdated is not None
     CHANGES[rejection](acme)
     expire_record(acme, redis)
     if others_send:

@@ -156,7 +156,6 @@ def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db
     assert redis.client.hdel(get_redis_keys(public_id)[0], "suspended") == 1
     assert desk.admit().rejection is desk.peek().rejection is KeyRejectionReason.SUSPENDED
     record = key_record.read(public_id)
-    assert record is not None
     assert record.suspended
     assert "suspended" in build_publish_arguments(record)
 

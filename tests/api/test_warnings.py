@@ -104,7 +104,7 @@ def crashing_store(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaS
     def crash(*_: Any, **__: Any) -> None:
         raise ProcessCrashedError
 
-    monkeypatch.setattr("accounts.quota.redis_store.parse_result", crash)
+    monkeypatch.setattr("accounts.quota.redis_store.finish_admit", crash)
     monkeypatch.setattr("accounts.quota.database_store.Ban", crash)
     monkeypatch.setattr(write_behind.recorder, "count", crash)
     return store

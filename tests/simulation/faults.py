@@ -62,7 +62,7 @@ real_resolve_next = Connection._resolve_next
 real_fetch_rows = PostgresqlConnection.fetch_rows
 real_forget = PostgresqlConnection.forget_preparation
 real_peek = RedisQuotaStore.peek
-real_parse_result = redis_store.parse_result
+real_finish_admit = redis_store.finish_admit
 
 
 async def open_with_inherited_queue(self: SharedRedisConnection) -> RedisConnection:
@@ -89,7 +89,7 @@ async def with_timeout_by_the_clock(seconds: float, awaitable: Any) -> Any:
 
 
 def admit_anything(key: Any, reply: Any) -> Any:
-    found = real_parse_result(key, reply)
+    found = real_finish_admit(key, reply)
     decision = found.decision
     return found if decision is None else found._replace(decision=decision._replace(admitted=True))
 
@@ -168,7 +168,7 @@ FAULTS: dict[str, Fault] = {
         *INHERITED_QUEUE,
         Patch(RedisQuotaStore, "_check_reply", lambda self, public_id, reply: reply[1:]),
     ),
-    "a rejected request is admitted": Fault("quota", Patch(redis_store, "parse_result", admit_anything)),
+    "a rejected request is admitted": Fault("quota", Patch(redis_store, "finish_admit", admit_anything)),
     "a request reaches a threshold before the warning is recorded": Fault(
         "quota", Patch(Recorder, "store_warnings", lambda *_: False)
     ),

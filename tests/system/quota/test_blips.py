@@ -21,8 +21,8 @@ from accounts.quota.redis_store import (
     ForeignReplyError,
     RecordEvictedError,
     RedisQuotaStore,
+    finish_admit,
     get_redis_keys,
-    parse_result,
 )
 from accounts.quota.store_protocol import QuotaResult
 from accounts.usage import write_behind
@@ -138,14 +138,14 @@ def test_request_in_flight_during_failover_is_flushed_at_once(
     acme = Desk(store, per_minute=1_000, per_day=20)
     admitted = acme.admitted(5)
 
-    def fail_over_and_parse(*reply: Any) -> QuotaResult:
-        monkeypatch.setattr(redis_store, "parse_result", parse_result)
+    def fail_over_and_finish(*reply: Any) -> QuotaResult:
+        monkeypatch.setattr(redis_store, "finish_admit", finish_admit)
         own_redis.stop()
         assert acme.send().admitted
         assert store.active_backend == "database"
-        return parse_result(*reply)
+        return finish_admit(*reply)
 
-    monkeypatch.setattr(redis_store, "parse_result", fail_over_and_parse)
+    monkeypatch.setattr(redis_store, "finish_admit", fail_over_and_finish)
     admitted += 1 + acme.admitted(1)
     assert own_recorder._wake.is_set()
     own_recorder.write()  # Like the thread that was woken.
