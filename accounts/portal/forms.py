@@ -9,12 +9,12 @@ from django.http import HttpRequest
 
 from accounts.models import Role
 from petstore.api.client_ip import get_client_network
-from petstore.sign_in.rate_limits import RateLimitedForm
+from petstore.sign_in.rate_limits import check_limits
 
 NEW_USER_RATES = ("10/m", "100/d")  # Attempts per address.
 
 
-class NewUserForm(RateLimitedForm, UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+class NewUserForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
     """Sets no address: the link may have been copied, so it proves none."""
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
@@ -27,7 +27,7 @@ class NewUserForm(RateLimitedForm, UserCreationForm):  # type: ignore[type-arg] 
     def clean_username(self) -> str:
         # Count the attempt first, because the next check reveals which names exist.
         network = get_client_network(self.request)
-        self.check_limits(self.request, [(f"new user {rate}", network, rate) for rate in NEW_USER_RATES])
+        check_limits(self.request, [(f"new user {rate}", network, rate) for rate in NEW_USER_RATES])
         username = str(super().clean_username())
         if "@" in username:  # People sign in with a username or an address.
             raise ValidationError("A username must not contain an @.")

@@ -18,10 +18,9 @@ from django.views.generic import FormView
 
 from accounts.models import Actor, Invitation, open_account
 from accounts.portal.forms import NewUserForm, SignUpForm
-from petstore.sign_in.views import RateLimitedView
 
 
-class NewUserView(RateLimitedView, FormView):  # type: ignore[type-arg]  # Generic in its stubs only.
+class NewUserView(FormView):  # type: ignore[type-arg]  # Generic in its stubs only.
     """Creates a user with a membership, and signs in."""
 
     add_membership: Callable[[User, dict[str, Any]], str]  # Returns the URL of the next page.

@@ -68,8 +68,7 @@ class AccountAdapter(DefaultAccountAdapter):
         """Limit how many mails one address or one client can cause. Otherwise, the response is 429."""
         limits = get_mail_limits(request, emailconfirmation.email_address.email)
         if seconds := count_attempt(request, limits):
-            page = render(request, "account/too_many.html", {"wait": describe_wait(seconds)}, status=429)
-            page["Retry-After"] = str(seconds)
+            page = render(request, "account/too_many.html", {"wait": describe_wait(seconds)})
             raise ImmediateHttpResponse(page)
         super().send_confirmation_mail(request, emailconfirmation, signup=False)  # One template.
 
@@ -78,9 +77,6 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def get_email_confirmation_url(self, request: HttpRequest, emailconfirmation: Any) -> str:
         return get_page_url(reverse("account_confirm_email", args=[emailconfirmation.key]))
-
-    def send_notification_mail(self, *args: Any, **kwargs: Any) -> None:
-        """Send none: the audit trail records these changes."""
 
 
 class MfaAdapter(DefaultMFAAdapter):
@@ -104,9 +100,3 @@ class MfaAdapter(DefaultMFAAdapter):
 
     def generate_authenticator_name(self, user: AbstractBaseUser, type: Any) -> str:  # noqa: A002  allauth's name.
         return f"Passkey added on {timezone.now():%Y-%m-%d}"
-
-
-def get_origin() -> str:
-    """Return the origin of the pages, as browsers write it (RFC 6454)."""
-    url = urlsplit(get_page_url(""))
-    return f"{url.scheme}://{url.netloc}"

@@ -3,25 +3,23 @@
 import json
 import struct
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from allauth.account import forms as account_forms
-from allauth.account.forms import default_token_generator
 from allauth.account.models import EmailAddress
 from allauth.core import context
-from allauth.mfa.adapter import get_adapter
 from allauth.mfa.base import forms as mfa_forms
 from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn import forms as webauthn_forms
 from django import forms
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxLengthValidator
 from fido2.utils import websafe_decode
 
 from petstore.mail.models import DISCARDED
-from petstore.sign_in.adapters import get_origin
 from petstore.sign_in.backends import find_user, normalize_login
-from petstore.sign_in.rate_limits import RateLimitedForm, get_mail_limits, get_sign_in_limits
+from petstore.sign_in.rate_limits import check_limits, check_sign_in_limits, get_mail_limits
 from petstore.sign_in.receivers import record_failed_sign_in
 
 MAX_PASSWORD_LENGTH = 1000
@@ -31,7 +29,7 @@ MALFORMED = "This passkey belongs to another site, or its response is incomplete
 CODE_HELP = "Enter the code that your app shows, or one of your recovery codes."
 
 
-class LoginForm(RateLimitedForm, account_forms.LoginForm):
+class LoginForm(account_forms.LoginForm):
     """Checks the rate limits before the password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -48,7 +46,7 @@ class LoginForm(RateLimitedForm, account_forms.LoginForm):
         # Attempts by username and by email address share a counter.
         login = normalize_login(self.data.get("login", ""))
         user = find_user(login)
-        self.check_limits(self.request, get_sign_in_limits(self.request, user.username if user else login))
+        check_sign_in_limits(self.request, user.username if user else login)
         return super().clean()  # type: ignore[no-untyped-call]
 
     def login(self, request: Any, redirect_url: str | None = None) -> Any:
@@ -58,19 +56,19 @@ class LoginForm(RateLimitedForm, account_forms.LoginForm):
         return super().login(request, redirect_url)
 
 
-class ReauthenticateForm(RateLimitedForm, account_forms.ReauthenticateForm):
+class ReauthenticateForm(account_forms.ReauthenticateForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["password"].widget.attrs = {"autocomplete": "current-password", "autofocus": ""}
         self.fields["password"].help_text = ""
 
     def clean_password(self) -> str:
-        self.check_limits(context.request, get_sign_in_limits(context.request, self.user.username))
+        check_sign_in_limits(context.request, self.user.username)
         password: str = super().clean_password()
         return password
 
 
-class ChangePasswordForm(RateLimitedForm, account_forms.ChangePasswordForm):
+class ChangePasswordForm(account_forms.ChangePasswordForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         labels = "Current password", "New password", "Confirm the password"
@@ -81,30 +79,32 @@ class ChangePasswordForm(RateLimitedForm, account_forms.ChangePasswordForm):
 
     def clean_oldpassword(self) -> str:
         user, password = cast("User", self.user), str(self.cleaned_data["oldpassword"])
-        self.check_limits(context.request, get_sign_in_limits(context.request, user.username))
+        check_sign_in_limits(context.request, user.username)
         if not user.check_password(password):
             record_failed_sign_in(context.request, user, "Wrong password for a new one.")
             raise ValidationError("Wrong password.")
         return password
 
 
-class CodeForm(RateLimitedForm, mfa_forms.BaseAuthenticateForm):
-    """A mixin for the code of an authenticator app, or a recovery code."""
+class CodeField(forms.CharField):
+    """The code of an authenticator app, or a recovery code, without spaces and in lower case."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        field = self.fields["code"]
-        field.help_text = CODE_HELP
-        field.validators.append(MaxLengthValidator(20))
-        field.widget.attrs = {"autocomplete": "one-time-code", "autofocus": "", "maxlength": 20}
+    def __init__(self, **attributes: Any) -> None:
+        widget = forms.TextInput(attrs={"autocomplete": "one-time-code", **attributes})
+        super().__init__(max_length=20, help_text=CODE_HELP, widget=widget)
+
+    def to_python(self, value: Any) -> str:
+        return "".join(str(super().to_python(value)).split()).lower()
+
+
+class CodeForm(mfa_forms.BaseAuthenticateForm):
+    """A mixin that checks the rate limits before the code."""
+
+    code = CodeField(autofocus="")
 
     def clean_code(self) -> str:
-        username = self.user.username
-        self.check_limits(context.request, get_sign_in_limits(context.request, username, is_code=True))
-        code = "".join(self.cleaned_data["code"].split()).lower()
-        self.cleaned_data["code"] = code
-        checked: str = super().clean_code()
-        return checked
+        check_sign_in_limits(context.request, self.user.username, is_code=True)
+        return str(super().clean_code())
 
 
 class AuthenticateForm(CodeForm, mfa_forms.AuthenticateForm):
@@ -115,7 +115,7 @@ class ReauthenticateCodeForm(CodeForm, mfa_forms.ReauthenticateForm):
     pass
 
 
-class DeactivateForm(RateLimitedForm, forms.Form):
+class DeactivateForm(mfa_forms.BaseAuthenticateForm):
     """Asks for password and code, so that two-factor can't be turned off in an unattended browser."""
 
     password = forms.CharField(
@@ -124,37 +124,31 @@ class DeactivateForm(RateLimitedForm, forms.Form):
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
-    code = forms.CharField(
-        max_length=20, help_text=CODE_HELP, widget=forms.TextInput(attrs={"autocomplete": "one-time-code"})
-    )
+    code = CodeField()
+    field_order = ("password", "code")
 
-    def __init__(self, *args: Any, authenticator: Authenticator, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.user: User = authenticator.user
+    def __init__(self, data: Any = None, *, authenticator: Authenticator, **kwargs: Any) -> None:
+        # django-allauth binds an empty dict to GET requests.
+        super().__init__(data or None, user=authenticator.user, **kwargs)
 
-    def clean(self) -> dict[str, Any]:
+    def clean_code(self) -> str:
         """Check the password first, because verifying a code uses it up."""
         if self.errors:
-            return self.cleaned_data
-        limits = get_sign_in_limits(context.request, self.user.username, is_code=True)
-        self.check_limits(context.request, limits)
+            return ""
+        check_sign_in_limits(context.request, self.user.username, is_code=True)
         if not self.user.check_password(self.cleaned_data["password"]):
             record_failed_sign_in(context.request, self.user, "Wrong password for two-factor sign-in.")
-            raise ValidationError({"password": "Wrong password."})
-        code = "".join(self.cleaned_data["code"].split()).lower()
-        devices = Authenticator.objects.filter(user=self.user).exclude(type=Authenticator.Type.WEBAUTHN)
-        if not any(device.wrap().validate_code(code) for device in devices):
-            record_failed_sign_in(context.request, self.user, "Wrong two-factor code.")
-            raise ValidationError({"code": get_adapter().error_messages["incorrect_code"]})
-        return self.cleaned_data
+            self.add_error("password", "Wrong password.")
+            return ""
+        return str(super().clean_code())
 
 
-class ResetPasswordForm(RateLimitedForm, account_forms.ResetPasswordForm):
+class ResetPasswordForm(account_forms.ResetPasswordForm):
     """Sends mail to confirmed addresses of people who are not staff (D48)."""
 
     def clean_email(self) -> str:
         email: str = self.cleaned_data["email"].lower()
-        self.check_limits(context.request, get_mail_limits(context.request, email))
+        check_limits(context.request, get_mail_limits(context.request, email))
         addresses = EmailAddress.objects.filter(email=email, verified=True, user__is_active=True)
         users = [address.user for address in addresses.filter(user__is_staff=False).select_related("user")]
         # Other addresses cause the same queries and rows, so that these do not reveal users.
@@ -164,8 +158,6 @@ class ResetPasswordForm(RateLimitedForm, account_forms.ResetPasswordForm):
 
 class ResetTokenForm(account_forms.UserTokenForm):
     """Rejects links of users who have become staff since."""
-
-    token_generator = default_token_generator
 
     def _get_user(self, uidb36: str) -> User | None:
         user: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]
@@ -182,11 +174,12 @@ class CredentialField(forms.CharField):
     """
 
     def clean(self, value: Any) -> Any:
-        text = super().clean(value)
+        text, base_url = super().clean(value), urlsplit(settings.BASE_URL)
+        origin = f"{base_url.scheme}://{base_url.netloc}"  # RFC 6454
         try:
             credential = json.loads(text)
             client_data = json.loads(websafe_decode(credential["response"]["clientDataJSON"]))
-            if client_data["origin"] == get_origin() and isinstance(credential["rawId"], str):
+            if client_data["origin"] == origin and isinstance(credential["rawId"], str):
                 return credential
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             pass

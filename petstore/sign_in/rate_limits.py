@@ -10,7 +10,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.cache import caches
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseBase
+from django.utils.deprecation import MiddlewareMixin
 from django_ratelimit.core import get_usage
 
 from petstore.api.client_ip import get_client_network
@@ -26,7 +27,7 @@ MAILS_PER_ADDRESS = "10/h"
 MAILS_PER_EMAIL = "5/h"
 CHALLENGES_PER_ADDRESS = "30/m"  # Each creates a session.
 UNLOCK_SECONDS = 2 * 24 * 60 * 60  # Must exceed the windows above.
-
+SECONDS_TO_WAIT = "petstore.seconds_to_wait"  # In request.META, if an attempt was rejected.
 
 Limit = tuple[str, str, str]  # Group and key of the counter, and its rate.
 
@@ -34,7 +35,7 @@ Limit = tuple[str, str, str]  # Group and key of the counter, and its rate.
 def count_attempt(request: HttpRequest, limits: list[Limit]) -> int:
     """Count an attempt. If one of the limits is exceeded, return the seconds to wait, else 0.
 
-    An attempt that one limit rejects does not count for those after it.
+    An attempt that one limit rejects does not count for those after it, and gets the status 429.
     """
     try:
         for group, key, rate in limits:
@@ -42,14 +43,22 @@ def count_attempt(request: HttpRequest, limits: list[Limit]) -> int:
             # django-ratelimit reports a limit of 0 if the window has just ended.
             if usage["should_limit"] and usage["limit"]:
                 # The window includes the second that django-ratelimit reports as its end.
-                return max(1, int(usage["time_left"]) + 1)
+                seconds = max(1, int(usage["time_left"]) + 1)
+                request.META[SECONDS_TO_WAIT] = seconds
+                return seconds
     except sqlite3.Error:  # Fail open, so that users can sign in without counters.
         logger.exception("The counters of sign-in attempts are unavailable.")
     return 0
 
 
-def get_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool = False) -> list[Limit]:
-    """Return the limits of a password or code. `unlock` changes the keys of their counters.
+def check_limits(request: HttpRequest, limits: list[Limit]) -> None:
+    """Count an attempt to submit a form. Raises ValidationError after too many."""
+    if seconds := count_attempt(request, limits):
+        raise ValidationError(f"Too many attempts. Try again in {describe_wait(seconds)}.")
+
+
+def check_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool = False) -> None:
+    """Count an attempt to enter a password or code. `unlock` changes the keys of the counters.
 
     A known browser has its own limit. Other browsers share those of their address and of the name.
     """
@@ -61,7 +70,9 @@ def get_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool = F
     limits = [("login by name", subject + suffix, ATTEMPTS_PER_NAME)]
     if subject == username:
         limits.insert(0, ("login by address", get_client_network(request) + suffix, ATTEMPTS_PER_ADDRESS))
-    return [*limits, ("code by name", subject + suffix, CODES_PER_NAME)] if is_code else limits
+    if is_code:
+        limits.append(("code by name", subject + suffix, CODES_PER_NAME))
+    check_limits(request, limits)
 
 
 def get_mail_limits(request: HttpRequest, email: str) -> list[Limit]:
@@ -86,13 +97,9 @@ def describe_wait(seconds: int) -> str:
     return format_count(seconds, "second")
 
 
-class RateLimitedForm:
-    """A mixin for forms with a password or a code. Their views respond with 429."""
-
-    seconds_to_wait = 0
-
-    def check_limits(self, request: HttpRequest, limits: list[Limit]) -> None:
-        """Count an attempt. Raises ValidationError after too many."""
-        self.seconds_to_wait = count_attempt(request, limits)
-        if self.seconds_to_wait:
-            raise ValidationError(f"Too many attempts. Try again in {describe_wait(self.seconds_to_wait)}.")
+class RateLimitMiddleware(MiddlewareMixin):
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if seconds := request.META.get(SECONDS_TO_WAIT):
+            response.status_code = 429
+            response["Retry-After"] = str(seconds)
+        return response

@@ -4,6 +4,7 @@ from allauth.account import views as account
 from allauth.account.decorators import reauthentication_required
 from allauth.mfa.base import views as mfa
 from allauth.mfa.recovery_codes import views as recovery_codes
+from allauth.mfa.totp import views as totp
 from allauth.mfa.webauthn import views as passkeys
 from allauth.usersessions import views as sessions
 from django.db.transaction import atomic
@@ -21,7 +22,7 @@ urlpatterns = [
     # Password
     path("password/", views.ChangePasswordView.as_view(), name="account_change_password"),
     path("password/set/", account.password_set, name="account_set_password"),
-    path("password/reset/", views.ResetPasswordView.as_view(), name="account_reset_password"),
+    path("password/reset/", account.password_reset, name="account_reset_password"),
     path("password/reset/sent/", account.password_reset_done, name="account_reset_password_done"),
     path(
         "password/reset/done/",
@@ -42,13 +43,13 @@ urlpatterns = [
         name="account_confirm_email",
     ),
     # Confirming one's identity again
-    path("confirm/", views.ReauthenticateView.as_view(), name="account_reauthenticate"),
-    path("confirm/code/", views.ReauthenticateCodeView.as_view(), name="mfa_reauthenticate"),
+    path("confirm/", account.reauthenticate, name="account_reauthenticate"),
+    path("confirm/code/", mfa.reauthenticate, name="mfa_reauthenticate"),
     path("confirm/passkey/", passkeys.reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
     # Second factor and sessions
     path("security/", mfa.index, name="mfa_index"),
     path("security/app/", views.ActivateTOTPView.as_view(), name="mfa_activate_totp"),
-    path("security/app/off/", views.DeactivateTOTPView.as_view(), name="mfa_deactivate_totp"),
+    path("security/app/off/", totp.deactivate_totp, name="mfa_deactivate_totp"),
     path("security/recovery-codes/", recovery_codes.view_recovery_codes, name="mfa_view_recovery_codes"),
     path(
         "security/recovery-codes/new/",

@@ -1,4 +1,4 @@
-"""django-allauth's views, with 429 after too many attempts."""
+"""django-allauth's views, as far as this project changes them."""
 
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
-from django.views.generic.base import TemplateResponseMixin
+from django.views.generic.edit import FormView
 
 from petstore.api.client_ip import get_client_network
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
@@ -26,31 +26,14 @@ from petstore.sign_in.rate_limits import CHALLENGES_PER_ADDRESS, count_attempt
 from petstore.sign_in.second_factors import has_second_factor
 
 
-class RateLimitedView(TemplateResponseMixin):
-    """A mixin that responds with 429 and Retry-After if the form has rejected too many attempts."""
-
-    def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
-        response = super().render_to_response(context, **kwargs)
-        if seconds := getattr(context.get("form"), "seconds_to_wait", 0):
-            response.status_code = 429
-            response["Retry-After"] = str(seconds)
-        return response
-
-
-class LoginView(RateLimitedView, account_views.LoginView):
+class LoginView(account_views.LoginView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        is_unreadable = has_unreadable_cookies(self.request)
-        return super().get_context_data(**kwargs) | {
-            "cookies_unreadable": COOKIES_UNREADABLE if is_unreadable else ""
-        }
-
-
-class ReauthenticateView(RateLimitedView, account_views.ReauthenticateView):
-    pass
+        cookies_unreadable = has_unreadable_cookies(self.request) and COOKIES_UNREADABLE
+        return super().get_context_data(**kwargs) | {"cookies_unreadable": cookies_unreadable}
 
 
 @method_decorator(login_stage_required(AuthenticateStage.key, "account_login"), name="dispatch")
-class AuthenticateView(RateLimitedView, mfa_views.AuthenticateView):
+class AuthenticateView(mfa_views.AuthenticateView):
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Require that password and second factor are still those of the first step."""
         login = request._login_stage.login
@@ -65,34 +48,28 @@ class AuthenticateView(RateLimitedView, mfa_views.AuthenticateView):
         return super().get_context_data(**kwargs) | {"has_passkey": has_passkey}
 
 
-class ReauthenticateCodeView(RateLimitedView, mfa_views.ReauthenticateView):
-    pass
+class RememberBrowserView(FormView):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """Renews the cookie of the known browser, which the change makes invalid."""
 
-
-class ActivateTOTPView(RateLimitedView, totp_views.ActivateTOTPView):
     def form_valid(self, form: Any) -> HttpResponse:
-        response: HttpResponse = super().form_valid(form)
+        response = super().form_valid(form)
         remember_browser(response, cast("User", self.request.user))
         return response
 
 
-class DeactivateTOTPView(RateLimitedView, totp_views.DeactivateTOTPView):
-    def get_form_kwargs(self) -> dict[str, Any]:
-        kwargs: dict[str, Any] = super().get_form_kwargs()
-        if self.request.method != "POST":
-            del kwargs["data"]  # An empty form shows no errors.
-        return kwargs
+class ActivateTOTPView(RememberBrowserView, totp_views.ActivateTOTPView):
+    pass
 
 
 class LoginPasskeyView(passkey_views.LoginWebAuthnView):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         limit = ("challenge by address", get_client_network(request), CHALLENGES_PER_ADDRESS)
-        if seconds := count_attempt(request, [limit]):
-            return HttpResponse(status=429, headers={"Retry-After": str(seconds)})
+        if count_attempt(request, [limit]):
+            return HttpResponse()
         return super().get(request, *args, **kwargs)
 
 
-class RemovePasskeyView(RateLimitedView, passkey_views.RemoveWebAuthnView):
+class RemovePasskeyView(passkey_views.RemoveWebAuthnView):
     def get_form(self, form_class: Any = None) -> Any:
         """Ask for password and code unless an authenticator app remains (D48)."""
         if is_mfa_enabled(self.object.user, [Authenticator.Type.TOTP]):
@@ -100,15 +77,8 @@ class RemovePasskeyView(RateLimitedView, passkey_views.RemoveWebAuthnView):
         return DeactivateForm(authenticator=self.object, **self.get_form_kwargs())
 
 
-class ResetPasswordView(RateLimitedView, account_views.PasswordResetView):
+class ChangePasswordView(RememberBrowserView, account_views.PasswordChangeView):
     pass
-
-
-class ChangePasswordView(RateLimitedView, account_views.PasswordChangeView):
-    def form_valid(self, form: Any) -> HttpResponse:
-        response: HttpResponse = super().form_valid(form)
-        remember_browser(response, cast("User", self.request.user))
-        return response
 
 
 class ConfirmEmailView(account_views.ConfirmEmailView):
