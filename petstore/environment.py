@@ -5,7 +5,7 @@ Each function parses one variable, and raises ImproperlyConfigured with its name
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from datetime import datetime
 from importlib.util import find_spec
 from io import StringIO
@@ -105,16 +105,25 @@ def networks(name: str, default: str) -> list[str]:
     """Get a comma-separated list of networks in CIDR notation."""
     values = comma_separated(name, default)
     for network in values:
-        require(is_network(network), name, f"must list networks in CIDR notation, not {network!r}.")
+        valid = accepts(ip_network, network)
+        require(valid, name, f"must list networks in CIDR notation, not {network!r}.")
     return values
 
 
-def is_network(value: str) -> bool:
+def accepts(parse: Callable[[str], object], value: str) -> bool:
+    """Whether a parser or validator accepts the value."""
     try:
-        ip_network(value)
-    except ValueError:
+        parse(value)
+    except (ValueError, ValidationError):
         return False
     return True
+
+
+def optional(name: str, is_valid: Callable[[str], bool], description: str) -> str:
+    """Get a variable that is empty or valid. The description says what is valid."""
+    value = text(name, "")
+    require(not value or is_valid(value), name, f"must be {description}, not {value!r}.")
+    return value
 
 
 def api_url(name: str, default: str) -> str:
@@ -140,10 +149,7 @@ def split_url(url: str) -> SplitResult | None:
 
 def page_url(name: str) -> str:
     """Get an absolute URL. It may be empty."""
-    value = text(name, "")
-    valid = not value or is_page_url(value)
-    require(valid, name, f"must be an absolute http(s) URL, not {value!r}.")
-    return value
+    return optional(name, is_page_url, "an absolute http(s) URL")
 
 
 def is_page_url(value: str) -> bool:
@@ -154,72 +160,56 @@ def is_page_url(value: str) -> bool:
 
 def email(name: str) -> str:
     """Get an email address. It may be empty."""
-    value = text(name, "")
-    require(not value or is_email(value), name, f"must be an email address, not {value!r}.")
-    return value
+    return optional(name, is_email, "an email address")
 
 
 def is_email(value: str) -> bool:
     from django.core.validators import validate_email  # Slow to import.
 
-    try:
-        validate_email(value)
-    except ValidationError:
-        return False
-    return True
+    return accepts(validate_email, value)
 
 
 def contact(name: str) -> str:
     """Get an https or mailto URI (Contact in RFC 9116 section 2.5.3). It may be empty."""
-    value = text(name, "")
+    return optional(name, is_contact, "an https:// URL or a mailto: address")
+
+
+def is_contact(value: str) -> bool:
     if value.startswith("mailto:"):
-        valid = is_email(value.removeprefix("mailto:"))
-    else:
-        valid = not value or (value.startswith("https:") and is_page_url(value))
-    require(valid, name, f"must be an https:// URL or a mailto: address, not {value!r}.")
-    return value
+        return is_email(value.removeprefix("mailto:"))
+    return value.startswith("https:") and is_page_url(value)
 
 
 def timestamp(name: str) -> datetime | None:
     """Get a date-time with a UTC offset (RFC 3339), or None if it is not set."""
-    value = text(name, "")
-    if not value:
-        return None
-    try:
-        parsed = datetime.fromisoformat(value)
-    except ValueError:
-        parsed = None
-    valid = parsed is not None and parsed.tzinfo is not None
-    require(valid, name, f"must be a date-time such as 2030-01-31T00:00:00Z, not {value!r}.")
-    return parsed
+    value = optional(name, is_timestamp, "a date-time such as 2030-01-31T00:00:00Z")
+    return datetime.fromisoformat(value) if value else None
+
+
+def is_timestamp(value: str) -> bool:
+    return accepts(datetime.fromisoformat, value) and datetime.fromisoformat(value).tzinfo is not None
 
 
 def collector(name: str) -> str:
     """Get the URL that spans are sent to. It may be empty, and otherwise needs OpenTelemetry's packages."""
     value = text(name, "")
-    missing = find_missing_package(TRACING_PACKAGES) if value else None
     advice = "Run pip install --require-hashes -r requirements-otel.txt, or unset the variable."
-    require(missing is None, name, f"is set, but {missing} is not installed. {advice}")
+    for package in TRACING_PACKAGES if value else ():
+        require(is_installed(package), name, f"is set, but {package} is not installed. {advice}")
     return value
 
 
-def find_missing_package(packages: Iterable[str]) -> str | None:
-    for package in packages:
-        try:
-            spec = find_spec(package)
-        except ModuleNotFoundError:  # A parent package is missing.
-            return package
-        if spec is None:
-            return package
-    return None
+def is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # A parent package is missing.
+        return False
 
 
 def is_this_machine(host: str | None) -> bool:
     """Whether the host of a URL is localhost or a loopback address."""
-    try:
-        return host == "localhost" or ip_address(host or "").is_loopback
-    except ValueError:
-        return False
+    host = host or ""
+    return host == "localhost" or (accepts(ip_address, host) and ip_address(host).is_loopback)
 
 
 def redis_url(name: str) -> str:
