@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from petstore.api.errors import ErrorCode
 from petstore.api.link_header import get_page_url
 from petstore.api.openapi.headers import COMMON_HEADERS, HEADERS
-from petstore.api.openapi.lists import get_list_operations
+from petstore.api.openapi.lists import get_list_filters
 from petstore.api.openapi.views import get_document
 from petstore.site.markdown import convert_to_markdown
 from petstore.site.reference import SAMPLES, get_operations
@@ -66,7 +66,7 @@ def get_guide_context(page: str) -> dict[str, Any]:
     if page == "errors":
         context["codes"] = list(ErrorCode)
     elif page == "pagination":
-        context["lists"] = get_list_operations()
+        context["lists"] = get_list_filters()
     return context
 
 
