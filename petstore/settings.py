@@ -240,7 +240,6 @@ ACCOUNT_FORMS = {
 }
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
-ACCOUNT_PRESERVE_USERNAME_CASING = True
 ACCOUNT_CHANGE_EMAIL = True  # One address. A new one replaces it once it is confirmed.
 ACCOUNT_EMAIL_VERIFICATION = "none"  # Signing in does not require a confirmed address.
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # Strangers can't make the service send mail to any address.
@@ -309,7 +308,6 @@ KNOWN_BROWSER_COOKIE_NAME = "__Host-known-browser" if HTTPS else "known-browser"
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 SESSION_IDLE_SECONDS = 60 * 60
 SESSION_COOKIE_AGE = 12 * 60 * 60
-SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "petstore.site.error_pages.csrf_failure"
@@ -320,7 +318,6 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
 if TRUSTED_PROXY_COUNT:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-X_FRAME_OPTIONS = "DENY"
 
 PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # The lifetime of a password link, in seconds.
 PASSWORD_HASHERS = ["petstore.site.password_hashers.BoundedPBKDF2PasswordHasher"]
@@ -338,7 +335,6 @@ AUTH_PASSWORD_VALIDATORS = [
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_TZ = True
 USE_I18N = False
 FORMAT_MODULE_PATH = "petstore.formats"
 

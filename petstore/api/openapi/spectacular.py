@@ -55,7 +55,6 @@ def build_openapi_settings(
         + ([{"url": staging_url, "description": "Staging"}] if staging_url else []),
         "SCHEMA_PATH_PREFIX": r"/v1",
         "SCHEMA_PATH_PREFIX_TRIM": True,
-        "COMPONENT_SPLIT_REQUEST": False,
         "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
         "ENUM_NAME_OVERRIDES": enums,
         "PREPROCESSING_HOOKS": ["petstore.api.openapi.hooks.select_v1_endpoints"],
