@@ -51,6 +51,8 @@ class Check:
         except Exception:
             logger.exception("A readiness check failed.")
             state = FAILED
+        finally:
+            connection.close()  # It belongs to this thread, which ends here.
         self.last_duration = time.monotonic() - started
         with self._lock:
             self._running = None
@@ -72,8 +74,6 @@ def check_database() -> str:
             cursor.execute("SELECT 1")
     except Error:
         return "unreachable"
-    finally:
-        connection.close()  # It belongs to this thread, which ends here.
     return OK
 
 
@@ -83,8 +83,6 @@ def check_migrations() -> str:
         applied = MigrationRecorder(connection).applied_migrations()
     except Error:
         return "unknown"
-    finally:
-        connection.close()
     return OK if load_disk_migrations() <= applied.keys() else "missing"
 
 
