@@ -42,17 +42,13 @@ class Supervisor:
 
     workers = 0
     started_at = time.time()
-    _worker_exits = mmap.mmap(-1, 8)  # Shared memory.
+    worker_exits = memoryview(mmap.mmap(-1, 8)).cast("q")  # One integer in shared memory.
     _lock = threading.Lock()
 
     @classmethod
     def count_worker_exit(cls) -> None:
         with cls._lock:
-            cls._worker_exits[:] = (cls.get_worker_exits() + 1).to_bytes(8, sys.byteorder)
-
-    @classmethod
-    def get_worker_exits(cls) -> int:
-        return int.from_bytes(cls._worker_exits[:], sys.byteorder)
+            cls.worker_exits[0] += 1
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class SupervisorCollector(Collector):
         yield CounterMetricFamily(
             "petstore_worker_exits",
             "Workers that exited unexpectedly and were replaced.",
-            Supervisor.get_worker_exits(),
+            Supervisor.worker_exits[0],
         )
 
 
