@@ -12,7 +12,8 @@ def get_list_filters() -> dict[str, dict[str, list[str]]]:
 
     The feed is not included, because it has no last page.
     """
-    document, lists = get_document(), {}
+    document = get_document()
+    lists: dict[str, dict[str, list[str]]] = {}
     for path, methods in document["paths"].items():
         parameters = {item["name"]: item for item in methods.get("get", {}).get("parameters", [])}
         if parameters.keys() >= {"limit", "cursor"} and "since" not in parameters:
