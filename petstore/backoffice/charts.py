@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.text import Truncator
+
 MAX_LABEL_LENGTH = 22  # Characters that fit beside a chart. The table shows full labels.
 
 
@@ -78,8 +80,5 @@ class BarChart:
             }
             for series in self.series
         ]
-        return json.dumps({"labels": [shorten(label) for label in self.labels], "datasets": datasets})
-
-
-def shorten(label: str) -> str:
-    return label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"
+        labels = [Truncator(label).chars(MAX_LABEL_LENGTH) for label in self.labels]
+        return json.dumps({"labels": labels, "datasets": datasets})

@@ -6,7 +6,6 @@ may not view.
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -57,5 +56,4 @@ def dashboard_callback(request: HttpRequest, context: dict[str, Any]) -> dict[st
 
 def list_url(model: str, **filters: Any) -> str:
     """Return the URL of a changelist. `model` has the form `app_model`."""
-    url = reverse(f"admin:{model}_changelist")
-    return f"{url}?{urlencode(filters)}" if filters else url
+    return reverse(f"admin:{model}_changelist", query=filters or None)
