@@ -16,11 +16,9 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from accounts.admin import members
 from accounts.admin.account_panels import build_panels
 from accounts.admin.badges import PLAN_COLOURS, render_age, render_usage_bar
 from accounts.admin.base import (
-    ConfirmedChangesAdmin,
     change_url,
     count_recent_requests,
     is_id_prefix,
@@ -29,6 +27,7 @@ from accounts.admin.base import (
     make_reason_view,
     page_url,
 )
+from accounts.admin.members import MembersAdmin
 from accounts.admin.plans import build_limit_field, what_if_view
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format
@@ -36,14 +35,7 @@ from accounts.models import EPOCH, Account, ApiKey, Plan, PlanCode, active_keys_
 from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
-from petstore.backoffice.palette import (
-    MAX_RESULTS,
-    PaletteCommand,
-    RowCommand,
-    SearchResult,
-    find_row_commands,
-    list_result,
-)
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, RowCommand, SearchResult, list_result
 from petstore.backoffice.text import format_count, format_time
 from petstore.db.names import fold_text
 
@@ -69,31 +61,26 @@ PLAN_CHANGED = (
 
 
 LINKS_TEMPLATE = "admin/accounts/account/links.html"
-CHANGE = "accounts.change_account"  # The permission.
-IS_SUSPENDED = Q(suspended_at__isnull=False)
-
-
 ISSUE_KEY = RowCommand(
-    "Issue a key for", ("new key",), "key", "accounts.add_apikey", "", Q(),
-    "Issue a key for an account", {},
+    "Issue a key for", ("new key",), "key", "", "Issue a key for an account",
+    permission="accounts.add_apikey",
 )  # fmt: skip
 ROW_COMMANDS = [
     ISSUE_KEY,
     RowCommand(
-        "Suspend", ("block",), "pause_circle", CHANGE, "suspend", ~IS_SUSPENDED,
-        "Accounts to suspend", {"state": "active"},
+        "Suspend", ("block",), "pause_circle", "suspend", "Accounts to suspend", {"state": "active"},
     ),
     RowCommand(
-        "Lift the suspension of", ("unsuspend", "unblock"), "play_circle", CHANGE, "lift_suspension",
-        IS_SUSPENDED, "Suspended accounts", {"state": "suspended"},
+        "Lift the suspension of", ("unsuspend", "unblock"), "play_circle", "lift_suspension",
+        "Suspended accounts", {"state": "suspended"},
     ),
     RowCommand(
-        "Change the plan of", ("change plan", "plan", "limits", "upgrade", "downgrade"), "speed", CHANGE,
-        "change_plan", Q(), "Change the plan of an account", {},
+        "Change the plan of", ("change plan", "plan", "limits", "upgrade", "downgrade"), "speed",
+        "change_plan", "Change the plan of an account",
     ),
     RowCommand(
-        "Try other limits for", ("limits", "what-if", "simulate"), "query_stats", "accounts.view_account",
-        "what_if", Q(), "Try other limits for an account", {},
+        "Try other limits for", ("limits", "what-if", "simulate"), "query_stats", "what_if",
+        "Try other limits for an account", permission="accounts.view_account",
     ),
 ]  # fmt: skip
 
@@ -131,18 +118,14 @@ def change_plan(account: Account, *, choice: str, **options: Any) -> None:
 
 
 @admin.register(Account)
-class AccountAdmin(ConfirmedChangesAdmin):
+class AccountAdmin(MembersAdmin):
     object_pages = {
         "what-if/": "what_if",
         "suspend/": "suspend",
         "lift-suspension/": "lift_suspension",
         "change-plan/": "change_plan",
-        **members.PAGES,
+        **MembersAdmin.object_pages,
     }
-    invite_view = members.invite_view
-    change_role_view = members.change_role_view
-    remove_member_view = members.remove_member_view
-    withdraw_view = members.withdraw_view
     what_if_view = what_if_view
     list_display = [
         "visible_name", "state", "plan_badge", "usage_today", "per_minute_limit", "active_keys", "last_use",
@@ -156,6 +139,7 @@ class AccountAdmin(ConfirmedChangesAdmin):
     readonly_fields = ["public_id", "created_at"]
     deletion_hint = "Suspend it instead: its keys stop working."
     palette_commands = (PaletteCommand("add_business", "Add an account"),)
+    row_commands = ROW_COMMANDS
 
     # --- The list
 
@@ -177,7 +161,7 @@ class AccountAdmin(ConfirmedChangesAdmin):
 
     def get_list_display(self, request: HttpRequest) -> Any:
         perms = PermWrapper(request.user)
-        if ISSUE_KEY.permission not in perms and CHANGE not in perms:
+        if ISSUE_KEY.permission not in perms and not self.has_change_permission(request):
             return self.list_display
         return [*self.list_display, make_link_column(LINKS_TEMPLATE, lambda account: {"perms": perms})]
 
@@ -219,18 +203,28 @@ class AccountAdmin(ConfirmedChangesAdmin):
     # --- The command palette
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        accounts = list(find_accounts(term)[: MAX_RESULTS + 1])
+        accounts = list(self.find_command_rows(request, term)[: MAX_RESULTS + 1])
         for account in accounts[:MAX_RESULTS]:
             is_exact = fold_text(term) in (fold_text(account.name), fold_text(account.public_id))
             rank, description = 1 if is_exact else 2, f"Account, {account.plan}"
             yield SearchResult(rank, "storefront", str(account), description, change_url(account))
             if not account.suspended_at and request.user.has_perm(ISSUE_KEY.permission):
-                yield build_command_result(ISSUE_KEY, account)
+                yield self.build_command_result(ISSUE_KEY, account)
         if len(accounts) > MAX_RESULTS:
-            yield list_result(
-                "storefront", "All accounts that match", Account, {SEARCH_VAR: term}, accounts
-            )
-        yield from find_row_commands(request, term, ROW_COMMANDS, find_accounts, build_command_result)
+            query = {SEARCH_VAR: term}
+            yield list_result("storefront", "All accounts that match", Account, query, accounts)
+
+    def find_command_rows(self, request: HttpRequest, name: str) -> QuerySet[Account]:
+        condition = Q(name__search_key__contains=name) | Q(contact_email__search_key__contains=name)
+        if is_id_prefix(name):
+            condition |= Q(public_id__startswith=name)
+        return Account.objects.filter(condition).select_related("plan").order_by("name")
+
+    def build_command_result(self, command: RowCommand, account: Account) -> SearchResult:
+        url = issue_key_url(account) if command is ISSUE_KEY else page_url(account, command.page)
+        is_useless = command is ISSUE_KEY and account.suspended_at
+        description = "Suspended: lift the suspension first" if is_useless else ""
+        return SearchResult(3, command.icon, f"{command.phrase} {account}", description, url)
 
     # --- The form
 
@@ -293,18 +287,3 @@ def build_plan_choice(plan: Plan, account: Account) -> tuple[str, str, str]:
 def count_days(now: datetime) -> int:
     """Count the days since EPOCH, like QuotaCounter."""
     return (now.date() - EPOCH).days
-
-
-def find_accounts(term: str) -> QuerySet[Account]:
-    condition = Q(name__search_key__contains=term) | Q(contact_email__search_key__contains=term)
-    if is_id_prefix(term):
-        condition |= Q(public_id__startswith=term)
-    return Account.objects.filter(condition).select_related("plan").order_by("name")
-
-
-def build_command_result(command: RowCommand, account: Account) -> SearchResult:
-    description = ""
-    if command is ISSUE_KEY and account.suspended_at:
-        description = "Suspended: lift the suspension first"
-    url = issue_key_url(account) if command is ISSUE_KEY else page_url(account, command.page)
-    return SearchResult(3, command.icon, f"{command.phrase} {account}", description, url)

@@ -1,7 +1,7 @@
 """Admin of API keys. Staff issue, narrow, rotate and revoke keys, and lift bans. Keys are never deleted."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -35,13 +35,7 @@ from petstore.backoffice.changelist import ChoiceFilter, parse_id
 from petstore.backoffice.confirmation import Confirmation
 from petstore.backoffice.history import build_history
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import (
-    MAX_RESULTS,
-    PaletteCommand,
-    RowCommand,
-    SearchResult,
-    find_row_commands,
-)
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, RowCommand, SearchResult
 from petstore.backoffice.text import format_time
 from petstore.db.names import visible_name
 
@@ -71,14 +65,16 @@ NARROW = Confirmation(
     danger=True,
 )
 LINKS_TEMPLATE = "admin/accounts/apikey/links.html"
-CHANGE = "accounts.change_apikey"  # The permission.
 IS_ACTIVE = {"state": "active"}
 ROW_COMMANDS = [
-    ("Lift the ban on", ("ban", "unban", "banned"), "lock_open", "unban", "Banned keys", {"banned": "now"}),
-    ("Rotate", ("renew", "replace"), "autorenew", "rotate", "Keys to rotate", IS_ACTIVE),
-    ("Revoke", ("disable", "delete key"), "block", "revoke", "Keys to revoke", IS_ACTIVE),
-    ("Narrow", ("scopes", "networks"), "tune", "narrow", "Keys to narrow", IS_ACTIVE),
-]
+    RowCommand(
+        "Lift the ban on", ("ban", "unban", "banned"), "lock_open", "unban", "Banned keys",
+        {"banned": "now"},
+    ),
+    RowCommand("Rotate", ("renew", "replace"), "autorenew", "rotate", "Keys to rotate", IS_ACTIVE),
+    RowCommand("Revoke", ("disable", "delete key"), "block", "revoke", "Keys to revoke", IS_ACTIVE),
+    RowCommand("Narrow", ("scopes", "networks"), "tune", "narrow", "Keys to narrow", IS_ACTIVE),
+]  # fmt: skip
 
 
 class StateFilter(ChoiceFilter):
@@ -144,6 +140,7 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
     search_fields = ["public_id"]  # Shows the search box; `search` builds the query.
     search_help_text = "The name of a key or an account, or the start of a key's public ID"
     palette_commands = (PaletteCommand("key", "Issue a key"),)
+    row_commands = ROW_COMMANDS
     change_fields = [
         "name", "account", "public_id", "mode", "scope_list", "network_list", "created_at", "expiry",
         "rotated_from", "revoked_at", "revoked_reason",
@@ -207,26 +204,19 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
     # --- The command palette
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        now = timezone.now()
-        keys = ApiKey.objects.select_related("account", "rate_limit_state").order_by("public_id")
         if is_id_prefix(term):
-            for key in keys.filter(public_id__startswith=term)[:MAX_RESULTS]:
+            keys = self.find_command_rows(request, "").filter(public_id__startswith=term)
+            for key in keys[:MAX_RESULTS]:
                 rank = 1 if key.public_id == term else 2
-                yield SearchResult(rank, "key", key.public_id, describe_key(key, now), change_url(key))
-        commands = [
-            RowCommand(phrase, synonyms, icon, CHANGE, page, condition, title, filters)
-            for phrase, synonyms, icon, page, title, filters in ROW_COMMANDS
-            for condition in [reports.banned_keys_q(now) if page == "unban" else active_keys_q(now)]
-        ]
+                yield SearchResult(rank, "key", key.public_id, describe_key(key), change_url(key))
 
-        def build_result(command: RowCommand, key: ApiKey) -> SearchResult:
-            title = f"{command.phrase} {visible_name(key.name) or key.public_id}"
-            return SearchResult(3, command.icon, title, describe_key(key, now), page_url(key, command.page))
+    def find_command_rows(self, request: HttpRequest, name: str) -> QuerySet[ApiKey]:
+        keys = ApiKey.objects.select_related("account", "rate_limit_state").order_by("public_id")
+        return self.search(request, keys, name) if name else keys
 
-        def find(name: str) -> QuerySet[ApiKey]:
-            return self.search(request, keys, name) if name else keys
-
-        yield from find_row_commands(request, term, commands, find, build_result)
+    def build_command_result(self, command: RowCommand, key: ApiKey) -> SearchResult:
+        title = f"{command.phrase} {visible_name(key.name) or key.public_id}"
+        return SearchResult(3, command.icon, title, describe_key(key), page_url(key, command.page))
 
     # --- The form
 
@@ -362,6 +352,6 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
         }
 
 
-def describe_key(key: ApiKey, now: datetime) -> str:
-    _, state = key.describe_state(now)
+def describe_key(key: ApiKey) -> str:
+    _, state = key.describe_state(timezone.now())
     return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"

@@ -12,12 +12,6 @@ from accounts.models import Account, Invitation, Membership, Role
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 
-PAGES = {
-    "invite/": "invite",
-    "members/<int:row_id>/role/": "change_role",
-    "members/<int:row_id>/remove/": "remove_member",
-    "invitations/<int:row_id>/withdraw/": "withdraw",
-}
 INVITE = Confirmation(
     "Invite a member",
     "Create a link",
@@ -45,24 +39,35 @@ class InviteForm(forms.Form):
     role = forms.ChoiceField(choices=ROLES, widget=UnfoldAdminSelectWidget)
 
 
-def invite_view(self: ConfirmedChangesAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
-    account = self.get_permitted_object(request, object_id, self.has_change_permission)
+class MembersAdmin(ConfirmedChangesAdmin):
+    """Adds the pages of members and invitations to the admin of accounts."""
 
-    def invite(cleaned_data: dict[str, Any]) -> HttpResponse:
-        """Render the link in response to the POST, so that it is not stored anywhere."""
-        actor = Actor.from_request(request)
-        invitation, link = Invitation.objects.invite(account, **cleaned_data, by=actor)
-        context = {"object": account, "back": change_url(account), "invitation": invitation, "link": link}
-        return self.render_page(request, "accounts/account/invited", "Copy the link now", **context)
+    object_pages = {
+        "invite/": "invite",
+        "members/<int:row_id>/role/": "change_role",
+        "members/<int:row_id>/remove/": "remove_member",
+        "invitations/<int:row_id>/withdraw/": "withdraw",
+    }
 
-    return self.confirm_change(request, account, INVITE, InviteForm, invite, description=str(account))
+    def invite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        account = self.get_permitted_object(request, object_id, self.has_change_permission)
 
+        def invite(cleaned_data: dict[str, Any]) -> HttpResponse:
+            """Render the link in response to the POST, so that it is not stored anywhere."""
+            actor, back = Actor.from_request(request), change_url(account)
+            invitation, link = Invitation.objects.invite(account, **cleaned_data, by=actor)
+            context = {"object": account, "back": back, "invitation": invitation, "link": link}
+            return self.render_page(request, "accounts/account/invited", "Copy the link now", **context)
 
-change_role_view = make_reason_view(
-    CHANGE_ROLE, Membership.change_role, "{}: changed.", RoleForm, relation="memberships"
-)
-remove_member_view = make_reason_view(REMOVE, Membership.remove, "{}: removed.", relation="memberships")
-withdraw_view = make_reason_view(WITHDRAW, Invitation.withdraw, "{}: withdrawn.", relation="invitations")
+        return self.confirm_change(request, account, INVITE, InviteForm, invite, description=str(account))
+
+    change_role_view = make_reason_view(
+        CHANGE_ROLE, Membership.change_role, "{}: changed.", RoleForm, relation="memberships"
+    )
+    remove_member_view = make_reason_view(REMOVE, Membership.remove, "{}: removed.", relation="memberships")
+    withdraw_view = make_reason_view(
+        WITHDRAW, Invitation.withdraw, "{}: withdrawn.", relation="invitations"
+    )
 
 
 def build_members_panel(account: Account, request: HttpRequest) -> Panel:

@@ -55,6 +55,8 @@ class PetstoreModelAdmin(ModelAdmin):
     deletion_hint = ""  # Suggests an alternative to deleting a protected row.
     add_title = ""  # Overrides Django's title of the add page.
     palette_commands: Sequence[palette.PaletteCommand] = ()
+    # Require `find_command_rows(request, name)` and `build_command_result(command, row)`.
+    row_commands: Sequence[palette.RowCommand] = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.can_add and super().has_add_permission(request)

@@ -5,13 +5,13 @@ Each ModelAdmin declares its actions in `palette_commands`, and finds rows by an
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from itertools import dropwhile
 from typing import Any, NamedTuple
 
 from django.contrib import admin
 from django.contrib.admin.views.main import SEARCH_VAR
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -42,16 +42,15 @@ class PaletteCommand(NamedTuple):
 
 
 class RowCommand(NamedTuple):
-    """A command for those rows that meet a condition."""
+    """A command for the rows that a filtered list has."""
 
     phrase: str  # Precedes the name of the row.
     synonyms: tuple[str, ...]  # Phrases that also find it.
     icon: str
-    permission: str
     page: str  # The last part of the URL name.
-    condition: Q
     list_title: str
-    filters: Mapping[str, str]  # Of the list of these rows.
+    filters: Mapping[str, str] = {}
+    permission: str = ""  # Defaults to that of changing the row.
 
     def get_argument(self, term: str) -> str | None:
         """Return the shortest match of `get_phrase_argument`."""
@@ -96,26 +95,27 @@ def find_rows(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model_admin in admin.site._registry.values():
         if model_admin.has_view_permission(request):
             yield from model_admin.get_palette_results(request, term)  # type: ignore[attr-defined]
+            yield from find_row_commands(request, term, model_admin)
 
 
-def find_row_commands(
-    request: HttpRequest,
-    term: str,
-    commands: Iterable[RowCommand],
-    find: Callable[[str], QuerySet[Any]],
-    build_result: Callable[[RowCommand, Any], SearchResult],
-) -> Iterator[SearchResult]:
+def find_row_commands(request: HttpRequest, term: str, model_admin: Any) -> Iterator[SearchResult]:
     """Find the list of rows that a command applies to, and the rows with the name after its phrase."""
-    for command in commands:
+    opts = model_admin.opts
+    for command in model_admin.row_commands:
         name = command.get_argument(term)
-        if name is None or not request.user.has_perm(command.permission):
+        permission = command.permission or f"{opts.app_label}.change_{opts.model_name}"
+        if name is None or not request.user.has_perm(permission):
             continue
-        queryset = find(name)
-        rows = list(queryset.filter(command.condition)[: MAX_RESULTS + 1])
-        yield from [build_result(command, row) for row in rows[:MAX_RESULTS]]
+        queryset = model_admin.find_command_rows(request, name)
+        for list_filter in model_admin.list_filter:
+            if (parameter := getattr(list_filter, "parameter_name", "")) in command.filters:
+                params = {parameter: [command.filters[parameter]]}
+                queryset = list_filter(request, params, opts.model, model_admin).queryset(request, queryset)
+        rows = list(queryset[: MAX_RESULTS + 1])
+        yield from [model_admin.build_command_result(command, row) for row in rows[:MAX_RESULTS]]
         if not name or len(rows) > MAX_RESULTS:
             query = {**command.filters, SEARCH_VAR: name} if name else command.filters
-            yield list_result(command.icon, command.list_title, queryset.model, query, rows)
+            yield list_result(command.icon, command.list_title, opts.model, query, rows)
 
 
 def list_result(
