@@ -205,7 +205,6 @@ REST_FRAMEWORK = {
     # Affects only the OpenAPI document; see responses.py.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.api.parsers.JSONContentNegotiation",
-    "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,

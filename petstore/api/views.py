@@ -28,6 +28,7 @@ class ApiView(APIView):
     deprecations: Mapping[str, Deprecation] = MappingProxyType({})
     free_actions: Collection[str] = ()
     filters: Filters = ()  # For the list action.
+    pagination_class = KeysetPagination  # For the OpenAPI document.
     # Stateless, so all requests share them.
     parsers = tuple(parser() for parser in APIView.parser_classes)
     authenticators = tuple(authenticator() for authenticator in APIView.authentication_classes)
@@ -62,7 +63,7 @@ class ApiView(APIView):
 
     def get_page(self, rows: Read, request: Request, using: str) -> Response:
         """Return the requested page of a list, read from the database `using`. Raises ApiError 400."""
-        paginator = KeysetPagination(using)
+        paginator = self.pagination_class(using)
         page = paginator.paginate_queryset(rows, request, self)
         response: Response = paginator.get_paginated_response(page)
         return response
