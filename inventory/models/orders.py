@@ -115,8 +115,10 @@ class Order(models.Model):
         is_dated = self.stage in {Stage.SCHEDULED, Stage.SHIPPED}
         return str(self.stage.label if is_dated else self.get_status_display())
 
+    @atomic
     def approve(self, *, by: str, reason: str = "") -> None:
-        self._change_status(OrderStatus.APPROVED, by=by, reason=reason)
+        refresh(self, lock=True)
+        self._transition(OrderStatus.APPROVED, by=by, reason=reason)
 
     @atomic
     def ship(self, *, by: str, ship_date: datetime | None = None) -> None:
@@ -138,9 +140,11 @@ class Order(models.Model):
         reason = f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC."
         self.record_change(self.status, by=by, reason=reason, event_type=EventType.ORDER_SHIPPED)
 
+    @atomic
     def deliver(self, *, by: str, reason: str = "") -> None:
         """Deliver the order, and mark its pet as sold. Raises TransitionError."""
-        self._change_status(OrderStatus.DELIVERED, by=by, reason=reason, pet_status=PetStatus.SOLD)
+        refresh(self, lock=True)
+        self._transition(OrderStatus.DELIVERED, by=by, reason=reason, pet_status=PetStatus.SOLD)
 
     @transaction.atomic
     def return_pet(self, *, by: str, reason: str) -> None:
@@ -170,28 +174,19 @@ class Order(models.Model):
         if self.status != OrderStatus.CANCELLED:
             self._transition(OrderStatus.CANCELLED, by=by, reason=reason, pet_status=PetStatus.AVAILABLE)
 
-    @atomic
-    def _change_status(
-        self, to_status: OrderStatus, *, by: str, reason: str, pet_status: PetStatus | None = None
-    ) -> None:
-        refresh(self, lock=True)
-        self._transition(to_status, by=by, reason=reason, pet_status=pet_status)
-
     def _transition(
-        self, to_status: OrderStatus, *, by: str, reason: str, pet_status: PetStatus | None
+        self, to_status: OrderStatus, *, by: str, reason: str, pet_status: PetStatus | None = None
     ) -> None:
         """Change the status of the locked order and of its pet, and record the changes."""
         if to_status not in ORDER_TRANSITIONS[self.status]:
             raise TransitionError(f"Order {self.pk} is {self.status}; it can't become {to_status}.")
-        pet = Pet(pk=self.pet_id)
-        if pet_status is not None:
-            refresh(pet, lock=True)
-            pet.check_transition(pet_status, reason)
         from_status = self.status
         self.status, self.updated_at = to_status, timezone.now()
         update(Order, {"pk": self.pk}, wait=False, status=to_status, updated_at=self.updated_at)
         self.record_change(from_status, by=by, reason=reason, event_type=EventType(f"order.{to_status}"))
         if pet_status is not None:
+            pet = Pet(pk=self.pet_id)
+            refresh(pet, lock=True)
             pet.transition(pet_status, by=by, reason=reason, order_id=self.pk)
 
     def record_change(self, from_status: str, *, by: str, reason: str = "", event_type: EventType) -> None:
