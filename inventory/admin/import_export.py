@@ -108,7 +108,8 @@ class ImportForm(forms.Form):
         if report.good_lines + report.bad_lines > MAX_PETS:
             raise ValidationError(FILE_TOO_LARGE)
         name = "".join(filter(str.isprintable, file.name)) if file else "the pasted text"
-        return {"report": report, "pets": pets, "name": name, "content": content, "format": file_format}
+        upload = {"file_name": name, "file_format": file_format, "content": content}
+        return {"report": report, "pets": pets, "upload": upload}
 
 
 class ExportForm(forms.Form):
@@ -143,18 +144,13 @@ class PetImportExportAdmin(RowActionsAdmin):
         form.fields["pasted"].widget.attrs["autofocus"] = not form.is_bound
         context = {"form": form, "columns": MAIN_COLUMNS, "column_descriptions": describe_columns()}
         if form.is_valid():
-            file = form.cleaned_data
-            context |= self.get_preview(file["report"], file["pets"], file["name"])
-            if file["pets"] and not file["report"].bad_lines:
-                values = {
-                    "file_name": file["name"],
-                    "file_format": file["format"],
-                    "content": file["content"],
-                }
-                context["upload"] = PetUpload.objects.store(cast("User", request.user).pk, **values)
+            report, pets, upload = (form.cleaned_data[name] for name in ("report", "pets", "upload"))
+            context |= self.get_preview(report, pets) | {"file_name": upload["file_name"]}
+            if pets and not report.bad_lines:
+                context["upload"] = PetUpload.objects.store(cast("User", request.user).pk, **upload)
         return self.render_page(request, "inventory/pet/import", "Import pets", **context)
 
-    def get_preview(self, report: Report, pets: list[PetAttributes], file_name: str) -> dict[str, Any]:
+    def get_preview(self, report: Report, pets: list[PetAttributes]) -> dict[str, Any]:
         category_names = {pk: name for name, pk in category_ids_by_name().items()}
 
         def get_cell(pet: PetAttributes, member: Member) -> Any:
@@ -164,7 +160,6 @@ class PetImportExportAdmin(RowActionsAdmin):
         shown_pets = pets[:MAX_PETS_IN_PREVIEW]
         return {
             "report": report,
-            "file_name": file_name,
             "unlisted_problems": report.bad_lines - len(report.problems),
             "pets": [[get_cell(pet, member) for member in PET.writable] for pet in shown_pets],
             "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,

@@ -27,21 +27,20 @@ from inventory.admin.base import (
     RowAction,
     RowActionsAdmin,
     describe_pet,
-    describe_transition,
     get_status_history,
     parse_reference,
 )
 from inventory.admin.status_tabs import StageFilter, build_tabs, inline_values
-from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetStatus, Stage
+from inventory.models import Order, OrderStatus, Pet, PetStatus, Stage
 from petstore.backoffice.changelist import TimeFilter, parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.dashboard import list_url
-from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, MIN_VERB_LENGTH, SearchResult
 from petstore.db.keysets import OneFilterKey
 
 BUTTONS_TEMPLATE = "admin/inventory/order/buttons.html"
+ORDER_ICON = "receipt_long"
 MAX_MATCHING_ACCOUNTS = 100  # In a search by the name of the account.
 MAX_ORDERS_IN_PANEL = 10
 MAX_ORDERS_IN_TIMELINE = 30
@@ -223,24 +222,24 @@ class OrderAdmin(RowActionsAdmin):
         url, may_change = change_url(order), self.has_change_permission(request)
         description = f"{order.status_label}, {describe_pet(order.pet)} for {order.account}"
         if not verb:
-            yield SearchResult(1, "receipt_long", f"Order {order.pk}", description, url)
+            yield SearchResult(1, ORDER_ICON, f"Order {order.pk}", description, url)
         names = [name for name, action in ACTIONS.items() if may_change and action.applies_to(order)]
         # "ship" and "ship_later" share a verb and a page.
         for action in dict.fromkeys(name.split("_")[0] for name in names):
             if action.startswith(verb):
                 title = f"{action.capitalize()} order {order.pk}"
-                yield SearchResult(1 if verb else 2, "receipt_long", title, description, url)
+                yield SearchResult(1 if verb else 2, ORDER_ICON, title, description, url)
 
     def find_waiting_orders(self, verb_prefix: str) -> Iterator[SearchResult]:
         for verb, stage in WAITING_STAGES.items():
             if not verb.startswith(verb_prefix):
                 continue
             url = list_url("inventory_order", stage=stage)
-            yield SearchResult(1, "receipt_long", f"Orders to {verb}", "", url)
+            yield SearchResult(1, ORDER_ICON, f"Orders to {verb}", "", url)
             for order in find_orders(stage)[:MAX_RESULTS]:
                 title = f"{verb.capitalize()} order {order.pk}"
                 description = f"{describe_pet(order.pet)} for {order.account}"
-                yield SearchResult(2, "receipt_long", title, description, change_url(order))
+                yield SearchResult(2, ORDER_ICON, title, description, change_url(order))
 
     def get_form_context(self, request: HttpRequest, row: Order) -> dict[str, Any]:
         return {
@@ -308,15 +307,12 @@ def build_orders_panel(account: Account, request: HttpRequest) -> Panel | None:
         return None
     queryset = Order.objects.filter(account=account).newest_first()
     orders = list(queryset.prefetch_related("events").select_related("pet")[:MAX_ORDERS_IN_TIMELINE])
-    entries = [build_history_entry(order, event) for order in orders for event in order.events.all()]
+    entries = [
+        entry._replace(title=f"Order {order.pk}: {entry.title}", link=change_url(order), icon=ORDER_ICON)
+        for order in orders
+        for entry in get_status_history(order)
+    ]
     return Panel("admin/inventory/account_orders.html", orders[:MAX_ORDERS_IN_PANEL], entries)
-
-
-def build_history_entry(order: Order, event: OrderEvent) -> HistoryEntry:
-    title = f"Order {order.pk}: {describe_transition(event)}"
-    return HistoryEntry(
-        event.at, title, event.actor, event.reason, link=change_url(order), icon="receipt_long"
-    )
 
 
 def find_order_and_pet(account_id: int, data: dict[str, Any]) -> Iterator[Model]:

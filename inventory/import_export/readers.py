@@ -132,16 +132,15 @@ def detect_delimiter(lines: Iterator[str]) -> tuple[Iterator[str], str]:
     Returns all lines as well, with the blank ones and the directive emptied, which keeps line numbers.
     """
     skipped_lines = 0
-    directive = None
-    header = ""
+    delimiter = header = ""
     for line in lines:
-        directive = directive or DELIMITER_DIRECTIVE.fullmatch(line)
-        is_directive = directive is not None and directive.string == line
-        if line.strip(f"{DELIMITERS} \r\n") and not is_directive:
+        if not delimiter and (directive := DELIMITER_DIRECTIVE.fullmatch(line)):
+            delimiter = directive[1]
+        elif line.strip(f"{DELIMITERS} \r\n"):
             header = line
             break
         skipped_lines += 1
-    delimiter = directive[1] if directive else max(DELIMITERS, key=header.count)
+    delimiter = delimiter or max(DELIMITERS, key=header.count)
     return chain(repeat("\n", skipped_lines), [header], lines), delimiter
 
 
