@@ -1,6 +1,7 @@
 """Admin of pets and categories: bulk actions, and lists that scale to a million rows."""
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from inventory import stock
 from inventory.models import Category, Order, Pet, PetEvent, PetStatus
 from inventory.search import filter_by_prefix
 from petstore.backoffice.models import AuditEntry
+from tests.support.staff import CONFIRMED, run_bulk_action
 
 PETS = "/admin/inventory/pet/"
-CONFIRMED = {"confirmed": "1"}
+run_action = partial(run_bulk_action, path=PETS)
 
 
 @pytest.fixture
@@ -25,12 +27,6 @@ def pets(category: Category) -> dict[str, Pet]:
         status: Pet.objects.create(name=f"{status} one".capitalize(), category=category, status=status)
         for status in PetStatus.values
     }
-
-
-def run_action(staff: Client, action: str, *pets: Pet, **form_data: Any) -> str:
-    """Perform a bulk action; `form_data` is that of the confirmation page."""
-    data = {"action": action, "_selected_action": [pet.pk for pet in pets]}
-    return str(staff.post(PETS, data | form_data, follow=True).text.replace("&#x27;", "'"))
 
 
 def stored_statuses(*pets: Pet) -> list[str]:

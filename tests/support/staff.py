@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import Group, Permission, User
+from django.db.models import Model
 from django.test import Client
 
 PASSWORD = "correct horse battery staple"
+CONFIRMED = {"confirmed": "1"}  # Submits a confirmation page.
 
 
 def member_of(*groups: str, name: str = "", **options: Any) -> User:
@@ -33,3 +35,9 @@ def clerk_who_may(*codenames: str) -> Client:
     clerk = User.objects.create(username="clerk", is_staff=True)
     clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return signed_in(clerk)
+
+
+def run_bulk_action(staff: Client, action: str, *rows: Model, path: str, **form_data: Any) -> str:
+    """Run an action on rows of the list at `path`; `form_data` is that of the confirmation page."""
+    data = {"action": action, "_selected_action": [row.pk for row in rows]}
+    return str(staff.post(path, data | form_data, follow=True).text.replace("&#x27;", "'"))
