@@ -10,9 +10,10 @@ from inventory.models import Category, Order, Pet
 from tests.conftest import Api
 
 
-@pytest.fixture(params=["/pets", "/pets/{id}", "/categories"])
-def path(request: Any, pet: Pet) -> str:
-    return str(request.param).format(id=pet.id)
+@pytest.fixture(params=["/pets", "/pets/{pet}", "/categories", "/store/orders", "/store/orders/{order}"])
+def path(request: Any, pet: Pet, account: Account) -> str:
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    return str(request.param).format(pet=pet.pk, order=order.pk)
 
 
 @pytest.mark.parametrize("form", ["{0}", "W/{0}", '"other", {0}', "*", '"a" , W/{0} '])
@@ -30,10 +31,11 @@ def test_other_etag_gets_the_full_response(api: Api, path: str, sent: str) -> No
     assert api.get(path, If_None_Match=sent).status_code == 200
 
 
-def test_changed_pet_has_another_version(api: Api, pet: Pet, path: str) -> None:
+def test_changed_row_has_another_etag(api: Api, path: str) -> None:
     tag = api.get(path).headers["ETag"]
     Pet.objects.update(name="Pickle")
     Category.objects.update(description="Changed.")
+    Order.objects.update(status="approved")
     response = api.get(path, If_None_Match=tag)
     assert response.status_code == 200
     assert response.headers["ETag"] != tag

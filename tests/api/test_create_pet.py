@@ -51,11 +51,19 @@ def test_name_is_trimmed_and_otherwise_unchanged(
     assert Pet.objects.get().name == stored_name
 
 
-@pytest.mark.parametrize("name", ["", "   ", "\t\n", "a" * 256, 5, 1.5, True, None, [], {}, ["Rex"]])
-def test_name_must_be_a_string_of_1_to_255_characters(api: Api, category: Category, name: Any) -> None:
-    response = api.post("/pets", build_pet(category, name=name))
+INVALID: dict[str, list[Any]] = {
+    "name": ["", "   ", "\t\n", "a" * 256, 5, 1.5, True, None, [], {}, ["Rex"]],
+    "status": [None, "", "lost", "Available", 1, True, [], {}, ["sold"]],
+}
+
+
+@pytest.mark.parametrize(
+    ("member", "value"), [(member, value) for member, values in INVALID.items() for value in values]
+)
+def test_invalid_value_is_reported(api: Api, category: Category, member: str, value: Any) -> None:
+    response = api.post("/pets", build_pet(category, **{member: value}))
     assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
-    assert [detail["field"] for detail in response.json()["details"]] == ["name"]
+    assert [detail["field"] for detail in response.json()["details"]] == [member]
 
 
 @pytest.mark.parametrize("number", ["1.0", "1e0", "10e-1", "1.000"])
@@ -76,12 +84,6 @@ def test_category_id_must_be_an_int64(api: Api, db: None, number: str) -> None:
 def test_category_must_exist(api: Api, category_id: int) -> None:
     response = api.post("/pets", {"name": "x", "categoryId": category_id})
     assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
-
-
-@pytest.mark.parametrize("status", [None, "", "lost", "Available", 1, True, [], {}, ["sold"]])
-def test_status_must_be_one_of_three_strings(api: Api, category: Category, status: Any) -> None:
-    response = api.post("/pets", build_pet(category, status=status))
-    assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
 
 
 def test_all_problems_are_reported_together(api: Api) -> None:

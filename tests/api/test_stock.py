@@ -21,6 +21,12 @@ def add_pets(category: Category, status: str, count: int = 1) -> list[Pet]:
     )
 
 
+def get_available() -> int | None:
+    """Return the number of available pets in the latest count."""
+    latest = stock.get_stock()
+    return latest.count_pets("available") if latest else None
+
+
 def test_stock_is_counted_by_category_and_status_with_open_orders(
     category: Category, account: Account
 ) -> None:
@@ -53,9 +59,7 @@ def test_page_reads_the_stored_count_only(category: Category) -> None:
     stock.refresh()
     add_pets(category, PetStatus.AVAILABLE)
     with CaptureQueriesContext(connection) as queries:
-        latest = stock.get_stock()
-    assert latest is not None
-    assert latest.count_pets("available") == 0
+        assert get_available() == 0
     assert len(queries) == 2
     assert not [query for query in queries if "inventory_pet" in query["sql"]]
 
@@ -69,9 +73,7 @@ def test_small_uncounted_shop_is_counted_by_the_page(
         patched.setattr(stock, "MAX_PETS_COUNTED_ON_REQUEST", 0)
         assert stock.get_stock() is None
         assert not StockCount.objects.exists()
-    latest = stock.get_stock()
-    assert latest is not None
-    assert latest.count_pets("available") == 2
+    assert get_available() == 2
 
 
 def test_count_is_made_at_most_once_a_minute(category: Category) -> None:
@@ -80,9 +82,7 @@ def test_count_is_made_at_most_once_a_minute(category: Category) -> None:
     add_pets(category, PetStatus.AVAILABLE)
     assert not stock.refresh(now + timedelta(seconds=59))
     assert stock.refresh(now + timedelta(seconds=61))
-    latest = stock.get_stock()
-    assert latest is not None
-    assert latest.count_pets("available") == 1
+    assert get_available() == 1
 
 
 def test_slow_count_is_followed_by_a_pause_of_fifty_times_its_duration(
@@ -165,9 +165,8 @@ def test_count_is_an_index_only_scan(db: None) -> None:
             cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
             assert "USING COVERING INDEX pet_of_category_and_status" in str(cursor.fetchall())
         else:
-            cursor.execute(
-                "SET LOCAL enable_seqscan = off"
-            )  # PostgreSQL would prefer it for an empty table.
+            # PostgreSQL would prefer a sequential scan of an empty table.
+            cursor.execute("SET LOCAL enable_seqscan = off")
             cursor.execute("SET LOCAL enable_bitmapscan = off")
             cursor.execute("SET LOCAL enable_indexscan = off")
             cursor.execute(f"EXPLAIN {sql}")

@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -473,21 +474,22 @@ def test_concurrently_deleted_category_is_reported(write: Write, monkeypatch: py
     assert not Pet.objects.exists()
 
 
-def test_import_uses_constant_memory(tmp_path: Path, small_batches: None) -> None:
-    def peak_memory(row_count: int) -> int:
-        file = tmp_path / "many.csv"
-        with file.open("w") as text:
-            text.write("name,category\n")
-            text.writelines(f"Pet {number},Dogs\n" for number in range(row_count))
-        tracemalloc.start()
-        try:
-            run(str(file))
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+def measure_peak_memory(act: Callable[[], Any]) -> int:
+    """Return the highest number of bytes that were allocated at a time."""
+    tracemalloc.start()
+    try:
+        act()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
-    peak_memory(10)  # Warm up late imports.
-    small, large = peak_memory(1_500), peak_memory(5_000)
+
+def test_import_uses_constant_memory(write: Write, small_batches: None) -> None:
+    def import_pets(count: int) -> None:
+        run(write(b"name,category\n" + b"Rex,Dogs\n" * count))
+
+    import_pets(10)  # Warm up late imports.
+    small, large = (measure_peak_memory(partial(import_pets, count)) for count in (1_500, 5_000))
     assert large < 8_000_000
     assert large - small < 300_000  # The other rows alone would take over 1,000,000 bytes.
     assert Pet.objects.count() == 6_510

@@ -1,0 +1,24 @@
+"""The pages of the API's lists."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.conftest import Api
+
+NEXT = re.compile(r'<http://testserver/v1([^>]+)>; rel="next"')
+
+
+def get_next_path(response: Any) -> str | None:
+    match = NEXT.fullmatch(response.headers.get("Link", ""))
+    return match[1] if match else None
+
+
+def follow_pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
+    """Follow Link through all pages."""
+    next_path: str | None = path
+    while next_path:
+        response = api.get(next_path)
+        assert response.status_code == 200
+        yield response.json()
+        next_path = get_next_path(response)
