@@ -21,9 +21,8 @@ shutdown.block_sigterm()  # Threads inherit the mask.
 for app in apps.get_app_configs():
     if hasattr(app, "start_worker"):
         app.start_worker()
+application = WSGIHandler()
 
 # Exempt all objects that exist now from garbage collection.
 gc.freeze()
 gc.enable()
-
-application = WSGIHandler()

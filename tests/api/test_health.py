@@ -9,11 +9,12 @@ from socket import create_server
 
 import pytest
 from django.db import OperationalError, connection
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from petstore.health import checks
-from petstore.health.checks import FAILED, NO_RESPONSE, Check, run_checks
+from petstore.health.checks import FAILED, NO_RESPONSE, Check, find_migrations, run_checks
 from petstore.server.shutdown import is_draining
 from tests.conftest import COMMITTED
 
@@ -56,6 +57,10 @@ def test_readyz_accepts_a_database_with_newer_migrations(client: Client) -> None
         assert client.get("/readyz").status_code == 200
     finally:
         MigrationRecorder(connection).record_unapplied("inventory", "9999_of_the_next_version")
+
+
+def test_migrations_are_found_without_loading_them() -> None:
+    assert find_migrations() == (MigrationLoader(None).disk_migrations or {}).keys()
 
 
 def test_readyz_names_the_failing_check(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
