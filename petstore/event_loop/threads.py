@@ -1,8 +1,8 @@
-"""Threads for calls that would block the event loop."""
+"""Calls from the event loop to threads, which may block, and from threads to the loop."""
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
@@ -10,10 +10,23 @@ from django.conf import settings
 from django.db import OperationalError, connections
 from django.db.transaction import TransactionManagementError
 
-from petstore.event_loop.greenlets import QUEUED_TOO_LONG, LoopTimer, current_task, is_on_loop, wait
+from petstore.event_loop.greenlets import (
+    QUEUED_TOO_LONG,
+    LoopTimer,
+    RequestTask,
+    current_task,
+    is_on_loop,
+    wait,
+)
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+
+class ServingLoop:
+    """The event loop on which this process serves requests, if any."""
+
+    current: asyncio.AbstractEventLoop | None = None
 
 
 @cache
@@ -49,3 +62,19 @@ def call_and_close_broken(function: Callable[[], Result]) -> Result:
     finally:
         for connection in connections.all(initialized_only=True):
             connection.close_if_unusable_or_obsolete()
+
+
+def run_on_loop(function: Callable[[], Result]) -> Result:
+    """Run a function as a request on the worker's loop, or directly if there is none, from a thread."""
+    if ServingLoop.current is None:
+        return function()
+    call: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            call.set_result(function())
+        except BaseException as error:  # noqa: BLE001  The thread handles it.
+            call.set_exception(error)
+
+    ServingLoop.current.call_soon_threadsafe(RequestTask(run).start)
+    return call.result()

@@ -22,7 +22,7 @@ from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, is
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import ReadPipeline
 from petstore.event_loop.redis_connection import SharedRedisConnection
-from petstore.event_loop.threads import run_in_thread
+from petstore.event_loop.threads import ServingLoop, run_in_thread, run_on_loop
 from tests.conftest import COMMITTED
 from tests.support.event_loop import Function, run, run_request, serve
 from tests.support.servers import RedisServer, redis_server
@@ -84,6 +84,22 @@ def test_blocking_call_runs_in_a_thread_and_off_the_loop_directly() -> None:
     was_on_loop, thread, error = serve(*(partial(run_in_thread, *call) for call in calls))
     assert not was_on_loop
     assert thread != threading.get_ident() == run_in_thread(threading.get_ident)
+    assert isinstance(error, ValueError)
+
+
+def test_thread_calls_the_serving_loop_and_without_one_runs_directly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> list[Any]:
+        monkeypatch.setattr(ServingLoop, "current", asyncio.get_running_loop())
+        calls = (is_on_loop, threading.get_ident, partial(int, "no number"))
+        threads = (asyncio.to_thread(run_on_loop, call) for call in calls)
+        return await asyncio.gather(*threads, return_exceptions=True)
+
+    assert not run_on_loop(is_on_loop)
+    was_on_loop, thread, error = run(main())
+    assert was_on_loop
+    assert thread == threading.get_ident()
     assert isinstance(error, ValueError)
 
 

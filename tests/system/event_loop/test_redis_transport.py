@@ -1,5 +1,6 @@
-"""Redis clusters, which are used through threads after a single warning, and TLS."""
+"""Redis clusters, which are used through threads after a single warning, TLS, and samples."""
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from accounts.quota import store
+from accounts.quota.redis_store import RedisQuotaStore
 from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import (
     CLUSTER_WARNING,
@@ -14,7 +17,10 @@ from petstore.event_loop.redis_scripts import (
     ScriptRunner,
     make_script,
 )
-from tests.support.event_loop import serve
+from petstore.event_loop.threads import ServingLoop
+from petstore.health.checks import run_checks
+from petstore.health.sampling import status_checks
+from tests.support.event_loop import run, serve
 from tests.support.servers import free_port, redis_server, wait_until
 from tests.system.operations.proxy import certificate
 
@@ -72,3 +78,17 @@ def test_loop_supports_tls(
         assert isinstance(error, RedisUnavailableError)  # The certificate is self-signed.
         assert "certificate verify failed" in str(error)
     assert not caplog.records
+
+
+def test_sample_checks_redis_without_loading_redis_py(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("petstore.event_loop.redis_client.RedisClient", None)
+
+    async def main() -> dict[str, str]:
+        monkeypatch.setattr(ServingLoop, "current", asyncio.get_running_loop())
+        return await asyncio.to_thread(run_checks, {"redis": status_checks["redis"]}, timeout=5)
+
+    with redis_server(tmp_path) as server:
+        monkeypatch.setattr(store, "redis", RedisQuotaStore(server.url))
+        assert run(main()) == {"redis": "ok"}
