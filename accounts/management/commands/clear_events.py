@@ -19,10 +19,7 @@ BATCH_SIZE = 5_000  # Bounds the transaction, which blocks the sequencing of new
 
 class Command(JsonCommand):
     help = "Delete events older than EVENTS_KEPT_DAYS, in batches. Part of housekeeping."
-    examples = """
-        manage.py clear_events
-        manage.py clear_events --json
-        """
+    examples = "manage.py clear_events"
 
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = self.count_deleted(clear_expired())

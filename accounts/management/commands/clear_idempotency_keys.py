@@ -13,10 +13,7 @@ from petstore.management.base import JsonCommand
 
 class Command(JsonCommand):
     help = "Delete responses stored for Idempotency-Key for more than 24 hours. Part of housekeeping."
-    examples = """
-        manage.py clear_idempotency_keys
-        manage.py clear_idempotency_keys --json
-        """
+    examples = "manage.py clear_idempotency_keys"
 
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = self.count_deleted(clear_expired())

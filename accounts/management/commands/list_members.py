@@ -11,10 +11,7 @@ COLUMNS = ("id", "member", "role", "state", "since", "until")
 
 class Command(JsonCommand):
     help = "List the members of an account, and its open invitations."
-    examples = """
-        manage.py list_members --account 4fKq9TzB
-        manage.py list_members --account 4fKq9TzB --json
-        """
+    examples = "manage.py list_members --account 4fKq9TzB"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--account", required=True, metavar="ID", help="The account's public ID.")

@@ -17,10 +17,7 @@ class Command(JsonCommand):
         "Count the active keys that depend on each pepper. A key switches to the signing pepper when it is "
         "used. A pepper that no key depends on may be removed from API_KEY_PEPPERS."
     )
-    examples = """
-        manage.py list_peppers
-        manage.py list_peppers --json
-        """
+    examples = "manage.py list_peppers"
     statuses = {1: "Keys are rejected because their pepper is missing from API_KEY_PEPPERS."}
 
     def handle(self, *args: Any, **options: Any) -> None:

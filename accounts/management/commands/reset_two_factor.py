@@ -16,9 +16,7 @@ class Command(JsonCommand):
         "Remove the authenticator app, the passkeys and the recovery codes of a user. Until they set up a "
         "new app, their password alone is enough to sign in."
     )
-    examples = """
-        manage.py reset_two_factor ann --reason "Lost the phone"
-        """
+    examples = 'manage.py reset_two_factor ann --reason "Lost the phone"'
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="The username, or the confirmed email address.")

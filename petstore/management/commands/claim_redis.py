@@ -11,10 +11,7 @@ class Command(JsonCommand):
         "Assign Redis to this database and clear its cached key records, after a restore or a move to "
         "another PostgreSQL server. Services of other databases stop using it."
     )
-    examples = """
-        manage.py claim_redis
-        manage.py claim_redis --json
-        """
+    examples = "manage.py claim_redis"
 
     def handle(self, *args: Any, **options: Any) -> None:
         database, previous = redis_owner.claim()

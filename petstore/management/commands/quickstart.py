@@ -45,7 +45,6 @@ class Command(JsonCommand):
     help = "Migrate, load demo data, create a staff login and a key, and show how to make the first call."
     examples = """
         manage.py quickstart
-        manage.py quickstart --json
         manage.py quickstart --demo-key-to .env
         """
 

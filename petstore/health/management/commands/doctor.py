@@ -19,7 +19,6 @@ class Command(JsonCommand):
     examples = """
         manage.py doctor
         manage.py doctor --port 8001
-        manage.py doctor --json
         """
     statuses = {0: "No check found a problem.", 1: "At least one check found a problem."}
 

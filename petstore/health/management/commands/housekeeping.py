@@ -30,10 +30,7 @@ class Command(JsonCommand):
         "codes, emails that could not be sent for 3 days, and events older than EVENTS_KEPT_DAYS. Run it "
         "daily. It may run on several machines at the same time."
     )
-    examples = """
-        manage.py housekeeping
-        manage.py housekeeping --json
-        """
+    examples = "manage.py housekeeping"
 
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = {name: self.count_deleted(clear()) for name, clear in TASKS.items()}

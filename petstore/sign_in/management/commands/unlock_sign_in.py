@@ -13,10 +13,7 @@ from petstore.sign_in.rate_limits import unlock
 
 class Command(JsonCommand):
     help = "Let a user sign in again at once after too many wrong passwords or codes."
-    examples = """
-        manage.py unlock_sign_in ann
-        manage.py unlock_sign_in ann --json
-        """
+    examples = "manage.py unlock_sign_in ann"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="The username.")
