@@ -57,7 +57,7 @@ class Command(JsonCommand):
         try:
             with output as stream, consistent_snapshot():
                 # Closing the generator removes the progress bar before a message is printed.
-                with closing(self.track_progress(stream_pets(pets), options)) as rows:
+                with closing(self.track_progress(stream_pets(pets))) as rows:
                     write_pets(rows, stream, file_format, for_spreadsheets=options["for_spreadsheets"])
                 stream.flush()
         except OSError as error:
@@ -68,12 +68,10 @@ class Command(JsonCommand):
         result = {"file": file, "format": file_format, "pets": self.exported_count}
         message = f"Done. Exported {self.exported_count:,} pets."
         messages = self.stderr if to_stdout else self.stdout  # Keep the message out of the export.
-        messages.write(json.dumps(result) if options["json"] else message, lambda text: text)
+        messages.write(json.dumps(result) if self.prints_json else message, lambda text: text)
 
-    def track_progress(
-        self, rows: Iterator[ExportedPet], options: dict[str, Any]
-    ) -> Generator[ExportedPet, None, None]:
-        with self.progress_bar("Writing", None) as bar:
+    def track_progress(self, rows: Iterator[ExportedPet]) -> Generator[ExportedPet, None, None]:
+        with self.progress_bar("Writing") as bar:
             for row in rows:
                 yield row
                 self.exported_count += 1

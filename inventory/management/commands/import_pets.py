@@ -1,16 +1,14 @@
 """Import pets from CSV or JSON Lines."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Generator, Iterator
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from django.core.management.base import CommandError
@@ -19,9 +17,6 @@ from django.db import IntegrityError
 from inventory.import_export import FORMATS, STREAM, add_pets, detect_format, read_valid_batches
 from inventory.import_export.validation import PetAttributes, Report, describe_columns
 from petstore.management.base import INTERRUPTED, JsonCommand, escape_nonprintable
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 NOTHING_ADDED = "Nothing was added."
 
@@ -64,19 +59,17 @@ class Command(JsonCommand):
         file_format = detect_format(options["file"], options["format"])
         report = Report(max_problems=options["max_errors"])
         try:
-            added_count = self.import_file(file_format, report, options)
+            added = self.import_file(file_format, report, options)
         except OSError as error:
             name = "standard input" if options["file"] == STREAM else escape_nonprintable(options["file"])
             raise CommandError(f"Can't read {name}: {error.strerror}.") from None
         except IntegrityError:
-            text = (
-                f"The database rejected the pets. Was a category deleted in the meantime? {NOTHING_ADDED}"
-            )
-            raise CommandError(text) from None
-        if options["json"]:
-            self.write_json(file_format, report, added_count, options)
+            text = "The database rejected the pets. Was a category deleted in the meantime?"
+            raise CommandError(f"{text} {NOTHING_ADDED}") from None
+        if self.prints_json:
+            self.write_json(file_format, report, added, options)
         else:
-            self.write_text(report, added_count, dry_run=options["dry_run"])
+            self.write_text(report, added, dry_run=options["dry_run"])
 
     def import_file(self, file_format: str, report: Report, options: dict[str, Any]) -> int:
         """Check the file, then import it. Return the number of pets added.
@@ -87,7 +80,7 @@ class Command(JsonCommand):
         file, skips_bad = options["file"], options["skip_bad"]
         source = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
         with source as stream, tempfile.TemporaryFile() as spool:
-            with self.progress_bar("Checking", None) as bar:
+            with self.progress_bar("Checking") as bar:
                 for batch in read_valid_batches(stream, file_format, report):
                     bar.update(len(batch))
                     if not options["dry_run"] and (skips_bad or not report.bad_lines):
@@ -95,22 +88,22 @@ class Command(JsonCommand):
             if options["dry_run"] or not report.is_readable or (report.bad_lines and not skips_bad):
                 return 0
             spool.seek(0)
-            with self.progress_bar("Adding", report.good_lines) as bar:
-                add_pets(self.track_progress(map(orjson.loads, spool), bar))
+            # Closing the generator removes the progress bar before a message is printed.
+            with closing(self.track_progress(map(orjson.loads, spool), report.good_lines)) as batches:
+                add_pets(batches)
         return report.good_lines
 
     def track_progress(
-        self, batches: Iterator[list[PetAttributes]], bar: tqdm[Any]
-    ) -> Iterator[list[PetAttributes]]:
-        for batch in batches:
-            yield batch
-            bar.update(len(batch))
+        self, batches: Iterator[list[PetAttributes]], total: int
+    ) -> Generator[list[PetAttributes], None, None]:
+        with self.progress_bar("Adding", total) as bar:
+            for batch in batches:
+                yield batch
+                bar.update(len(batch))
         # The transaction commits next, so the outcome of an interruption is unknown from here on.
         self.interrupted_note = "It may have been committed: check whether the pets exist before you retry."
 
-    def write_json(
-        self, file_format: str, report: Report, added_count: int, options: dict[str, Any]
-    ) -> None:
+    def write_json(self, file_format: str, report: Report, added: int, options: dict[str, Any]) -> None:
         """Exit with status 1 if a line was invalid."""
         summary = {
             "file": options["file"],
@@ -119,14 +112,14 @@ class Command(JsonCommand):
             "remark": report.warning,
             "good": report.good_lines,
             "bad": report.bad_lines,
-            "added": added_count,
+            "added": added,
             "errors": [asdict(problem) for problem in report.problems],
         }
         self.stdout.write(json.dumps(summary))
         if report.bad_lines:
             sys.exit(1)
 
-    def write_text(self, report: Report, added_count: int, *, dry_run: bool) -> None:
+    def write_text(self, report: Report, added: int, *, dry_run: bool) -> None:
         """Raise CommandError if a line was invalid."""
         if report.warning:
             self.stderr.write(report.warning)
@@ -134,11 +127,10 @@ class Command(JsonCommand):
             self.stderr.write(f"Line {problem.line}: {problem.reason}")
         if unlisted := report.bad_lines - len(report.problems):
             self.stderr.write(f"{unlisted:,} more invalid lines are not listed; see --max-errors.")
-        outcome = f"Added {added_count:,} pets." if added_count else NOTHING_ADDED
+        outcome = f"Added {added:,} pets." if added else NOTHING_ADDED
         if report.bad_lines:
-            raise CommandError(
-                f"Invalid lines: {report.bad_lines:,}; valid lines: {report.good_lines:,}. {outcome}"
-            )
+            counts = f"Invalid lines: {report.bad_lines:,}; valid lines: {report.good_lines:,}."
+            raise CommandError(f"{counts} {outcome}")
         if dry_run:
             outcome = f"All {report.good_lines:,} pets are valid; none was added."
         self.stdout.write(f"Done. {outcome}")
