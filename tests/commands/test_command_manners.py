@@ -1,7 +1,6 @@
 """Rules for all commands: help with examples and exit statuses, --json, progress bars."""
 
 import io
-import json
 import re
 import shlex
 import sys
@@ -10,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command, get_commands, load_command_class
+from django.core.management import get_commands, load_command_class
 from django.utils import timezone
 
 from accounts.keys import key_format
 from accounts.models import Account, ApiKey, IdempotencyRecord, KeyStanding
 from petstore.management.base import DocumentedCommand, JsonCommand
+from tests.support.commands import run, run_json
 from tests.support.live import ROOT
 
 OURS = sorted(
@@ -24,12 +24,6 @@ OURS = sorted(
     if isinstance(app, str) and app.split(".")[0] in {"petstore", "accounts", "inventory"}
 )
 PRINTS_NO_DATA = {"serve"}
-
-
-def run(*command: str) -> str:
-    out = io.StringIO()
-    call_command(*command, stdout=out)
-    return out.getvalue()
 
 
 def load(app: str, name: str) -> Any:
@@ -129,7 +123,7 @@ def test_errors_cannot_control_the_terminal(
 
 
 def test_json_has_unescaped_names(hostile_key: ApiKey) -> None:
-    assert {row["name"] for row in json.loads(run("list_keys", "--json"))} == {HOSTILE}
+    assert {row["name"] for row in run_json("list_keys")} == {HOSTILE}
 
 
 # --- JSON ----------------------------------------------------------------------------------------
@@ -143,16 +137,16 @@ def test_clear_idempotency_keys_prints_the_number_deleted_as_json(account: Accou
         )
         created_at = timezone.now() - timedelta(hours=hours)
         IdempotencyRecord.objects.filter(pk=record.pk).update(created_at=created_at)
-    assert json.loads(run("clear_idempotency_keys", "--json")) == {"deleted": 2}
+    assert run_json("clear_idempotency_keys") == {"deleted": 2}
 
 
 @pytest.mark.django_db
 def test_quickstart_prints_key_and_password_once_as_json() -> None:
-    first = json.loads(run("quickstart", "--json"))
+    first = run_json("quickstart")
     assert first["key"].startswith("psk_live_")
     assert first["password"]
     assert (first["api"], first["docs"]) == ("http://testserver/v1", "http://testserver/docs")
-    again = json.loads(run("quickstart", "--json"))
+    again = run_json("quickstart")
     assert again == first | {"key": None, "password": None}
 
 

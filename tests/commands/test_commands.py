@@ -1,6 +1,5 @@
 """Commands for operators: text, --json and errors (D36, D37)."""
 
-import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.utils import timezone
 
 from accounts.models import Account, ApiKey, EventDraft
@@ -20,28 +19,13 @@ from inventory.models import Category, Pet
 from petstore.backoffice.models import AuditEntry
 from petstore.management.commands.serve import resolve_free_address
 from tests.conftest import OPERATOR, Api
+from tests.support.commands import get_error, run, run_json
 from tests.support.customers import ban
 from tests.support.servers import free_port
 
 Issue = Callable[..., tuple[ApiKey, str]]
 
 pytestmark = pytest.mark.django_db
-
-
-def run(*command: str) -> str:
-    out = StringIO()
-    call_command(*command, stdout=out)
-    return out.getvalue()
-
-
-def run_json(*command: str) -> Any:
-    return json.loads(run(*command, "--json"))
-
-
-def get_error(*command: str) -> str:
-    with pytest.raises(CommandError) as raised:
-        run(*command)
-    return str(raised.value)
 
 
 # --- issue_key -----------------------------------------------------------------------------------
@@ -236,7 +220,7 @@ def test_narrow_key_says_that_a_replacement_keeps_its_rights(issue: Issue) -> No
     key, _ = issue()
     replacement, _ = key.rotate(by=OPERATOR)
     errors = StringIO()
-    call_command("narrow_key", key.public_id, scopes=["pets:read"], stderr=errors)
+    run("narrow_key", key.public_id, "--scopes", "pets:read", stderr=errors)
     assert errors.getvalue() == f"Its replacement, key {replacement}, keeps its rights.\n"
 
 

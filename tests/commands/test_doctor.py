@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from email.message import Message
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.sessions.models import Session
 from django.core.checks import Error as CheckError
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import OperationalError
 from django.utils import timezone
 
@@ -23,6 +22,7 @@ from petstore.conformance.client import Response, UnreachableError
 from petstore.db.identity import get_database_id
 from petstore.health import doctor
 from tests.conftest import ON_SQLITE
+from tests.support import commands
 from tests.support.live import ROOT
 
 pytestmark = pytest.mark.django_db
@@ -220,18 +220,11 @@ def test_neglected_housekeeping_is_a_problem() -> None:
 def test_problem_is_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     fine, failing = (lambda *_: ("All is well.", "")), (lambda *_: ("A\x1b[2J\nmess", "Tidy up."))
     monkeypatch.setattr(doctor, "CHECKS", {"database": fine})
-    out = StringIO()
-    call_command("doctor", stdout=out)
-    assert out.getvalue() == "ok       Database: All is well.\nProblems found: 0.\n"
+    assert commands.run("doctor") == "ok       Database: All is well.\nProblems found: 0.\n"
     monkeypatch.setattr(doctor, "CHECKS", {"database": fine, "redis": failing})
-    for options in ((), ("--json",)):
-        out = StringIO()
-        with pytest.raises(SystemExit) as exited:
-            call_command("doctor", *options, stdout=out)
-        assert exited.value.code == 1
-        if not options:
-            assert "\nproblem  Redis: A\\u001b[2J mess\n         Next: Tidy up.\n" in out.getvalue()
-    assert json.loads(out.getvalue())["problems"] == 1
+    printed = commands.run("doctor", status=1)
+    assert "\nproblem  Redis: A\\u001b[2J mess\n         Next: Tidy up.\n" in printed
+    assert commands.run_json("doctor", status=1)["problems"] == 1
 
 
 def test_advice_names_existing_runbooks() -> None:

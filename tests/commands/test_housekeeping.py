@@ -1,10 +1,8 @@
 """`manage.py housekeeping` deletes what has expired, and nothing else."""
 
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from io import StringIO
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +10,6 @@ import pytest
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
@@ -20,16 +17,15 @@ from accounts.events.sequencing import sequence_all
 from accounts.models import Account, Event, EventDraft, EventType, IdempotencyRecord
 from inventory.models import PetUpload
 from petstore.db import batches
+from petstore.health.management.commands.housekeeping import TASKS
 from petstore.mail.models import QueuedMail
 from petstore.sign_in.models import CacheEntry
 from tests.conftest import COMMITTED
+from tests.support.commands import run, run_json
 
 
-def run_json() -> dict[str, int]:
-    out = StringIO()
-    call_command("housekeeping", "--json", stdout=out)
-    deleted: dict[str, int] = json.loads(out.getvalue())["deleted"]
-    return deleted
+def delete_expired() -> Any:
+    return run_json("housekeeping")["deleted"]
 
 
 def create_records(account: Account, age: timedelta) -> None:
@@ -55,26 +51,15 @@ def create_records(account: Account, age: timedelta) -> None:
 def test_expired_records_of_every_kind_are_deleted(account: Account) -> None:
     create_records(account, timedelta(minutes=1))
     create_records(account, -timedelta(minutes=1))
-    one_each = {
-        "idempotency_keys": 1,
-        "sessions": 1,
-        "uploads": 1,
-        "user_sessions": 1,
-        "emails": 1,
-        "cache_entries": 1,
-        "events": 1,
-    }
-    assert run_json() == one_each
-    assert run_json() == dict.fromkeys(one_each, 0)
-    left = (IdempotencyRecord, Session, PetUpload, UserSession, CacheEntry, Event)
+    assert delete_expired() == dict.fromkeys(TASKS, 1)
+    assert delete_expired() == dict.fromkeys(TASKS, 0)
+    left = (IdempotencyRecord, Session, PetUpload, UserSession, CacheEntry, QueuedMail, Event)
     assert [model._default_manager.count() for model in left] == [1] * len(left)
 
 
 @pytest.mark.django_db
 def test_result_is_one_sentence() -> None:
-    out = StringIO()
-    call_command("housekeeping", stdout=out)
-    assert out.getvalue() == (
+    assert run("housekeeping") == (
         "Done. Deleted 0 idempotency keys, 0 sessions, 0 uploads, 0 user sessions, "
         "0 cache entries, 0 emails, 0 events.\n"
     )
@@ -90,7 +75,7 @@ def test_concurrent_runs_delete_each_record_once(monkeypatch: pytest.MonkeyPatch
 
     def run_and_close(_: int) -> Any:
         try:
-            return run_json()["sessions"]
+            return delete_expired()["sessions"]
         finally:
             connection.close()
 

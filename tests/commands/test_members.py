@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 
 from accounts.models import Account, Invitation, Membership
 from petstore.backoffice.models import AuditEntry
-from tests.commands.test_commands import get_error, run, run_json
 from tests.conftest import OPERATOR
+from tests.support.commands import get_error, run, run_json
 
 EMAIL = "ann@example.com"
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
 from accounts.models import Account, ApiKey
 from inventory.import_export.validation import Validator
 from inventory.models import Category, Pet
 from petstore.db.names import check_duplicate_names
+from tests.support.commands import get_error, run, run_json
 
 pytestmark = pytest.mark.django_db
 
@@ -23,19 +24,13 @@ MIXED = "V\u00f6gel Cafe\u0301"
 SPELLINGS = [NFC, NFD, MIXED]
 
 
-def run(*command: str) -> Any:
-    out = StringIO()
-    call_command(*command, stdout=out, stderr=StringIO())
-    return out.getvalue()
-
-
 @pytest.mark.parametrize("stored", SPELLINGS)
 @pytest.mark.parametrize("typed", SPELLINGS)
 def test_commands_find_an_account_in_any_normal_form(stored: str, typed: str) -> None:
     run("issue_key", "--account", stored)
     run("issue_key", "--account", typed)
     assert [account.name for account in Account.objects.all()] == [stored]
-    assert len(json.loads(run("list_keys", "--account", typed, "--json"))) == 2
+    assert len(run_json("list_keys", "--account", typed)) == 2
     run("suspend_account", typed, "--reason", "A test")
     assert Account.objects.get().suspended_at
 
@@ -96,5 +91,4 @@ def test_check_lists_the_rows_that_share_a_name() -> None:
 def test_unknown_name_is_not_found() -> None:
     run("issue_key", "--account", NFC)
     for name in ("V\u00f6gel", NFC.upper(), "Vogel Cafe"):
-        with pytest.raises(CommandError, match="No account has the name"):
-            run("list_keys", "--account", name)
+        assert "No account has the name" in get_error("list_keys", "--account", name)

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from io import StringIO
+from functools import partial
 from random import Random
 
 import pytest
 from django.conf import settings
-from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import F, Sum
 from django.test.utils import CaptureQueriesContext
@@ -28,6 +27,7 @@ from accounts.quota.limits import Limits
 from accounts.usage import reports
 from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent
 from petstore.backoffice.models import AuditEntry
+from tests.support.commands import get_error, run
 
 pytestmark = pytest.mark.django_db
 
@@ -35,10 +35,7 @@ NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
 REASONS = {Refusal.Reason.MINUTE, Refusal.Reason.DAY, Refusal.Reason.BAN}
 
 
-def seed(*options: str) -> str:
-    out = StringIO()
-    call_command("seed_demo", *options, stdout=out)
-    return out.getvalue()
+seed = partial(run, "seed_demo")
 
 
 def test_year_fills_all_statistics_of_the_back_office() -> None:
@@ -51,11 +48,8 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     expiring = reports.find_expiring_keys()
     assert 0 < expiring.in_7_days < expiring.in_30_days
     assert {getattr(key, "replaced", None) for key in expiring.keys} == {True, False}
-    assert {key.get_state(timezone.now()) for key in ApiKey.objects.all()} == {
-        "active",
-        "expired",
-        "revoked",
-    }
+    states = {key.get_state(timezone.now()) for key in ApiKey.objects.all()}
+    assert states == {"active", "expired", "revoked"}
     assert len(reports.find_deprecated_callers()) >= 3
     assert DailyUsage.objects.filter(day=today - timedelta(days=360)).exists()
     assert {refusal.reason for refusal in Refusal.objects.all()} == REASONS
@@ -163,12 +157,10 @@ def test_history_uses_few_statements_for_any_number_of_accounts() -> None:
 
 
 def test_history_is_not_added_beside_customers_without_force() -> None:
-    Account.objects.create(
-        name="Demo", plan_id=PlanCode.BUSINESS
-    )  # The account of quickstart is not a customer.
+    # The account of quickstart is not a customer.
+    Account.objects.create(name="Demo", plan_id=PlanCode.BUSINESS)
     assert "Added 2 accounts" in seed("--pets", "0", "--history-days", "1", "--accounts", "2")
-    with pytest.raises(CommandError, match="Customers already exist"):
-        seed("--year")
+    assert "Customers already exist" in get_error("seed_demo", "--year")
     assert not Pet.objects.exists()
     assert "Added 4 accounts" in seed("--history-days", "3", "--accounts", "4", "--force")
     assert Account.objects.count() == 7
@@ -184,5 +176,4 @@ def test_force_adds_further_customers() -> None:
     "options", [("--history-days", "-1"), ("--history-days", "731"), ("--year", "--accounts", "0")]
 )
 def test_out_of_range_numbers_are_rejected(options: tuple[str, ...]) -> None:
-    with pytest.raises(CommandError, match="--history-days must be 0 to 730"):
-        seed(*options)
+    assert "--history-days must be 0 to 730" in get_error("seed_demo", *options)
