@@ -57,10 +57,9 @@ RECENT_DAYS = 30  # The days that have minute counts and deprecated calls.
 def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Account]:
     """Add `count` accounts with `days` of history, the oldest first. Call it in a transaction."""
     accounts = add_accounts(rng, now, days, count)
-    keys = add_keys(rng, now, accounts)
     rows: dict[type[Model], list[Any]] = defaultdict(list)
-    for index, account in enumerate(accounts):
-        for row in generate_usage_rows(rng, now, days, keys[account.pk], index):
+    for index, account_keys in enumerate(add_keys(rng, now, accounts)):
+        for row in generate_usage_rows(rng, now, days, account_keys, index):
             rows[type(row)].append(row)
     rows[Refusal].sort(key=lambda rejection: rejection.rejected_at)
     for model, instances in rows.items():
@@ -72,12 +71,11 @@ def add_accounts(rng: Random, now: datetime, days: int, count: int) -> list[Acco
     """Create accounts. The first third date back to the start of the history."""
     plans = Plan.objects.in_bulk()
     existing_count = Account.objects.count()
+    names = [f"{place} {business}" for business in BUSINESSES for place in PLACES]
     accounts = []
     for index in range(count):
-        business_index, place_index = divmod(existing_count + index, len(PLACES))
-        repetition, business_index = divmod(business_index, len(BUSINESSES))
-        suffix = f" {repetition + 1}" if repetition else ""
-        name = f"{PLACES[place_index]} {BUSINESSES[business_index]}{suffix}"
+        repetition, name_index = divmod(existing_count + index, len(names))
+        name = names[name_index] + (f" {repetition + 1}" if repetition else "")
         public_id = "".join(rng.choices(BASE62_ALPHABET, k=ACCOUNT_ID_LENGTH))
         account = Account(name=name, public_id=public_id, plan=plans[PLANS[index % len(PLANS)]])
         if account.plan_id == PlanCode.ENTERPRISE:
@@ -91,10 +89,9 @@ def add_accounts(rng: Random, now: datetime, days: int, count: int) -> list[Acco
     return accounts
 
 
-def add_keys(rng: Random, now: datetime, accounts: list[Account]) -> dict[int, list[ApiKey]]:
+def add_keys(rng: Random, now: datetime, accounts: list[Account]) -> list[list[ApiKey]]:
     """Add two keys for each account, in various states, with their audit trail."""
-    keys: dict[int, list[ApiKey]] = {}
-    replacements = []
+    keys, replacements = [], []
     for index, account in enumerate(accounts):
         second_key = build_key(rng, now, account, "Website")
         match SECOND_KEY_STATES[index % len(SECOND_KEY_STATES)]:
@@ -112,8 +109,8 @@ def add_keys(rng: Random, now: datetime, accounts: list[Account]) -> dict[int, l
                 second_key.expires_at = max(now + timedelta(days=days), earliest)
         end = min(now, second_key.revoked_at or second_key.expires_at or now)
         second_key.last_used_at = end - timedelta(minutes=3)
-        keys[account.pk] = [build_key(rng, now, account, "Production"), second_key]
-    initial_keys = [key for pair in keys.values() for key in pair]
+        keys.append([build_key(rng, now, account, "Production"), second_key])
+    initial_keys = [key for pair in keys for key in pair]
     ApiKey.objects.bulk_create(initial_keys, BATCH_SIZE)
     ApiKey.objects.bulk_create(replacements, BATCH_SIZE)
     entries = []

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from accounts.models import Account, ApiKey
 from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
@@ -23,25 +23,15 @@ PET_CHANGES = {
 }
 
 
-class Step(NamedTuple):
-    """An entry in the history of an order."""
-
-    status: OrderStatus
-    at: datetime
-    by: str
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The values of the fields that the entries of the order and of its pet share."""
-        is_cancelled = self.status == OrderStatus.CANCELLED
-        reason = "The customer changed their mind." if is_cancelled else ""
-        return {"at": self.at, "by": self.by, "reason": reason}
+REASONS = {OrderStatus.CANCELLED: "The customer changed their mind."}
+# An order, its statuses, and what the history entries of the order and of its pet share for each status.
+History = tuple[Order, list[OrderStatus], list[dict[str, Any]]]
 
 
 def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -> int:
     """Order pets that have no order yet. Return the number of orders. Requires a transaction."""
     public_ids = dict(ApiKey.objects.order_by("-pk").values_list("account_id", "public_id"))
-    orders: list[tuple[Order, list[Step]]] = []
+    orders: list[History] = []
     for pet_status, (max_orders, histories) in HISTORIES.items():
         for pet in Pet.objects.filter(status=pet_status, orders=None).order_by("pk")[:max_orders]:
             order = Order(account=rng.choice(accounts), pet=pet)
@@ -49,10 +39,13 @@ def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -
             times = choose_times(rng, order, now, days, len(statuses))
             order.status = statuses[-1]
             order.ship_date = choose_ship_date(rng, statuses, times)
-            placed_by = f"key {public_ids[order.account_id]}"
-            authors = [placed_by, *(rng.choice(STAFF) for _ in statuses[1:])]
-            orders.append((order, list(map(Step, statuses, times, authors))))
-    orders.sort(key=lambda entry: entry[1][0].at)  # IDs in the order of time.
+            authors = [f"key {public_ids[order.account_id]}", *(rng.choice(STAFF) for _ in statuses[1:])]
+            entries = [
+                {"at": at, "by": by, "reason": REASONS.get(status, "")}
+                for status, at, by in zip(statuses, times, authors, strict=True)
+            ]
+            orders.append((order, statuses, entries))
+    orders.sort(key=lambda history: history[2][0]["at"])  # IDs in the order of time.
     save_orders(orders)
     return len(orders)
 
@@ -76,26 +69,23 @@ def choose_ship_date(rng: Random, statuses: list[OrderStatus], times: list[datet
     return None
 
 
-def save_orders(orders: list[tuple[Order, list[Step]]]) -> None:
-    Order.objects.bulk_create([order for order, _ in orders], BATCH_SIZE)
-    for order, steps in orders:  # After bulk_create(), which sets the times to now.
-        order.created_at, order.updated_at = steps[0].at, steps[-1].at
-        order.pet.created_at = min(order.pet.created_at, steps[0].at - timedelta(days=3))
-        order.pet.updated_at = steps[-1].at
-    Order.objects.bulk_update([order for order, _ in orders], ["created_at", "updated_at"], 500)
-    Pet.objects.bulk_update([order.pet for order, _ in orders], ["created_at", "updated_at"], 500)
+def save_orders(orders: list[History]) -> None:
+    rows = Order.objects.bulk_create([order for order, _, _ in orders], BATCH_SIZE)
+    for order, _, entries in orders:  # After bulk_create(), which sets the times to now.
+        order.created_at, order.updated_at = entries[0]["at"], entries[-1]["at"]
+        order.pet.created_at = min(order.pet.created_at, order.created_at - timedelta(days=3))
+        order.pet.updated_at = order.updated_at
+    Order.objects.bulk_update(rows, ["created_at", "updated_at"], 500)
+    Pet.objects.bulk_update([order.pet for order in rows], ["created_at", "updated_at"], 500)
     save_history(orders)
 
 
-def save_history(orders: list[tuple[Order, list[Step]]]) -> None:
+def save_history(orders: list[History]) -> None:
     order_events, pet_events = [], []
-    for order, steps in orders:
-        from_status = ""
-        for step in steps:
-            change = {"from_status": from_status, "to_status": step.status}
-            order_events.append(OrderEvent(order=order, **change, **step.fields))
-            from_status = step.status
-            if pet_change := PET_CHANGES.get(step.status):
-                pet_events.append(PetEvent(pet=order.pet, order=order, **pet_change, **step.fields))
+    for order, statuses, entries in orders:
+        for from_status, status, entry in zip(["", *statuses], statuses, entries, strict=False):
+            order_events.append(OrderEvent(order=order, from_status=from_status, to_status=status, **entry))
+            if pet_change := PET_CHANGES.get(status):
+                pet_events.append(PetEvent(pet=order.pet, order=order, **pet_change, **entry))
     OrderEvent.objects.bulk_create(sorted(order_events, key=lambda event: event.at), BATCH_SIZE)
     PetEvent.objects.bulk_create(sorted(pet_events, key=lambda event: event.at), BATCH_SIZE)

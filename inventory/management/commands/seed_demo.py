@@ -15,9 +15,9 @@ from accounts.models import Account
 from inventory.demo import add_orders
 from inventory.models import Category, Pet, PetStatus
 from petstore.management.base import JsonCommand
+from petstore.management.commands import quickstart
 
 BATCH_SIZE = 5_000
-QUICKSTART_ACCOUNT = "Demo"  # Created by `quickstart`. It does not count as a customer.
 MAX_DAYS = 730
 MAX_ACCOUNTS = 5_000
 NAMES = """
@@ -77,7 +77,7 @@ class Command(JsonCommand):
         if options["if_empty"] and Pet.objects.exists():
             self.write_result({"added": 0}, "Done. Pets already exist; none were added.")
             return
-        has_customers = Account.objects.exclude(name=QUICKSTART_ACCOUNT).exists()
+        has_customers = Account.objects.exclude(name=quickstart.ACCOUNT).exists()
         if has_customers and options["if_empty"]:
             days = 0
         elif has_customers and days and not options["force"]:
@@ -85,27 +85,24 @@ class Command(JsonCommand):
                 "Customers already exist, and demo customers could not be distinguished from them later. "
                 "Use an empty database, or add --force."
             )
-        self.add_pets(options)
+        self.add_pets(options["pets"])
         result = {"added": options["pets"]}
         text = f"Done. Added {options['pets']} pets."
         if days:
-            history = self.add_history(days, account_count)
-            result |= history
-            text += (
-                f"\nDone. Added {history['accounts']} accounts with {days} days, "
-                f"and {history['orders']} orders."
-            )
+            accounts, orders = self.add_history(days, account_count)
+            result |= {"accounts": accounts, "orders": orders}
+            text += f"\nDone. Added {accounts} accounts with {days} days, and {orders} orders."
         self.write_result(result, text)
 
-    def add_pets(self, options: dict[str, Any]) -> None:
-        pets = generate_pets(options["pets"])
-        with self.progress_bar("Adding", options["pets"]) as bar:
+    def add_pets(self, count: int) -> None:
+        pets = generate_pets(count)
+        with self.progress_bar("Adding", count) as bar:
             while batch := list(islice(pets, BATCH_SIZE)):
                 Pet.objects.add_all([batch])
                 bar.update(len(batch))
 
-    def add_history(self, days: int, account_count: int) -> dict[str, int]:
-        """Add customers, usage and orders in one transaction. Raises CommandError for existing names."""
+    def add_history(self, days: int, account_count: int) -> tuple[int, int]:
+        """Add customers, usage and orders, and return the numbers of customers and orders."""
         rng = random.Random(f"{days} {account_count} {Account.objects.count()}")  # noqa: S311  Not for security.
         now = timezone.now()
         try:
@@ -116,4 +113,4 @@ class Command(JsonCommand):
             raise CommandError(
                 "No customers were added, because some of them exist already. Did another run add them?"
             ) from None
-        return {"accounts": len(accounts), "orders": orders}
+        return len(accounts), orders
