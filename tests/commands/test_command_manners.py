@@ -26,10 +26,6 @@ OURS = sorted(
 PRINTS_NO_DATA = {"serve"}
 
 
-def load(app: str, name: str) -> Any:
-    return load_command_class(app, name)
-
-
 # --- Help ----------------------------------------------------------------------------------------
 
 
@@ -48,7 +44,7 @@ def test_commands_are_documented() -> None:
 
 @pytest.mark.parametrize(("app", "name"), OURS)
 def test_help_describes_options_examples_and_exit_statuses(app: str, name: str) -> None:
-    command = load(app, name)
+    command = load_command_class(app, name)
     assert isinstance(command, DocumentedCommand)
     parser = command.create_parser("manage.py", name)
     _, _, examples = parser.format_help().partition("\nexamples:\n")
@@ -115,7 +111,7 @@ def test_errors_cannot_control_the_terminal(
     db: None, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     with pytest.raises(SystemExit):
-        load(get_commands()[command[0]], command[0]).run_from_argv(["manage.py", *command])
+        load_command_class(get_commands()[command[0]], command[0]).run_from_argv(["manage.py", *command])
     output = capsys.readouterr().err
     assert "b" in output
     assert not [char for char in output if not char.isprintable() and char != "\n"]
