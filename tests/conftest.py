@@ -41,6 +41,7 @@ default.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[att
 DATABASE = {"db", "transactional_db", "django_db_setup"}  # Fixtures that give access to it.
 ON_SQLITE = connection.vendor == "sqlite"
 OPERATOR = Actor("tests")
+Issue = Callable[..., tuple[ApiKey, str]]  # The fixture `issue`.
 gc.set_threshold(10_000)  # With its usual 700 the collector takes a tenth of the tests' time.
 finished = itertools.count(1)
 
@@ -177,7 +178,7 @@ def account(db: None) -> Account:
 
 
 @pytest.fixture
-def issue(account: Account) -> Callable[..., tuple[ApiKey, str]]:
+def issue(account: Account) -> Issue:
     """Issues a key to the account."""
 
     def issue(of: Account = account, **options: Any) -> tuple[ApiKey, str]:
@@ -187,7 +188,7 @@ def issue(account: Account) -> Callable[..., tuple[ApiKey, str]]:
 
 
 @pytest.fixture
-def key(issue: Callable[..., tuple[ApiKey, str]]) -> ApiKey:
+def key(issue: Issue) -> ApiKey:
     """A key with all scopes; its text is `key.text`."""
     key, text = issue()
     key.text = text  # type: ignore[attr-defined]

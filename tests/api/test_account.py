@@ -29,13 +29,6 @@ LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 
 
 @pytest.fixture
-def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
-    """Each store in turn, as the one that the service uses."""
-    monkeypatch.setattr("accounts.keys.authentication.store", store)
-    return store
-
-
-@pytest.fixture
 def small(served: QuotaStore, db: None) -> Api:
     """A client of an account with a small quota, in this test's own store."""
     account = Account(name="Few Pets")

@@ -11,9 +11,9 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.idempotency import RECORDS
-from accounts.models import Account, ApiKey, IdempotencyRecord, PlanCode
+from accounts.models import Account, IdempotencyRecord, PlanCode
 from inventory.models import Category, Order, Pet
-from tests.conftest import COMMITTED, Api
+from tests.conftest import COMMITTED, Api, Issue
 from tests.support.concurrency import uncommitted
 from tests.support.skips import READS_PLANS
 
@@ -34,11 +34,6 @@ class Creation(NamedTuple):
         return {"petId": Pet.objects.create(name="Rex", category_id=1).pk}
 
 
-@pytest.fixture
-def pet(category: Category) -> Pet:
-    return Pet.objects.create(name="Biscuit", category=category)
-
-
 @pytest.fixture(params=["createPet", "placeOrder"])
 def creation(request: pytest.FixtureRequest, category: Category) -> Creation:
     if request.param == "createPet":
@@ -48,8 +43,19 @@ def creation(request: pytest.FixtureRequest, category: Category) -> Creation:
     return Creation("/store/orders", {"petId": pet.pk}, Order.objects.count)
 
 
+@pytest.fixture
+def neighbour(issue: Issue) -> Api:
+    """A client of another account."""
+    return Api(issue(Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS))[1])
+
+
 def send(api: Api, creation: Creation, key: str = "a", body: Any = None) -> Any:
     return api.post(creation.path, creation.body if body is None else body, Idempotency_Key=key)
+
+
+def claim(account: Account, **values: Any) -> IdempotencyRecord:
+    """Build the record of a request that is still in progress."""
+    return IdempotencyRecord(**{"account": account, "idempotency_key": "a", "fingerprint": ""} | values)
 
 
 def get_error(response: Any) -> tuple[int, str]:
@@ -136,30 +142,22 @@ def test_different_path_is_rejected(api: Api, pet: Pet, category: Category) -> N
 # --- Accounts and API keys ---------------------------------------------------------------------------
 
 
-def test_accounts_have_separate_idempotency_keys(
-    api: Api, issue: Callable[..., tuple[ApiKey, str]], category: Category
-) -> None:
+def test_accounts_have_separate_idempotency_keys(api: Api, neighbour: Api, category: Category) -> None:
     body = {"name": "Biscuit", "categoryId": category.pk}
-    other_account = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
-    first = api.post("/pets", body, Idempotency_Key="a")
-    second = Api(issue(other_account)[1]).post("/pets", body, Idempotency_Key="a")
+    first, second = (client.post("/pets", body, Idempotency_Key="a") for client in (api, neighbour))
     assert second.status_code == 201
     assert second.json()["id"] != first.json()["id"]
     assert "Idempotent-Replayed" not in second.headers
 
 
-def test_api_keys_of_an_account_share_idempotency_keys(
-    api: Api, issue: Callable[..., tuple[ApiKey, str]], creation: Creation
-) -> None:
+def test_api_keys_of_an_account_share_idempotency_keys(api: Api, issue: Issue, creation: Creation) -> None:
     first = send(api, creation)
     second = send(Api(issue()[1]), creation)
     assert second.content == first.content
     assert second.headers["Idempotent-Replayed"] == "true"
 
 
-def test_replay_needs_the_scope_of_the_request(
-    api: Api, issue: Callable[..., tuple[ApiKey, str]], creation: Creation
-) -> None:
+def test_replay_needs_the_scope_of_the_request(api: Api, issue: Issue, creation: Creation) -> None:
     send(api, creation)
     reader = Api(issue(key_scopes=["pets:read", "orders:read"])[1])
     assert get_error(send(reader, creation)) == (403, "insufficient_scope")
@@ -191,14 +189,13 @@ def test_malformed_body_is_rejected_with_and_without_a_key(
 
 
 def test_conflict_stores_nothing_and_the_retry_succeeds_once_the_pet_is_free(
-    api: Api, issue: Callable[..., tuple[ApiKey, str]], pet: Pet
+    api: Api, neighbour: Api, pet: Pet
 ) -> None:
-    other_api = Api(issue(Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS))[1])
-    order_id = other_api.post("/store/orders", {"petId": pet.pk}).json()["id"]
+    order_id = neighbour.post("/store/orders", {"petId": pet.pk}).json()["id"]
     rejected = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
     assert get_error(rejected) == (409, "pet_not_available")
     assert not IdempotencyRecord.objects.exists()
-    assert other_api("DELETE", f"/store/orders/{order_id}").status_code == 204
+    assert neighbour("DELETE", f"/store/orders/{order_id}").status_code == 204
     retry = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
     assert retry.status_code == 201
     assert "Idempotent-Replayed" not in retry.headers
@@ -222,25 +219,17 @@ def test_idempotency_key_is_valid_for_24_hours(api: Api, creation: Creation) -> 
     assert send(api, creation).content == first.content
 
 
-def test_command_deletes_expired_records_and_reports_their_number(
-    api: Api, category: Category, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_command_deletes_expired_records_in_batches_and_reports_their_number(
+    account: Account, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("petstore.db.batches.BATCH_SIZE", 2)
-    for number in range(5):
-        api.post("/pets", {"name": "Rex", "categoryId": category.pk}, Idempotency_Key=f"key-{number}")
-    now = timezone.now()
-    IdempotencyRecord.objects.filter(idempotency_key__in=["key-0", "key-1", "key-2"]).update(
-        created_at=now - DAY
-    )
-    IdempotencyRecord.objects.filter(idempotency_key="key-3").update(
-        created_at=now - DAY + timedelta(minutes=1)
-    )
-    call_command("clear_idempotency_keys")
-    assert capsys.readouterr().out == "Done. Deleted 3 responses.\n"
+    for number, age in enumerate([DAY, DAY, DAY, DAY - timedelta(minutes=1), timedelta(0)]):
+        created_at = timezone.now() - age
+        claim(account, idempotency_key=f"key-{number}", created_at=created_at).save()
+    for count in (3, 0):
+        call_command("clear_idempotency_keys")
+        assert capsys.readouterr().out == f"Done. Deleted {count} responses.\n"
     assert set(IdempotencyRecord.objects.values_list("idempotency_key", flat=True)) == {"key-3", "key-4"}
-    assert Pet.objects.count() == 5
-    call_command("clear_idempotency_keys")
-    assert capsys.readouterr().out == "Done. Deleted 0 responses.\n"
 
 
 @COMMITTED
@@ -319,9 +308,7 @@ def test_concurrent_duplicate_is_a_conflict_and_the_retry_succeeds(
     short_wait: None, api: Api, account: Account, creation: Creation
 ) -> None:
     rows = creation.rows()
-    with uncommitted(
-        lambda: IdempotencyRecord.objects.create(account=account, idempotency_key="a", fingerprint="")
-    ):
+    with uncommitted(claim(account).save):
         assert get_error(send(api, creation)) == (409, "idempotency_key_in_use")
         assert creation.rows() == rows
         assert send(api, creation, "another").status_code == 201
@@ -336,9 +323,7 @@ def test_concurrent_duplicate_is_a_conflict_for_any_statement_timeout(
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no statement timeout.")
     api.get("/categories")  # Runs statements that are due once a minute, before the timeout is set.
-    with uncommitted(
-        lambda: IdempotencyRecord.objects.create(account=account, idempotency_key="a", fingerprint="")
-    ):
+    with uncommitted(claim(account).save):
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 300")
         try:
@@ -352,9 +337,7 @@ def test_concurrent_duplicate_is_a_conflict_for_any_statement_timeout(
 def test_concurrent_duplicate_of_an_expired_key_is_a_conflict(
     short_wait: None, api: Api, account: Account, creation: Creation
 ) -> None:
-    IdempotencyRecord.objects.create(
-        account=account, idempotency_key="a", fingerprint="", created_at=timezone.now() - DAY
-    )
+    claim(account, created_at=timezone.now() - DAY).save()
     with uncommitted(lambda: IdempotencyRecord.objects.filter(idempotency_key="a").delete()):
         assert get_error(send(api, creation)) == (409, "idempotency_key_in_use")
     assert send(api, creation).status_code == 201
@@ -363,8 +346,7 @@ def test_concurrent_duplicate_of_an_expired_key_is_a_conflict(
 @COMMITTED
 def test_same_key_of_another_account_does_not_wait(short_wait: None, api: Api, creation: Creation) -> None:
     other_account = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
-    claim = IdempotencyRecord(account=other_account, idempotency_key="a", fingerprint="")
-    with uncommitted(claim.save):
+    with uncommitted(claim(other_account).save):
         assert send(api, creation).status_code == 201
 
 

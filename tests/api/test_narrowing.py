@@ -1,6 +1,5 @@
 """Narrowed keys lose rights with the next request and never regain them; rotation inherits bans (D50)."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any
@@ -20,12 +19,11 @@ from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, MINUTE, SECOND, to_datetime, to_microseconds
 from accounts.quota.store_protocol import QuotaStore
 from accounts.usage.batch import write_bans
-from tests.conftest import OPERATOR, Api
+from tests.conftest import OPERATOR, Api, Issue
 from tests.support.customers import ban
 from tests.support.quota import Desk
 from tests.support.thorough import times
 
-Issue = Callable[..., tuple[ApiKey, str]]
 ONE_DAY = timedelta(days=1)
 
 

@@ -1,6 +1,5 @@
 """Suspended accounts: keys are rejected immediately, use no quota, and work again afterwards (D45)."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -19,13 +18,12 @@ from accounts.quota.redis_store import RedisQuotaStore, build_publish_arguments,
 from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
-from tests.conftest import OPERATOR, Api
+from tests.conftest import OPERATOR, Api, Issue
 from tests.support.quota import Desk, minute
 from tests.support.servers import RedisServer
 from tests.support.tcp_proxy import tcp_proxy
 
 ON_COMMIT = "accounts.quota.publication.transaction.on_commit"
-Issue = Callable[..., tuple[ApiKey, str]]
 PATHS = [
     ("GET", "/pets"),
     ("GET", "/account"),

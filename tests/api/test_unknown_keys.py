@@ -4,14 +4,12 @@ Work is measured in queries, Redis scripts and digests, not in time.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, NamedTuple
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.keys import key_format
@@ -24,11 +22,11 @@ from accounts.quota.limits import MINUTE, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.store_protocol import QuotaStore
 from petstore.cache.machine import MachineCounters
-from tests.conftest import OPERATOR, Api
-from tests.support.quota import ADDRESS
+from tests.conftest import OPERATOR, Api, Issue
+from tests.support.customers import expire
+from tests.support.quota import ADDRESS, parse, replace_secret
 from tests.support.servers import RedisServer
 
-Issue = Callable[..., tuple[ApiKey, str]]
 NOW = 1_800_000_000 * SECOND
 
 
@@ -40,12 +38,6 @@ class Work(NamedTuple):
     digests: int
 
 
-def parse(text: str) -> ParsedKey:
-    key = key_format.parse(text)
-    assert key is not None
-    return key
-
-
 def unknown(issue: Issue) -> str:
     return key_format.generate("live", "00000000").text
 
@@ -55,9 +47,7 @@ def unknown_of_a_known_account(issue: Issue) -> str:
 
 
 def with_another_secret(issue: Issue) -> str:
-    text = issue()[1]
-    start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
-    return start + key_format.compute_checksum(start)
+    return replace_secret(issue()[1])
 
 
 def revoked(issue: Issue) -> str:
@@ -68,9 +58,7 @@ def revoked(issue: Issue) -> str:
 
 def expired(issue: Issue) -> str:
     key, text = issue()
-    now = timezone.now()
-    key.created_at, key.expires_at = now - timedelta(days=2), now - timedelta(days=1)
-    key.save()
+    expire(key)
     return text
 
 
@@ -121,13 +109,6 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[Parsed
         return Work(queries, counts["scripts"], counts["digests"])
 
     return work
-
-
-@pytest.fixture
-def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
-    """Each store in turn, as the one that the service uses."""
-    monkeypatch.setattr("accounts.keys.authentication.store", store)
-    return store
 
 
 @pytest.fixture

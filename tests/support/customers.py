@@ -36,6 +36,13 @@ def refuse(key: ApiKey, **values: Any) -> Refusal:
     return Refusal.objects.create(**known | values)
 
 
+def expire(key: ApiKey) -> None:
+    """Let the key have expired a day ago."""
+    now = timezone.now()
+    key.created_at, key.expires_at = now - timedelta(days=2), now - timedelta(days=1)
+    key.save(update_fields=["created_at", "expires_at"])
+
+
 def ban(key: ApiKey, length: timedelta = timedelta(hours=1)) -> None:
     now = timezone.now()
     until = to_microseconds(now + length)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from accounts.keys import key_format
+from accounts.keys.key_format import ParsedKey
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota import store as default_store
 from accounts.quota.database_store import DatabaseQuotaStore
@@ -16,6 +17,18 @@ from tests.support.servers import wait_until
 
 ADDRESS = IPv4Address("192.0.2.1")
 NOON = 20_800 * DAY + DAY // 2  # An arbitrary day, at noon.
+
+
+def parse(text: str) -> ParsedKey:
+    key = key_format.parse(text)
+    assert key is not None
+    return key
+
+
+def replace_secret(text: str) -> str:
+    """Return a well-formed key with the same public ID and another secret."""
+    start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
+    return start + key_format.compute_checksum(start)
 
 
 def fallback_store(url: str) -> FallbackQuotaStore:
@@ -51,14 +64,10 @@ class Desk:
         self.texts.append(text)
 
     def admit(self, key: int = 0) -> QuotaResult:
-        text = key_format.parse(self.texts[key])
-        assert text is not None
-        return self.store.admit(text, ADDRESS, self.now)
+        return self.store.admit(parse(self.texts[key]), ADDRESS, self.now)
 
     def peek(self, key: int = 0) -> QuotaResult:
-        text = key_format.parse(self.texts[key])
-        assert text is not None
-        return self.store.peek(text, ADDRESS, self.now)
+        return self.store.peek(parse(self.texts[key]), ADDRESS, self.now)
 
     def send(self, key: int = 0) -> RateLimitDecision:
         """Send a request with the account's key of this index."""
@@ -82,8 +91,7 @@ class Desk:
 
 def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecision:
     """Ignore 429 from this time on, by the store's clock; return the decision that bans the key."""
-    key = key_format.parse(text)
-    assert key is not None
+    key = parse(text)
     for _ in range(1_000):
         decision = store.admit(key, ADDRESS, now).decision
         assert decision is not None
