@@ -1,22 +1,19 @@
 """Who may call the API: every refusal of a key, over HTTP (D16-D20)."""
 
-from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from accounts.keys import key_format
 from accounts.keys.scopes import SCOPES
 from accounts.models import ApiKey
 from accounts.usage import write_behind
 from inventory.models import Category
-from tests.conftest import OPERATOR, Api
-
-Issue = Callable[..., tuple[ApiKey, str]]
+from tests.conftest import OPERATOR, Api, Issue
+from tests.support.customers import expire
+from tests.support.quota import replace_secret
 
 
 def assert_rejected(response: Any, code: str) -> None:
@@ -29,19 +26,9 @@ def assert_rejected(response: Any, code: str) -> None:
     assert body["message"].endswith(".")
 
 
-def replace_secret(text: str) -> str:
-    """Return a well-formed key with the same public ID and another secret."""
-    start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
-    return start + key_format.compute_checksum(start)
-
-
 def issue_expired(issue: Issue) -> str:
-    """Issue a key that expired a second ago."""
     key, text = issue()
-    now = timezone.now()
-    ApiKey.objects.filter(pk=key.pk).update(
-        created_at=now - timedelta(days=1), expires_at=now - timedelta(seconds=1)
-    )
+    expire(key)
     return text
 
 
@@ -101,37 +88,7 @@ def test_key_in_the_query_or_the_body_does_not_count(key: Any, stranger: Api) ->
     assert_rejected(stranger.post("/pets", {"access_token": key.text}), "missing_api_key")
 
 
-def test_missing_key_is_rejected_even_while_addresses_cannot_be_counted(
-    stranger: Api, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").touch()
-    settings.CACHES = settings.CACHES | {
-        "counters": {
-            "BACKEND": "petstore.cache.machine.MachineCounters",
-            "LOCATION": str(tmp_path / "file" / "folder"),
-        }
-    }
-    assert_rejected(stranger.get("/pets"), "missing_api_key")
-    assert "are unavailable" in caplog.text
-
-
 # --- Expiry, revocation and mode -----------------------------------------------------------------
-
-
-def test_revoked_key_is_rejected_on_the_next_request(key: ApiKey, api: Api) -> None:
-    assert api.get("/pets").status_code == 200
-    key.revoke(reason="Lost", by=OPERATOR)
-    assert_rejected(api.get("/pets"), "invalid_api_key")
-
-
-def test_key_is_rejected_from_its_expiry_on(issue: Issue) -> None:
-    key, text = issue(expires_at=timezone.now() + timedelta(hours=1))
-    api = Api(text)
-    assert api.get("/pets").status_code == 200
-    now = timezone.now()
-    key.created_at, key.expires_at = now - timedelta(hours=1), now
-    key.save()
-    assert_rejected(api.get("/pets"), "expired_api_key")
 
 
 def test_expiry_is_revealed_only_with_the_secret(issue: Issue) -> None:
@@ -224,6 +181,7 @@ def test_networks_are_revealed_only_with_the_secret(issue: Issue) -> None:
         ("GET", "/pets/1", "pets:read"),
         ("GET", "/categories", "pets:read"),
         ("POST", "/pets", "pets:write"),
+        ("GET", "/events", "events:read"),
     ],
 )
 def test_operation_needs_its_scope(

@@ -1,30 +1,23 @@
 """The life cycle of keys: issue, rotation, expiry, revocation and constraints (D16, D18, D19)."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.keys.scopes import SCOPES
 from accounts.models import MAX_LIFETIME, Account, Actor, ApiKey, PlanCode
 from petstore.backoffice import audit
 from petstore.backoffice.models import AuditEntry
-from tests.conftest import OPERATOR, Api
+from tests.conftest import COMMITTED, OPERATOR, Api, Issue
+from tests.support.concurrency import run_concurrently
+from tests.support.customers import expire
 
-Issue = Callable[..., tuple[ApiKey, str]]
 ONE_DAY = timedelta(days=1)
-
-
-def expire(key: ApiKey) -> None:
-    """Give the key an end a day ago."""
-    now = timezone.now()
-    ApiKey.objects.filter(pk=key.pk).update(created_at=now - 2 * ONE_DAY, expires_at=now - ONE_DAY)
 
 
 def history(key: ApiKey) -> list[tuple[str, str, str]]:
@@ -159,7 +152,6 @@ def test_replacement_has_the_lifetime_of_the_old_key(issue: Issue) -> None:
 def test_key_that_is_no_longer_active_is_not_rotated(issue: Issue, state: str) -> None:
     key, _ = issue()
     expire(key)
-    key.refresh_from_db()
     if state == "revoked":  # An expired key can be.
         key.revoke(reason="Lost", by=OPERATOR)
     assert key.get_state(timezone.now()) == state
@@ -176,21 +168,18 @@ def test_rotated_key_is_not_rotated_again(issue: Issue) -> None:
     assert ApiKey.objects.count() == 2
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@COMMITTED
 def test_one_of_many_concurrent_rotations_succeeds() -> None:
     account = Account.objects.create(name="Acme Pets", plan_id=PlanCode.FREE)
     old, _ = ApiKey.objects.issue(account, by=OPERATOR)
 
-    def rotate(_: int) -> str:
+    def rotate() -> str:
         try:
             return ApiKey.objects.get(pk=old.pk).rotate(by=OPERATOR)[0].public_id
         except ValidationError as error:
             return error.messages[0]
-        finally:
-            connection.close()
 
-    with ThreadPoolExecutor(8) as threads:
-        results = list(threads.map(rotate, range(8)))
+    results = run_concurrently(*[rotate] * 8)
     new = ApiKey.objects.exclude(pk=old.pk).get()
     assert sorted(results) == sorted([new.public_id] + 7 * [
         f"Key {old.public_id} has already been rotated to {new.public_id}."

@@ -1,6 +1,5 @@
 """Warning events: each is sent once per window by all processes together (D41)."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -13,24 +12,16 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from accounts.events.warnings import send_missed_warnings, send_quota_warnings
-from accounts.models import (
-    Account,
-    ApiKey,
-    EventDraft,
-    EventType,
-    Feed,
-    KeyStanding,
-    PlanCode,
-    QuotaCounter,
-)
+from accounts.models import Account, ApiKey, EventDraft, EventType, Feed, KeyStanding, PlanCode
 from accounts.models.plans import MAX_REQUEST_LIMIT
 from accounts.quota.bans import Ban
-from accounts.quota.limits import DAY, MINUTE, to_microseconds
+from accounts.quota.limits import MINUTE, to_microseconds
 from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
-from tests.conftest import COMMITTED, OPERATOR, Api
+from tests.conftest import COMMITTED, OPERATOR, Api, Issue
 from tests.support.concurrency import run_concurrently
+from tests.support.customers import use
 from tests.support.quota import Desk
 
 pytestmark = pytest.mark.django_db
@@ -60,9 +51,7 @@ def test_account_is_warned_once_at_80_and_100_per_cent_of_its_day(api: Api, acco
 
 def test_missed_warnings_are_sent_after_a_crash(account: Account) -> None:
     account.assign(PlanCode.ENTERPRISE, 100, 10)
-    today = round(timezone.now().timestamp()) * 1_000_000 // DAY
-    unused = {"minute_ends_at": 0, "minute_used": 0, "last_request_at": 0, "last_request_admitted": True}
-    QuotaCounter.objects.create(account=account, day=today, day_used=9, **unused)
+    use(account, 9)
     for _ in range(2):
         force_check()
     assert event_data(EventType.QUOTA_REACHED) == [
@@ -71,7 +60,7 @@ def test_missed_warnings_are_sent_after_a_crash(account: Account) -> None:
 
 
 def test_expiry_warnings_are_sent_7_days_and_1_day_before(
-    issue: Callable[..., tuple[ApiKey, str]],
+    issue: Issue,
 ) -> None:
     now = timezone.now()
     issue(name="Later", expires_at=now + timedelta(days=8))
@@ -86,7 +75,7 @@ def test_expiry_warnings_are_sent_7_days_and_1_day_before(
     assert sorted(names) == ["Later", "Soon", "Soon"]
 
 
-def test_revoked_key_gets_no_expiry_warning(issue: Callable[..., tuple[ApiKey, str]]) -> None:
+def test_revoked_key_gets_no_expiry_warning(issue: Issue) -> None:
     key, _ = issue(expires_at=timezone.now() + timedelta(hours=3))
     key.revoke(reason="Lost.", by=OPERATOR)
     force_check()
@@ -160,17 +149,8 @@ def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
     huge = Account.objects.create(
         name="Huge", plan_id=PlanCode.ENTERPRISE, per_minute=2**63 - 1, per_day=2**63 - 1
     )
-    day = to_microseconds(timezone.now()) // DAY
-    for owner, used in ((huge, 1_000), (account, account.limits.per_day)):
-        QuotaCounter.objects.create(
-            account=owner,
-            minute_ends_at=0,
-            minute_used=0,
-            day=day,
-            day_used=used,
-            last_request_at=0,
-            last_request_admitted=True,
-        )
+    use(huge, 1_000)
+    use(account, account.limits.per_day)
     force_check()
     assert {row.account_id for row in EventDraft.objects.filter(type=EventType.QUOTA_REACHED)} == {
         account.pk
