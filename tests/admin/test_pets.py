@@ -74,13 +74,12 @@ def test_return_to_stock_asks_for_a_reason_and_stores_it(staff: Client, pets: di
     page = run_action(staff, "return_to_stock", *pets.values())
     assert "Return to stock" in page
     assert stored_statuses(pets["sold"]) == ["sold"]
-    page = run_action(
-        staff, "return_to_stock", *pets.values(), reason="The buyer is allergic.", **CONFIRMED
-    )
+    reason = "The buyer is allergic."
+    page = run_action(staff, "return_to_stock", *pets.values(), reason=reason, **CONFIRMED)
     assert "1 pet returned to stock." in page
     assert re.search(r"2 skipped, [^:]+: only sold pets can be returned", page)
     assert stored_statuses(*pets.values()) == ["available", "pending", "available"]
-    assert pets["sold"].events.get().reason == "The buyer is allergic."
+    assert pets["sold"].events.get().reason == reason
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 256])
