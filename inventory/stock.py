@@ -30,13 +30,11 @@ MAX_PETS_COUNTED_ON_REQUEST = 50_000
 class CategoryStock:
     category_id: int
     name: str
-    available: int
-    pending: int
-    sold: int
+    pets: dict[str, int]  # The number by status.
 
     @property
     def total(self) -> int:
-        return self.available + self.pending + self.sold
+        return sum(self.pets.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Stock:
     orders: dict[Stage, int]
 
     def count_pets(self, status: str) -> int:
-        return sum(getattr(category, status) for category in self.categories)
+        return sum(category.pets[status] for category in self.categories)
 
 
 def get_stock() -> Stock | None:
@@ -59,7 +57,7 @@ def get_stock() -> Stock | None:
         return None
     pet_counts = {(category_id, status): count for category_id, status, count in latest.pets}
     categories = tuple(
-        CategoryStock(pk, name, *(pet_counts.get((pk, status), 0) for status in PetStatus.values))
+        CategoryStock(pk, name, {status: pet_counts.get((pk, status), 0) for status in PetStatus.values})
         for pk, name in Category.objects.order_by("name").values_list("pk", "name")
     )
     orders = {

@@ -82,7 +82,7 @@ def build_stock_chart(stock: Stock) -> BarChart:
     filters = [{"category__id__exact": category.category_id} for category in largest]
     series = []
     for status in PetStatus:
-        counts = [getattr(category, status.value) for category in largest]
+        counts = [category.pets[status] for category in largest]
         link = list_url("inventory_pet", status__exact=status.value)
         links = [list_url("inventory_pet", **item, status__exact=status.value) for item in filters]
         total = stock.count_pets(status.value)
