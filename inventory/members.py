@@ -39,11 +39,6 @@ class Member:
         return self.source or self.name
 
     @property
-    def model_field(self) -> str:
-        """The name of the model field in forms."""
-        return self.attribute.removesuffix("_id")
-
-    @property
     def columns(self) -> list[str]:
         """The columns of imported files that may hold the value; the first one is exported."""
         return [name for name in (self.column, self.name) if name]
@@ -69,7 +64,7 @@ class Members:
     @property
     def form_fields(self) -> list[str]:
         """The model fields that staff may edit."""
-        return [member.model_field for member in self.writable]
+        return [member.attribute.removesuffix("_id") for member in self.writable]
 
     def select_values(self, queryset: QuerySet[Any]) -> QuerySet[Any, Any]:
         renamed = {member.name: F(member.source) for member in self if member.source}

@@ -1,6 +1,6 @@
 """Periodic stock counts, since counting a million pets for each page would be too slow.
 
-At any time, a single worker of all machines counts. It stores the result in StockCount.
+Only one worker across all machines counts at a time. It stores the result in StockCount.
 """
 
 import logging

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -15,27 +15,23 @@ LIFETIME = timedelta(hours=1)
 
 
 class PetUploadManager(models.Manager["PetUpload"]):
-    def store(
-        self, user_id: int, *, file_name: str, file_format: str, content: bytes, now: datetime | None = None
-    ) -> PetUpload:
+    def store(self, user_id: int, *, file_name: str, file_format: str, content: bytes) -> PetUpload:
         """Replace the user's upload, and delete expired ones."""
-        now = now or timezone.now()
-        self.expired(now).delete()
+        self.expired().delete()
         values: dict[str, Any] = {"file_name": file_name[:255], "file_format": file_format}
-        values |= {"content": content, "token": uuid.uuid4(), "made_at": now}
+        values |= {"content": content, "token": uuid.uuid4(), "made_at": timezone.now()}
         return self.update_or_create(user_id=user_id, defaults=values)[0]
 
-    def expired(self, now: datetime) -> QuerySet[PetUpload]:
-        return self.filter(made_at__lt=now - LIFETIME)
+    def expired(self) -> QuerySet[PetUpload]:
+        return self.filter(made_at__lt=timezone.now() - LIFETIME)
 
-    def unexpired(self, user_id: int, token: str, now: datetime | None = None) -> QuerySet[PetUpload]:
+    def unexpired(self, user_id: int, token: str) -> QuerySet[PetUpload]:
         """Filter on the user and the token. A malformed token matches nothing."""
-        now = now or timezone.now()
         try:
             valid_token = uuid.UUID(token)
         except ValueError:
             return self.none()
-        return self.filter(user_id=user_id, token=valid_token, made_at__gte=now - LIFETIME)
+        return self.filter(user_id=user_id, token=valid_token, made_at__gte=timezone.now() - LIFETIME)
 
 
 class PetUpload(models.Model):

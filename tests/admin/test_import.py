@@ -231,13 +231,10 @@ def test_file_of_a_colleague_cannot_be_confirmed(staff: Client) -> None:
 
 def test_file_expires_after_an_hour(staff: Client, boss: User) -> None:
     token = find_token(upload(staff, GOOD))
-    now = timezone.now()
-    unexpired = PetUpload.objects.unexpired
-    assert unexpired(boss.pk, token, now + LIFETIME - timedelta(minutes=1)).exists()
-    assert not unexpired(boss.pk, token, now + LIFETIME + timedelta(minutes=1)).exists()
-    other = User.objects.create(username="other")
-    later = now + LIFETIME + timedelta(minutes=1)
-    PetUpload.objects.store(other.pk, file_name="new.csv", file_format="csv", content=GOOD, now=later)
+    for age, is_stored in ((LIFETIME - timedelta(minutes=1), True), (LIFETIME, False)):
+        PetUpload.objects.update(made_at=timezone.now() - age)
+        assert PetUpload.objects.unexpired(boss.pk, token).exists() is is_stored
+    upload(signed_in(superuser("other")), GOOD, "new.csv")
     assert [upload.file_name for upload in PetUpload.objects.all()] == ["new.csv"]
 
 
@@ -341,6 +338,6 @@ def test_export_needs_the_view_permission(db: None) -> None:
 
 def test_only_pets_have_import_and_export(db: None) -> None:
     pages = [page for entry in admin.site.urls[0] for page in getattr(entry, "url_patterns", [entry])]
-    exchange_pages = {page.name for page in pages if re.search("import|export", page.name or "")}
+    import_export_pages = {page.name for page in pages if re.search("import|export", page.name or "")}
     pets = {f"inventory_pet_{page}" for page in ("import", "import_template", "process_import", "export")}
-    assert exchange_pages == pets | {"backoffice_auditentry_export"}
+    assert import_export_pages == pets | {"backoffice_auditentry_export"}

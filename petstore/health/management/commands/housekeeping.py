@@ -16,7 +16,7 @@ from petstore.sign_in.models import CacheEntry, find_ended_sessions
 TASKS = {
     "idempotency_keys": clear_idempotency_keys.clear_expired,
     "sessions": lambda: delete_in_batches(Session.objects.filter(expire_date__lt=timezone.now())),
-    "uploads": lambda: delete_in_batches(PetUpload.objects.expired(timezone.now())),
+    "uploads": lambda: delete_in_batches(PetUpload.objects.expired()),
     "user_sessions": lambda: delete_in_batches(find_ended_sessions()),
     "cache_entries": lambda: delete_in_batches(CacheEntry.objects.filter(expires__lt=timezone.now())),
     "emails": lambda: delete_in_batches(find_expired()),
