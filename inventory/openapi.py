@@ -15,9 +15,7 @@ from inventory.fields import CategoryIdField
 from petstore.api import int64
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.operations import (
-    build_error_examples,
     build_examples,
-    build_links,
     build_list_operation,
     build_operation,
     register_operations,
@@ -100,21 +98,18 @@ PETS_OPERATIONS = {
         response=(201, serializers.PetSerializer, "The new pet."),
         examples={"Response": ("The new pet.", PET)},
         errors=[Code.UNKNOWN_CATEGORY],
-        extensions={
-            "x-error-examples": build_error_examples(
-                (Code.MISSING_FIELD, "categoryId", REQUIRED),
-                (Code.INVALID_FIELD, "name", "Must be a string."),
-                (Code.UNKNOWN_CATEGORY, "categoryId", UNKNOWN_CATEGORY),
-            ),
-            "x-links": build_links(
-                getPet={"parameters": NEW_PET_ID, "description": "Gets the new pet."},
-                # A link's `requestBody` can't have expressions inside an object in OpenAPI 3.0, hence an
-                # extension.
-                placeOrder={
-                    "description": "Orders the new pet: send its `id` as `petId`.",
-                    "x-request-body": NEW_PET_ID,
-                },
-            ),
+        error_examples=[
+            (Code.MISSING_FIELD, "categoryId", REQUIRED),
+            (Code.INVALID_FIELD, "name", "Must be a string."),
+            (Code.UNKNOWN_CATEGORY, "categoryId", UNKNOWN_CATEGORY),
+        ],
+        links={
+            "getPet": {"parameters": NEW_PET_ID, "description": "Gets the new pet."},
+            # In OpenAPI 3.0, the `requestBody` of a link can't have expressions inside an object.
+            "placeOrder": {
+                "description": "Orders the new pet: send its `id` as `petId`.",
+                "x-request-body": NEW_PET_ID,
+            },
         },
     ),
     "retrieve": build_operation(
@@ -157,18 +152,16 @@ ORDERS_OPERATIONS = {
         response=(201, serializers.OrderSerializer, "The new order."),
         examples={"Response": ("The new order.", ORDER)},
         errors=[Code.PET_NOT_FOUND, Code.PET_NOT_AVAILABLE],
-        extensions={
-            "x-error-examples": build_error_examples(
-                (Code.MISSING_FIELD, "petId", REQUIRED),
-                (Code.INVALID_FIELD, "petId", "Must be an integer from -2^63 to 2^63 - 1."),
-            ),
-            "x-links": build_links(
-                getOrder={"parameters": NEW_ORDER_ID, "description": "Gets the new order."},
-                cancelOrder={
-                    "parameters": NEW_ORDER_ID,
-                    "description": "Cancels the new order, unless staff have already approved it.",
-                },
-            ),
+        error_examples=[
+            (Code.MISSING_FIELD, "petId", REQUIRED),
+            (Code.INVALID_FIELD, "petId", "Must be an integer from -2^63 to 2^63 - 1."),
+        ],
+        links={
+            "getOrder": {"parameters": NEW_ORDER_ID, "description": "Gets the new order."},
+            "cancelOrder": {
+                "parameters": NEW_ORDER_ID,
+                "description": "Cancels the new order, unless staff have already approved it.",
+            },
         },
     ),
     "retrieve": build_operation(

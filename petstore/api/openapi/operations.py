@@ -3,6 +3,7 @@
 Imported only when the document is built, because drf-spectacular is slow to import.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiViewExtension
@@ -21,22 +22,35 @@ def build_operation(
     response: tuple[int, Any, str],
     examples: Examples | None = None,
     errors: list[Code] | None = None,
+    error_examples: Iterable[tuple[Code, str, str]] = (),
+    links: dict[str, dict[str, Any]] | None = None,
     extensions: dict[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Build the arguments of `extend_schema`, with extensions for `hooks.complete_document`.
 
     `response` is a status, a serializer and a description. `errors` lists the codes beyond those of every
-    operation.
+    operation. `error_examples` have a code, and the field and the message of its detail. `links` are those
+    of the response by operation ID.
     """
     status, serializer, response_description = response
     response_examples = build_examples(examples or {})
+    details = {
+        code: {"details": [{"field": field, "code": code.value, "message": message}]}
+        for code, field, message in error_examples
+    }
+    response_links = {name: {"operationId": name, **link} for name, link in (links or {}).items()}
     return {
         "operation_id": operation_id,
         "summary": summary,
         "description": description,
         "responses": {status: OpenApiResponse(serializer, response_description, response_examples)},
-        "extensions": {"x-error-codes": errors or [], **(extensions or {})},
+        "extensions": {
+            "x-error-codes": errors or [],
+            "x-error-examples": details,
+            "x-links": {str(status): response_links} if links else {},
+            **(extensions or {}),
+        },
         **options,
     }
 
@@ -56,19 +70,6 @@ def build_list_operation(
 
 def build_examples(examples: Examples) -> list[OpenApiExample]:
     return [OpenApiExample(name, value, summary=summary) for name, (summary, value) in examples.items()]
-
-
-def build_error_examples(*problems: tuple[Code, str, str]) -> dict[Code, Any]:
-    """Build an example for each code, with the field and the message of its detail."""
-    return {
-        code: {"details": [{"field": field, "code": code.value, "message": message}]}
-        for code, field, message in problems
-    }
-
-
-def build_links(**links: dict[str, Any]) -> dict[str, Any]:
-    """Build the links of a 201 response; their names are operation IDs."""
-    return {"201": {name: {"operationId": name, **link} for name, link in links.items()}}
 
 
 OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {}
