@@ -12,7 +12,7 @@ from accounts.keys.key_format import ParsedKey
 from accounts.models import get_key_mode
 from accounts.quota import anonymous
 from accounts.quota.key_record import KeyRejectionReason
-from accounts.quota.redis_store import ForeignReplyError
+from accounts.quota.redis_store import MismatchedReplyError
 from accounts.quota.store import store
 from accounts.usage import write_behind
 from accounts.usage.rejection_log import RejectedRequest
@@ -53,7 +53,7 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
     except Exception as error:
         # The key may be valid, so the request must not count for its client address either.
         context.decision = anonymous.peek(request)
-        if isinstance(error, ForeignReplyError):
+        if isinstance(error, MismatchedReplyError):
             raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
         raise
     if result.rejection is None:

@@ -24,7 +24,7 @@ from django.db import Error, connection
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, ParsedKey
 from accounts.quota import key_record
 from accounts.quota.limits import SECOND
-from accounts.quota.redis_store import ForeignReplyError, RecordEvictedError, RedisQuotaStore
+from accounts.quota.redis_store import MismatchedReplyError, RecordEvictedError, RedisQuotaStore
 from accounts.quota.store_protocol import QuotaResult, QuotaStore
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
@@ -88,7 +88,7 @@ class FallbackQuotaStore:
     def admit(
         self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
-        """See QuotaStore. Raises ForeignReplyError."""
+        """See QuotaStore. Raises MismatchedReplyError."""
         result = self._try_redis(key, partial(self._redis.admit, key, address, now, may_write=may_write))
         if result is not None:
             return result
@@ -99,7 +99,7 @@ class FallbackQuotaStore:
         return result
 
     def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
-        """See QuotaStore. Raises ForeignReplyError."""
+        """See QuotaStore. Raises MismatchedReplyError."""
         result = self._try_redis(key, partial(self._redis.peek, key, address, now))
         return self._database.peek(key, address, now) if result is None else result
 
@@ -112,7 +112,7 @@ class FallbackQuotaStore:
                 if self._unpublished:
                     self._publish_account(key.public_id)
                 result = call()
-            except ForeignReplyError:
+            except MismatchedReplyError:
                 raise
             except RecordEvictedError:
                 pass

@@ -83,7 +83,7 @@ EVICTION_WARNING = (
 )
 
 
-class ForeignReplyError(RedisUnavailableError):
+class MismatchedReplyError(RedisUnavailableError):
     """Redis sent a reply for another key, so no reply on this connection can be trusted."""
 
 
@@ -236,7 +236,7 @@ class RedisQuotaStore:
         self._scripts.disconnect()
         if isinstance(reply, list) and reply and isinstance(reply[0], bytes):
             FOREIGN_REPLIES.inc()
-            raise ForeignReplyError(f"The reply to {public_id} was for {reply[0][:20]!r}.")
+            raise MismatchedReplyError(f"The reply to {public_id} was for {reply[0][:20]!r}.")
         raise RedisUnavailableError(f"Unexpected reply: {reply!r}.")
 
 

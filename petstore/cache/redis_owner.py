@@ -12,7 +12,7 @@ from petstore.event_loop.redis_scripts import (
     CHECK_INTERVAL,
     OWNER,
     TIMEOUT,
-    ForeignRedisError,
+    RedisOwnershipError,
     RedisUnavailableError,
     ScriptRunner,
     make_script,
@@ -43,7 +43,7 @@ def check() -> None:
         scripts = ScriptRunner(settings.REDIS_URL)
         try:
             scripts.check_owner()
-        except ForeignRedisError as error:
+        except RedisOwnershipError as error:
             raise CommandError(str(error)) from None
         except RedisUnavailableError:
             pass

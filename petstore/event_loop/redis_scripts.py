@@ -37,7 +37,7 @@ NOT_PRIMARY_ERRORS = ("READONLY", "MASTERDOWN", "LOADING")
 
 OWNER = "petstore:database"  # This key stores the identifier of the database that owns this Redis.
 CHECK_INTERVAL = 2.0  # Seconds. Redis may be claimed or emptied while connections are open.
-FOREIGN_MESSAGE = (
+OWNERSHIP_MESSAGE = (
     "Redis belongs to another database ({}), not to this one ({}). A copy of a database must not share the "
     "Redis of the original. Set REDIS_URL to another Redis, or leave it empty. If this database has "
     "replaced the other one, run manage.py claim_redis."
@@ -48,7 +48,7 @@ class RedisUnavailableError(Exception):
     """Redis does not respond, or its response is unexpected."""
 
 
-class ForeignRedisError(RedisUnavailableError):
+class RedisOwnershipError(RedisUnavailableError):
     """Redis belongs to another database."""
 
 
@@ -129,7 +129,7 @@ class ScriptRunner:
         return self._call(script, lambda client: client.run_all(script, calls))
 
     def check_owner(self) -> None:
-        """Raise ForeignRedisError if Redis belongs to another database. This blocks the calling thread.
+        """Raise RedisOwnershipError if Redis belongs to another database. This blocks the calling thread.
 
         Raises RedisUnavailableError if Redis fails.
         """
@@ -165,7 +165,7 @@ class ScriptRunner:
             self._client.close()
 
     def _check_owner(self, run: RunScript) -> None:
-        """Claim Redis for this database if it has no owner. Raises ForeignRedisError."""
+        """Claim Redis for this database if it has no owner. Raises RedisOwnershipError."""
         try:
             self._database = self._database or run_in_thread(get_database_id)
         except Error as error:
@@ -176,7 +176,9 @@ class ScriptRunner:
             self.disconnect()
             raise RedisUnavailableError(f"Unexpected reply: {owner!r}")
         if owner != self._database.encode():
-            raise ForeignRedisError(FOREIGN_MESSAGE.format(owner.decode(errors="replace"), self._database))
+            raise RedisOwnershipError(
+                OWNERSHIP_MESSAGE.format(owner.decode(errors="replace"), self._database)
+            )
         self._next_check_at = monotonic() + CHECK_INTERVAL
 
     def _check_owner_if_due(self, client: "RedisClient") -> None:
@@ -189,7 +191,7 @@ class ScriptRunner:
             self._next_check_at = monotonic() + CHECK_INTERVAL
         try:
             self._check_owner(client.run)
-        except ForeignRedisError:
+        except RedisOwnershipError:
             self._next_check_at = due_at
             raise
         except Exception:
@@ -211,7 +213,7 @@ class ScriptRunner:
                 client = self._client or self._connect()
                 self._check_owner_if_due(client)
                 return function(client)
-            except ForeignRedisError:
+            except RedisOwnershipError:
                 raise
             except Exception as error:  # After malformed replies, redis-py may raise any exception.
                 self._failed_at = monotonic()

@@ -22,11 +22,11 @@ class Command(JsonCommand):
     examples = "manage.py clear_events"
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deleted = self.count_deleted(clear_expired())
+        deleted = self.count_deleted(prune_expired())
         self.write_result({"deleted": deleted}, f"Done. Deleted {deleted} events.")
 
 
-def clear_expired() -> Iterator[int]:
+def prune_expired() -> Iterator[int]:
     """Delete expired events, and yield the size of each batch."""
     while count := prune_batch():
         sequence_all()  # Other processes rarely get the lock during pruning.

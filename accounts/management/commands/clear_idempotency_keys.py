@@ -16,10 +16,10 @@ class Command(JsonCommand):
     examples = "manage.py clear_idempotency_keys"
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deleted = self.count_deleted(clear_expired())
+        deleted = self.count_deleted(prune_expired())
         self.write_result({"deleted": deleted}, f"Done. Deleted {deleted} responses.")
 
 
-def clear_expired() -> Iterator[int]:
+def prune_expired() -> Iterator[int]:
     """Delete expired records, and yield the size of each batch."""
     return delete_in_batches(IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - RETENTION))

@@ -21,7 +21,7 @@ from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import (
     CHECK_INTERVAL,
     OWNER,
-    ForeignRedisError,
+    RedisOwnershipError,
     RedisUnavailableError,
     ScriptRunner,
 )
@@ -99,7 +99,7 @@ def test_redis_without_an_owner_belongs_to_the_first_that_uses_it(redis: RedisSe
 
 def test_redis_of_another_database_is_not_written(redis: RedisServer, asked: Asked) -> None:
     redis.client.set(OWNER, "another")
-    assert asked(redis.url, [lambda: None]) == [ForeignRedisError] * 2
+    assert asked(redis.url, [lambda: None]) == [RedisOwnershipError] * 2
     assert redis.client.keys() == [OWNER.encode()]
     assert redis.client.get(OWNER) == b"another"
 
@@ -115,7 +115,7 @@ def test_redis_claimed_by_another_database_is_abandoned_within_seconds(
         redis.client.set(OWNER, OURS)
 
     outcomes = asked(redis.url, [claim, lambda: None, claim_back])
-    assert outcomes == [b"well", ForeignRedisError, ForeignRedisError, b"well"]
+    assert outcomes == [b"well", RedisOwnershipError, RedisOwnershipError, b"well"]
 
 
 def test_redis_that_was_flushed_is_ours_again_within_seconds(
@@ -171,7 +171,7 @@ def test_redis_is_not_used_before_the_database_is_identified(
 def test_reply_to_another_command_names_no_owner(redis: RedisServer) -> None:
     with pytest.raises(RedisUnavailableError, match="Unexpected reply") as refused:
         ScriptRunner(redis.url)._check_owner(lambda *_: [b"another's"])
-    assert not isinstance(refused.value, ForeignRedisError)
+    assert not isinstance(refused.value, RedisOwnershipError)
 
 
 # redis-py's cluster client leaves connections open, of which the collector warns.
@@ -204,7 +204,7 @@ def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_
         owner.client.set(OWNER, "another")
         clock[0] += CHECK_INTERVAL
         for slot in "abcdef":
-            with pytest.raises(ForeignRedisError):
+            with pytest.raises(RedisOwnershipError):
                 mine.run(ECHO, [f"{{{slot}}}"], ["well"])
         mine.close()
 

@@ -1,4 +1,4 @@
-"""Short outages of Redis: limits, fallback and foreign replies (D21)."""
+"""Short outages of Redis: limits, fallback and mismatched replies (D21)."""
 
 import signal
 import threading
@@ -18,7 +18,7 @@ from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.limits import DAY, SECOND
 from accounts.quota.redis_store import (
     ADMIT,
-    ForeignReplyError,
+    MismatchedReplyError,
     RecordEvictedError,
     RedisQuotaStore,
     finish_admit,
@@ -310,7 +310,7 @@ def test_reply_for_another_key_is_rejected_and_closes_the_connection(
         "EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0, "", "", ""
     )  # The next request would get this reply.
     before = count_foreign_replies()
-    with pytest.raises(ForeignReplyError, match=acme.keys[0].public_id):
+    with pytest.raises(MismatchedReplyError, match=acme.keys[0].public_id):
         store._check_reply(acme.keys[0].public_id, connection.read_response())
     assert count_foreign_replies() == before + 1
     assert connection._sock is None
@@ -323,7 +323,7 @@ def test_reply_for_another_key_is_a_503_that_counts_for_no_account(
     settings.ANONYMOUS_PER_MINUTE = 300
 
     def swap(store: RedisQuotaStore, *arguments: Any, **options: Any) -> Any:
-        raise ForeignReplyError("The reply was for another key.")
+        raise MismatchedReplyError("The reply was for another key.")
 
     monkeypatch.setattr(RedisQuotaStore, "admit", swap)
     monkeypatch.setattr("accounts.keys.authentication.store", fallback_store(redis.url))

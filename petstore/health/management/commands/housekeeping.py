@@ -14,13 +14,13 @@ from petstore.sign_in.models import CacheEntry, find_ended_sessions
 
 # Events are last, because only their deletion waits for other processes.
 TASKS = {
-    "idempotency_keys": clear_idempotency_keys.clear_expired,
+    "idempotency_keys": clear_idempotency_keys.prune_expired,
     "sessions": lambda: delete_in_batches(Session.objects.filter(expire_date__lt=timezone.now())),
     "uploads": lambda: delete_in_batches(PetUpload.objects.expired()),
     "user_sessions": lambda: delete_in_batches(find_ended_sessions()),
     "cache_entries": lambda: delete_in_batches(CacheEntry.objects.filter(expires__lt=timezone.now())),
     "emails": lambda: delete_in_batches(find_expired()),
-    "events": clear_events.clear_expired,
+    "events": clear_events.prune_expired,
 }
 
 
@@ -33,6 +33,6 @@ class Command(JsonCommand):
     examples = "manage.py housekeeping"
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deleted = {name: self.count_deleted(clear()) for name, clear in TASKS.items()}
+        deleted = {name: self.count_deleted(delete()) for name, delete in TASKS.items()}
         counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in deleted.items())
         self.write_result({"deleted": deleted}, f"Done. Deleted {counts}.")
