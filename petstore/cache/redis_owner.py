@@ -1,5 +1,6 @@
 """Lets commands inspect Redis, and check and claim its ownership. For requests, redis_scripts checks it."""
 
+from contextlib import closing, suppress
 from itertools import islice
 from time import sleep
 from typing import NamedTuple
@@ -39,16 +40,13 @@ class RedisState(NamedTuple):
 
 def check() -> None:
     """Raise CommandError if Redis belongs to another database. Does nothing while Redis is unavailable."""
-    if settings.REDIS_URL:
-        scripts = ScriptRunner(settings.REDIS_URL)
+    if not settings.REDIS_URL:
+        return
+    with closing(ScriptRunner(settings.REDIS_URL)) as scripts, suppress(RedisUnavailableError):
         try:
             scripts.check_owner()
         except RedisOwnershipError as error:
             raise CommandError(str(error)) from None
-        except RedisUnavailableError:
-            pass
-        finally:
-            scripts.close()
 
 
 def inspect() -> RedisState:
@@ -58,11 +56,8 @@ def inspect() -> RedisState:
     from petstore.event_loop.redis_client import RedisClient
 
     try:
-        client = RedisClient(settings.REDIS_URL, TIMEOUT)
-        try:
+        with closing(RedisClient(settings.REDIS_URL, TIMEOUT)) as client:
             owner, timestamp, max_memory, policy = client.run(INSPECT, [OWNER], [])
-        finally:
-            client.close()
     except RedisError as error:
         raise CommandError(f"Redis failed: {error}") from None
     evicts = int(max_memory) and policy != b"noeviction"
@@ -84,8 +79,7 @@ def claim() -> tuple[str, str]:
         raise CommandError("REDIS_URL is not set. Set it to the Redis to claim.")
     database = get_database_id()
     try:
-        client = RedisClient(settings.REDIS_URL, TIMEOUT)
-        try:
+        with closing(RedisClient(settings.REDIS_URL, TIMEOUT)) as client:
             client.redis.set(OWNER, database, nx=True)
             owner = client.redis.get(OWNER).decode()
             if owner != database:
@@ -95,8 +89,6 @@ def claim() -> tuple[str, str]:
             while batch := list(islice(keys, BATCH_SIZE)):
                 client.redis.unlink(*batch)
             client.redis.set(OWNER, database)
-        finally:
-            client.close()
     except RedisError as error:
         raise CommandError(f"Redis could not be claimed: {error}") from None
     return database, owner

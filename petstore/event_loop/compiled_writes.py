@@ -29,11 +29,7 @@ Model = TypeVar("Model", bound=models.Model)
 
 MISUSE = "Only the functions of petstore.event_loop may use the database under `atomic`. See its docstring."
 NEEDS_ATOMIC = "`wait=False` and `lock=True` require `atomic`. See petstore.event_loop."
-SAVEPOINT_PREFIXES = (
-    "SAVEPOINT",
-    "RELEASE SAVEPOINT",
-    "ROLLBACK TO SAVEPOINT",
-)  # Used by nested `atomic`s.
+SAVEPOINT_PREFIXES = ("SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")  # Of nested `atomic`s.
 
 # For these field classes, values of the given type need no `get_db_prep_save`, which is slow. Subclasses of
 # the fields may need it.
@@ -51,13 +47,12 @@ class CompiledWrite(NamedTuple):
 
     statement: Statement
     fields: Sequence[models.Field[Any, Any]]
-    dialect: BaseDatabaseWrapper  # It never connects, because no thread could own it on the event loop.
 
     def prepare(self, values: Iterable[Any]) -> list[Any]:
         return [
             value
             if type(value) is NATIVE_TYPES.get(type(field))
-            else field.get_db_prep_save(value, self.dialect)
+            else field.get_db_prep_save(value, get_dialect())
             for field, value in zip(self.fields, values, strict=True)
         ]
 
@@ -65,6 +60,12 @@ class CompiledWrite(NamedTuple):
         """Run the statement with values for its fields. Without `wait`, no rows are returned."""
         prepared = self.prepare(values)
         return run(self.statement, prepared, prepared, wait=wait)
+
+
+@cache
+def get_dialect() -> BaseDatabaseWrapper:
+    """Return a wrapper that never connects, because no thread could own it on the event loop."""
+    return connections.create_connection(DEFAULT_DB_ALIAS)
 
 
 class RawStatement:
@@ -206,13 +207,12 @@ def refresh(instance: models.Model, *, lock: bool = False) -> None:
 @cache
 def compile_insert(model: type[models.Model]) -> CompiledWrite:
     fields = [field for field in model._meta.concrete_fields if not field.primary_key]
-    dialect = connections.create_connection(DEFAULT_DB_ALIAS)
     query = InsertQuery(model)
     query.insert_values(fields, [model()])
-    compiler = query.get_compiler(connection=dialect)
+    compiler = query.get_compiler(connection=get_dialect())
     compiler.returning_fields = [model._meta.pk]
     ((sql, _),) = compiler.as_sql()
-    return CompiledWrite(compile_statement(sql), fields, dialect)
+    return CompiledWrite(compile_statement(sql), fields)
 
 
 def prepare_update(
@@ -232,24 +232,22 @@ def compile_update(
 
     `nulls` tells for each field of the conditions whether it is compared with NULL.
     """
-    dialect = connections.create_connection(DEFAULT_DB_ALIAS)
     conditions = {name: None if is_null else RawSQL("%s", [name]) for name, is_null in nulls}
     query: Any = model._base_manager.filter(**conditions).query.chain(UpdateQuery)
     query.add_update_values(make_placeholders(values))
-    sql, names = query.get_compiler(connection=dialect).as_sql()
+    sql, names = query.get_compiler(connection=get_dialect()).as_sql()
     fields = {field.name: field for field in model._meta.concrete_fields} | {"pk": model._meta.pk}
-    columns = [dialect.ops.quote_name(field.column or "") for field in model._meta.concrete_fields]
+    columns = [get_dialect().ops.quote_name(field.column or "") for field in model._meta.concrete_fields]
     returning_sql = f"{sql} RETURNING {', '.join(columns) if returning else 1}"
-    return CompiledWrite(compile_statement(returning_sql), [fields[name] for name in names], dialect)
+    return CompiledWrite(compile_statement(returning_sql), [fields[name] for name in names])
 
 
 @cache
 def compile_refresh(model: type[models.Model], lock: bool) -> CompiledWrite:
-    dialect = connections.create_connection(DEFAULT_DB_ALIAS)
     query = model._base_manager.filter(**make_placeholders(["pk"])).query
-    sql, _ = query.get_compiler(connection=dialect).as_sql()
-    locking = f" {dialect.ops.for_update_sql()}" if lock else ""
-    return CompiledWrite(compile_statement(f"{sql}{locking}"), [model._meta.pk], dialect)
+    sql, _ = query.get_compiler(connection=get_dialect()).as_sql()
+    locking = f" {get_dialect().ops.for_update_sql()}" if lock else ""
+    return CompiledWrite(compile_statement(f"{sql}{locking}"), [model._meta.pk])
 
 
 def make_placeholders(names: Sequence[str]) -> dict[str, RawSQL]:

@@ -48,10 +48,6 @@ class NotExecutedError(ConnectionFailedError):
     """The statement was not executed, because it was not prepared or an earlier one of its batch failed."""
 
 
-class Preparation:
-    """Identifies one preparation of a statement, so that only its own failure invalidates it."""
-
-
 class PostgresqlConnection(Connection):
     """A connection in pipeline mode, with Django's settings for its alias."""
 
@@ -66,7 +62,8 @@ class PostgresqlConnection(Connection):
         self._libpq = self._connection.pgconn
         # Transaction poolers don't keep statements prepared.
         self._prepares = wrapper.settings_dict["OPTIONS"].get("prepare_threshold") is not None
-        self._prepared: dict[bytes, Preparation] = {}  # By statement name.
+        # An identifier of each preparation, which only its own failure invalidates. By statement name.
+        self._prepared: dict[bytes, object] = {}
         self._transformers: dict[bytes, Any] = {}  # Convert results to Python types. By statement name.
         self._put_count = 0  # The number of messages since the last Sync.
         self._batch_sizes: deque[int] = deque()  # The sizes of the batches in transit.
@@ -127,7 +124,7 @@ class PostgresqlConnection(Connection):
         preparation = self._prepared.get(statement.name)
         if self._prepares and preparation is None:
             # Recorded before the reply arrives, because later requests are queued behind this one.
-            preparation = self._prepared[statement.name] = Preparation()
+            preparation = self._prepared[statement.name] = object()
             result = self.round_trip(self._prepare, statement, types)
             if result.status != pq.ExecStatus.COMMAND_OK:
                 self.forget_preparation(statement, preparation)
@@ -150,7 +147,7 @@ class PostgresqlConnection(Connection):
     def is_prepared(self, statement: Statement) -> bool:
         return not self._prepares or statement.name in self._prepared
 
-    def forget_preparation(self, statement: Statement, preparation: Preparation | None = None) -> None:
+    def forget_preparation(self, statement: Statement, preparation: object = None) -> None:
         """Prepare the statement again before its next use, unless that happened after `preparation`."""
         if preparation is None or self._prepared.get(statement.name) is preparation:
             self._prepared.pop(statement.name, None)

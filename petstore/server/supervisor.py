@@ -1,10 +1,10 @@
-"""The supervisor of the workers, which `manage.py serve` executes.
+"""The supervisor of the workers, which `manage.py serve` executes with its options as JSON.
 
 To save memory, it imports granian but not Django. The workers read their settings from the environment.
 """
 
-import argparse
 import gc
+import json
 import os
 import resource
 import signal
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
@@ -137,18 +138,7 @@ def announce(host: str, port: int, workers: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="petstore.server.supervisor")
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--workers", type=int, required=True)
-    parser.add_argument("--client-seconds", type=int, required=True)
-    parser.add_argument("--drain-seconds", type=int, required=True)
-    parser.add_argument("--log-format", required=True)
-    parser.add_argument("--metrics-host", required=True)
-    parser.add_argument("--metrics-port", type=int, required=True)
-    parser.add_argument("--metrics-allow-from", required=True)
-    parser.add_argument("--metrics-dir", required=True)
-    options = parser.parse_args()
+    options = SimpleNamespace(**json.loads(sys.argv[1]))
     register_worker_signals()
     Supervisor.workers = options.workers
     with create_metrics_folder(options.metrics_dir) as metrics_dir:
@@ -160,7 +150,7 @@ def main() -> None:
         if options.metrics_port:
             from petstore.observability.metrics_port import serve_metrics  # Imported late to save memory.
 
-            serve_metrics(options.metrics_host, options.metrics_port, options.metrics_allow_from.split(","))
+            serve_metrics(options.metrics_host, options.metrics_port, options.metrics_allow_from)
         # A worker that is forked while a thread imports a module inherits a locked import lock. This call
         # performs the late imports of `announce` before the first fork.
         is_alive(options.port, options.host)

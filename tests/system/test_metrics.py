@@ -1,6 +1,7 @@
 """Each worker reports the metrics of all, and metrics can't crash a worker."""
 
 import fcntl
+import json
 import os
 import re
 import signal
@@ -227,13 +228,12 @@ def test_separate_port_serves_allowed_networks(
 def test_metrics_report_that_every_worker_dies_while_it_loads(tmp_path: Path) -> None:
     port, metrics_port = free_port(), free_port()
     options = {
-        "host": "127.0.0.1", "port": port, "workers": 2, "client-seconds": 30, "drain-seconds": 0,
-        "log-format": "json", "metrics-host": "127.0.0.2", "metrics-port": metrics_port,
-        "metrics-allow-from": "127.0.0.0/8", "metrics-dir": tmp_path,
+        "host": "127.0.0.1", "port": port, "workers": 2, "client_seconds": 30, "drain_seconds": 0,
+        "log_format": "json", "metrics_host": "127.0.0.2", "metrics_port": metrics_port,
+        "metrics_allow_from": ["127.0.0.0/8"], "metrics_dir": str(tmp_path),
     }  # fmt: skip
-    arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     supervisor = subprocess.Popen(
-        [python(), "-m", "petstore.server.supervisor", *arguments],
+        [python(), "-m", "petstore.server.supervisor", json.dumps(options)],
         cwd=ROOT, env=os.environ | {"API_KEY_PEPPERS": "invalid"}, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     url = f"http://127.0.0.2:{metrics_port}/metrics"
