@@ -31,7 +31,6 @@ MIN_PREFIX_LENGTH = 3
 MIN_SIMILARITY = 0.8  # For typing errors, from 0 to 1.
 ZONE_WEIGHTS = (6, 3, 1)  # Of a match in the heading, in the title with the guide's name, in the text.
 COVERED_WEIGHT = 3  # Of the share of the heading that matches.
-INEXACT_WEIGHT = 0.7  # Of a synonym or prefix.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
 OMITTED = re.compile(r"<figure.*?</figure>|<thead>.*?</thead>", re.DOTALL)
 CELL_END = re.compile(r"</t[dh]>\s*(?=<t[dh])")
@@ -109,22 +108,25 @@ class SearchIndex:
         matched = set().union(*matches)
         ranked = []
         for entry, zones in self._entries:
-            scores = [score for match in matches if (score := rate(match, zones))]
+            weighted = list(zip(ZONE_WEIGHTS, zones, strict=True))
+            weights = [
+                max((weight for weight, zone in weighted if zone & match), default=0) for match in matches
+            ]
             covered = len(zones[0] & matched) / max(len(zones[0]), 1)
-            ranked.append((len(scores), sum(scores) + COVERED_WEIGHT * covered, entry))
-        ranked.sort(key=lambda ranking: ranking[:2], reverse=True)
+            ranked.append((len(weights) - weights.count(0), sum(weights), covered, entry))
+        ranked.sort(key=lambda ranking: ranking[:-1], reverse=True)
         is_complete = ranked[0][0] == len(words) > 0
-        results = [entry for found, _, entry in ranked if found >= (len(words) if is_complete else 1)]
+        results = [entry for found, *_, entry in ranked if found >= (len(words) if is_complete else 1)]
         return Findings(results, is_complete, words, matched)
 
-    def _match(self, word: str) -> dict[str, float]:
-        """Return how well words of the documentation match a word: other forms, synonyms and prefixes."""
-        root = stem(word)
-        roots = {root} | self._synonyms.get(root, set())
+    def _match(self, word: str) -> set[str]:
+        """Return the words of the documentation that are other forms, synonyms or extensions of a word."""
+        roots = {stem(word)} | self._synonyms.get(stem(word), set())
+        is_prefix = len(word) >= MIN_PREFIX_LENGTH
         return {
-            known: 1 if known_root == root else INEXACT_WEIGHT
-            for known, known_root in self._stems.items()
-            if known_root in roots or (len(word) >= MIN_PREFIX_LENGTH and known.startswith(word))
+            known
+            for known, root in self._stems.items()
+            if root in roots or (is_prefix and known.startswith(word))
         }
 
     def _correct(self, word: str) -> str:
@@ -133,11 +135,6 @@ class SearchIndex:
             return word
         similar = get_close_matches(word, [*self._stems, *DATA["synonyms"]], 1, MIN_SIMILARITY)
         return similar[0] if similar else word
-
-
-def rate(match: dict[str, float], zones: list[set[str]]) -> float:
-    best = [max((match[word] for word in zone & match.keys()), default=0) for zone in zones]
-    return max(weight * rating for weight, rating in zip(ZONE_WEIGHTS, best, strict=True))
 
 
 def highlight(entry: SearchResult, matched: set[str]) -> SearchResult:
