@@ -161,6 +161,16 @@ def enter_code(browser: Client, code: str) -> int:
     return browser.post(CODE, {"code": code}).status_code
 
 
+@pytest.fixture
+def known_with_code(recovery: None) -> Client:
+    """A known browser without a session, in which the code `a` was used."""
+    browser = Client()
+    attempt(browser, PASSWORD, address="198.51.100.1")
+    enter_code(browser, "a")
+    browser.post("/account/logout/")
+    return browser
+
+
 def test_password_without_code_sets_no_cookie(boss: User, recovery: None) -> None:
     browser = Client()
     assert attempt(browser, PASSWORD) == 302
@@ -199,41 +209,27 @@ def test_browser_that_set_up_a_second_factor_is_known(boss: User, settings: Any)
 
 
 def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
-    recovery: None,
+    known_with_code: Client,
 ) -> None:
-    browser, thief, other = Client(), Client(), Client()
-    attempt(browser, PASSWORD, address="198.51.100.1")
-    enter_code(browser, "a")
-    browser.post("/account/logout/")
+    thief, other = Client(), Client()
     attempt(other, PASSWORD, address="198.51.100.2")
     attempt(thief, PASSWORD)
     for _ in range(12):
         enter_code(thief, "wrong")
     assert enter_code(other, "b") == 429
-    assert attempt(browser, PASSWORD) == 302
-    assert enter_code(browser, "b") == 302
+    assert attempt(known_with_code, PASSWORD) == 302
+    assert enter_code(known_with_code, "b") == 302
 
 
-def test_known_browser_has_ten_code_attempts(recovery: None) -> None:
-    browser = Client()
-    attempt(browser, PASSWORD)
-    enter_code(browser, "a")
-    browser.post("/account/logout/")
-    assert attempt(browser, PASSWORD) == 302
-    assert [enter_code(browser, "wrong") for _ in range(10)] == [200] * 9 + [429]
-    assert enter_code(browser, "b") == 429
-
-
-def test_codes_of_a_known_browser_have_a_daily_limit(
-    recovery: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("daily", "allowed"), [("50/d", 9), ("3/d", 3)])
+def test_known_browser_has_ten_attempts_and_a_daily_limit_of_codes(
+    known_with_code: Client, monkeypatch: pytest.MonkeyPatch, daily: str, allowed: int
 ) -> None:
-    monkeypatch.setattr(rate_limits, "CODES_PER_NAME", "3/d")
-    browser = Client()
-    attempt(browser, PASSWORD)
-    enter_code(browser, "a")
-    browser.post("/account/logout/")
-    attempt(browser, PASSWORD)
-    assert [enter_code(browser, "wrong") for _ in range(4)] == [200] * 3 + [429]
+    monkeypatch.setattr(rate_limits, "CODES_PER_NAME", daily)
+    assert attempt(known_with_code, PASSWORD) == 302
+    statuses = [enter_code(known_with_code, "wrong") for _ in range(allowed + 1)]
+    assert statuses == [200] * allowed + [429]
+    assert enter_code(known_with_code, "b") == 429
 
 
 # --- The unlock command --------------------------------------------------------------------------

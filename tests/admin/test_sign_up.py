@@ -40,18 +40,6 @@ def test_visitor_gets_an_account_on_free_and_lands_on_its_keys() -> None:
     assert PASSWORD not in repr(list(AuditEntry.objects.values()))
 
 
-@pytest.mark.usefixtures("sign_up")
-def test_session_from_before_the_sign_up_ends() -> None:
-    client = Client()
-    session = client.session
-    session["planted"] = "x"
-    session.save()
-    client.cookies["sessionid"] = planted = str(session.session_key)
-    client.post(PAGE, VALUES)
-    assert client.session.session_key != planted
-    assert not Client(headers={"cookie": f"sessionid={planted}"}).session.get("_auth_user_id")
-
-
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_closed_sign_up_says_whom_to_ask(db: None, settings: Any, method: str) -> None:
     settings.SUPPORT_EMAIL = "help@pets.example"
@@ -99,6 +87,7 @@ def test_guessing_names_and_creating_accounts_is_limited(account: Account, field
         assert Client().post(PAGE, VALUES | own | fields).status_code in {200, 302}
     response = Client().post(PAGE, VALUES | fields)
     assert response.status_code == 429
+    assert int(response["Retry-After"]) > 0
     assert "Too many attempts" in response.text
     assert "already exists" not in response.text
     assert not User.objects.filter(username="kim").exists()
@@ -115,14 +104,6 @@ def test_sign_up_requires_the_csrf_token_and_can_not_be_framed_or_redirected() -
         f"{PAGE}?next=https://evil.example/", VALUES | {"next": "https://evil.example/"}
     )
     assert response["Location"].startswith("/account/")
-
-
-@pytest.mark.usefixtures("sign_up")
-def test_form_with_too_many_fields_is_rejected() -> None:
-    fields = {f"field{number}": "x" for number in range(1001)}
-    response = Client().post(PAGE, VALUES | fields)
-    assert response.status_code == 413
-    assert not User.objects.exists()
 
 
 @pytest.mark.usefixtures("sign_up")
