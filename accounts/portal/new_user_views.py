@@ -18,6 +18,7 @@ from django.views.generic import FormView
 
 from accounts.models import Actor, Invitation, open_account
 from accounts.portal.forms import NewUserForm, SignUpForm
+from petstore.db.names import lock_names
 
 
 class NewUserView(FormView):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -32,6 +33,9 @@ class NewUserView(FormView):  # type: ignore[type-arg]  # Generic in its stubs o
         user = form.save(commit=False)  # Hash the password before locking the account.
         try:
             with transaction.atomic():
+                lock_names("auth_user")  # Another person may have chosen this name in the meantime.
+                if User.objects.filter(username__iexact=user.username).exists():
+                    raise user.unique_error_message(User, ["username"])
                 user.save()
                 url = self.add_membership(user, form.cleaned_data)
         except ValidationError as error:

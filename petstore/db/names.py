@@ -80,6 +80,13 @@ def add_functions(connection: Any, **_: Any) -> None:
         connection.connection.create_function("SEARCH_KEY", 1, fold_text, deterministic=True)
 
 
+def lock_names(table: str) -> None:
+    """Let one transaction at a time add names to a table."""
+    if connection.vendor == "postgresql":  # SQLite allows only one writer at a time.
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [table])
+
+
 def find_by_name(queryset: QuerySet[Row], name: str) -> Row | None:
     """Return the row with this name. If several rows share it, prefer an exact match, then the oldest."""
     rows = queryset.filter(name__nfc=name).order_by("pk")
@@ -112,9 +119,7 @@ class UniquelyNamed(models.Model):
         """Raise IntegrityError if the name changes to that of another row."""
         with transaction.atomic(savepoint=False):
             if "name" in (options.get("update_fields") or ["name"]):
-                if connection.vendor == "postgresql":  # SQLite allows only one writer at a time.
-                    with connection.cursor() as cursor:
-                        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self._meta.db_table])
+                lock_names(self._meta.db_table)
                 if duplicate_id := self.find_duplicate():
                     raise IntegrityError(f"{self._meta.label} {duplicate_id} has the same name in NFC.")
             super().save(*args, **options)

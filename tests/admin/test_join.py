@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import Account, Invitation, Membership, Role
+from accounts.portal.forms import NewUserForm
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.costs import queries_of
@@ -201,3 +202,20 @@ def test_new_member_can_not_open_the_back_office(link: str) -> None:
     Client().post(link, NEW_USER)
     client: Any = signed_in(User.objects.get())
     assert client.get("/admin/").status_code == 302
+
+
+@pytest.mark.parametrize("name", ["kim", "KIM"])
+def test_username_that_was_taken_meanwhile_is_rejected(
+    link: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Another person chooses it after the form has been checked."""
+    save = NewUserForm.save
+
+    def save_late(form: NewUserForm, commit: bool) -> User:
+        User.objects.create(username=name)
+        return save(form, commit)
+
+    monkeypatch.setattr(NewUserForm, "save", save_late)
+    assert "already exists" in Client().post(link, NEW_USER).text
+    assert [user.username for user in User.objects.all()] == [name]
+    assert not Membership.objects.exists()
