@@ -183,7 +183,9 @@ def test_invitations_are_limited_per_account(account: Account) -> None:
     assert rows.count() == 1  # Old addresses are deleted.
 
 
-@pytest.mark.parametrize("email", ["", "x", "a@b", "a\nb@example.com", f"{'x' * 250}@example.com"])
+@pytest.mark.parametrize(
+    "email", ["", "x", "a@b", "a\nb@example.com", "a@\u00ad.example", f"{'x' * 250}@example.com"]
+)
 def test_invalid_address_or_role_is_rejected(account: Account, email: str) -> None:
     for fields in ({"email": email, "role": "owner"}, {"email": EMAIL, "role": "boss"}):
         with pytest.raises(ValidationError):

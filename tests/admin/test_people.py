@@ -97,27 +97,19 @@ def test_only_owners_see_addresses_and_what_only_they_may_do(
 
 
 def test_owner_changes_roles_removes_and_withdraws(
-    ann: Membership,
-    dev: Membership,
-    reader: Membership,
-    invitation: Invitation,
-    page: str,
+    ann: Membership, dev: Membership, reader: Membership, invitation: Invitation, page: str
 ) -> None:
-    account = ann.account
-    client = sign_in(ann.user)
-    for url in (
-        f"{dev.public_id}/role/",
-        f"{reader.public_id}/remove/",
-        f"{invitation.public_id}/withdraw/",
-    ):
-        assert client.get(f"{page}{url}")["Location"] == page  # Does nothing.
+    account, client = ann.account, sign_in(ann.user)
+    changes = {
+        f"{page}{dev.public_id}/role/": "The role is changed.",
+        f"{page}{reader.public_id}/remove/": "The member is removed.",
+        f"{page}{invitation.public_id}/withdraw/": "The invitation is withdrawn.",
+    }
+    for url in changes:
+        assert client.get(url)["Location"] == page  # Does nothing.
     assert roles(account) == {"ann": "owner", "dev": "developer", "rea": "reader"}
-    answer = client.post(f"{page}{dev.public_id}/role/", {"role": "owner"}, follow=True)
-    assert "The role is changed." in answer.text
-    answer = client.post(f"{page}{reader.public_id}/remove/", follow=True)
-    assert "The member is removed." in answer.text
-    answer = client.post(f"{page}{invitation.public_id}/withdraw/", follow=True)
-    assert "The invitation is withdrawn." in answer.text
+    for url, message in changes.items():
+        assert message in client.post(url, {"role": "owner"}, follow=True).text
     assert roles(account) == {"ann": "owner", "dev": "owner"}
     assert not account.invitations.open().exists()
     actions = AuditEntry.objects.filter(actor_name="ann").values_list("action", flat=True)
@@ -189,10 +181,7 @@ def test_last_owner_stays(account: Account, ann: Membership, page: str, is_alone
     ("values", "text"),
     [
         ({"email": "no address"}, "Enter a valid email address."),
-        ({"email": "a@example.com\r\nBcc: b@example.com"}, "Enter a valid email address."),
         ({"email": "a@" + "\u00fc" * 60 + ".example"}, "Enter a valid email address."),
-        ({"email": "a@\u00ad.example"}, "Enter a valid email address."),
-        ({"email": "x" * 300 + "@example.com"}, "characters (it has 312)"),
         ({"email": ""}, "This field is required."),
         ({"role": "admin"}, "Select a valid choice."),
         ({"email": "KIM@example.com"}, "This address already has an invitation."),
@@ -214,15 +203,10 @@ def test_unknown_role_is_rejected(account: Account, ann: Membership, dev: Member
     assert roles(account)["dev"] == "developer"
 
 
-def test_suspended_account_only_loses_power(
-    ann: Membership,
-    dev: Membership,
-    reader: Membership,
-    invitation: Invitation,
-    page: str,
+def test_page_of_a_suspended_account_offers_no_invitation(
+    ann: Membership, dev: Membership, page: str
 ) -> None:
-    account = ann.account
-    account.suspend(reason="Unpaid", by=OPERATOR)
+    ann.account.suspend(reason="Unpaid", by=OPERATOR)
     client = sign_in(ann.user)
     text = client.get(page).text
     assert "not invite anyone until the suspension is lifted" in text
@@ -231,8 +215,5 @@ def test_suspended_account_only_loses_power(
     rejected = "not possible while Acme Pets is suspended"
     assert rejected in client.post(page, INVITATION).text
     assert rejected in client.post(f"{page}{dev.public_id}/role/", {"role": "owner"}, follow=True).text
-    client.post(f"{page}{invitation.public_id}/withdraw/")
-    client.post(f"{page}{reader.public_id}/remove/")
-    sign_in(dev.user).post(f"{page}leave/")
-    assert roles(account) == {"ann": "owner"}
-    assert not account.invitations.open().exists()
+    assert sign_in(dev.user).post(f"{page}leave/").status_code == 302
+    assert roles(ann.account) == {"ann": "owner"}
