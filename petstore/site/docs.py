@@ -40,6 +40,8 @@ def get_context(page: str = "") -> dict[str, Any]:
         "guides": [(reverse(f"docs-{name}"), title, name == page) for name, title in GUIDES.items()],
         "tags": get_document()["tags"],
         "operations": get_operations(),
+        "codes": list(ErrorCode),
+        "lists": get_list_filters(),
         "common_headers": {name: HEADERS[name] for name in COMMON_HEADERS},
         "title": GUIDES.get(page, "Reference"),
         "base_url": settings.BASE_URL,
@@ -61,21 +63,12 @@ def get_neighbours(page: str) -> dict[str, tuple[str, str] | None]:
     return {"previous": links[position - 1], "next": links[position + 1]}
 
 
-def get_guide_context(page: str) -> dict[str, Any]:
-    context = get_context(page)
-    if page == "errors":
-        context["codes"] = list(ErrorCode)
-    elif page == "pagination":
-        context["lists"] = get_list_filters()
-    return context
-
-
 @require_safe
 def guide(request: HttpRequest, page: str, *, markdown: bool = False) -> HttpResponse:
     """Render a guide. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
-    response = render(request, f"docs/{page}.html", get_guide_context(page))
+    response = render(request, f"docs/{page}.html", get_context(page))
     return render_markdown(response) if markdown else response
 
 

@@ -18,7 +18,7 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_safe
 
 from petstore.db.names import fold_text
-from petstore.site.docs import GUIDES, get_context, get_guide_context
+from petstore.site.docs import GUIDES, get_context
 from petstore.site.reference import get_operations
 
 DATA = tomllib.loads(Path(__file__).with_name("search.toml").read_text("utf-8"))
@@ -163,7 +163,7 @@ def build_index() -> SearchIndex:
     for name, title, text in DATA["pages"]:
         entries.append(SearchResult("Page", title, reverse(name), text))
     for name in GUIDES:
-        page = render_to_string(f"docs/{name}.html", get_guide_context(name), HttpRequest())
+        page = render_to_string(f"docs/{name}.html", get_context(name), HttpRequest())
         entries += index_sections(name, page)
     return SearchIndex(entries)
 

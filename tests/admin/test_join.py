@@ -209,9 +209,9 @@ def test_username_that_was_taken_meanwhile_is_rejected(
     link: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Another person chooses it after the form has been checked."""
-    save = NewUserForm.save
+    save: Any = NewUserForm.save
 
-    def save_late(form: NewUserForm, commit: bool) -> User:
+    def save_late(form: NewUserForm, commit: bool) -> Any:
         User.objects.create(username=name)
         return save(form, commit)
 
