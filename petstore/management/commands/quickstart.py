@@ -35,10 +35,10 @@ Keys are shown only once. To issue another, run \
 HOME_PAGE_ACCOUNT = "Home page"  # Owns the public demo key.
 
 
-def run_command(*command: str) -> str:
+def run_json(*command: str) -> Any:
     out = StringIO()
-    call_command(*command, stdout=out)
-    return out.getvalue()
+    call_command(*command, "--json", stdout=out)
+    return json.loads(out.getvalue())
 
 
 class Command(JsonCommand):
@@ -58,9 +58,9 @@ class Command(JsonCommand):
         if options["demo_key_to"]:
             # Fail before creating a password, which is shown only once.
             write_demo_key(options["demo_key_to"], settings.DEMO_KEY)
-        run_command("migrate", "--verbosity", "0")
+        call_command("migrate", verbosity=0)
         password, key = create_staff_login(), create_first_key()
-        run_command("seed_demo", "--if-empty", "--history-days", "90")
+        call_command("seed_demo", if_empty=True, history_days=90, stdout=StringIO())
         if options["demo_key_to"]:
             ensure_demo_key(options["demo_key_to"])
         pages = {"api": settings.BASE_URL, "docs": get_page_url("docs"), "admin": get_page_url("admin/")}
@@ -86,21 +86,18 @@ def create_staff_login() -> str | None:
 
 def create_first_key() -> str | None:
     """Create the first key and return its text, or None if there is a key."""
-    if json.loads(run_command("list_keys", "--json")):
+    if run_json("list_keys"):
         return None
-    return issue_key("--account", ACCOUNT, "--plan", "business", "--name", "First key")
-
-
-def issue_key(*options: str) -> str:
-    return str(json.loads(run_command("issue_key", *options, "--json"))["key"])
+    options = ("--plan", "business", "--name", "First key")
+    return str(run_json("issue_key", "--account", ACCOUNT, *options)["key"])
 
 
 def ensure_demo_key(file: str) -> None:
     """Create the key of the home page and write it to the file, unless DEMO_KEY is active."""
-    keys = json.loads(run_command("list_keys", "--json"))
+    keys = run_json("list_keys")
     if not any(f"_{key['id']}_" in settings.DEMO_KEY and key["state"] == "active" for key in keys):
         options = ("--name", "Public demo key", "--scopes", "pets:read")
-        write_demo_key(file, issue_key("--account", HOME_PAGE_ACCOUNT, *options))
+        write_demo_key(file, run_json("issue_key", "--account", HOME_PAGE_ACCOUNT, *options)["key"])
 
 
 def write_demo_key(file: str, key: str) -> None:
