@@ -187,13 +187,11 @@ def test_rotate_key_prints_both_keys_as_json(issue: Issue) -> None:
     assert Api(old_text).get("/pets").json()["code"] == "expired_api_key"
 
 
-def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
+def test_overlap_is_limited_to_a_year(issue: Issue) -> None:
     key, _ = issue()
     for hours in ("-1", "8761"):
         message = get_error("rotate_key", key.public_id, "--overlap-hours", hours)
         assert message == "--overlap-hours must be from 0 to 8760."
-    run("rotate_key", key.public_id)
-    assert "has already been rotated to " in get_error("rotate_key", key.public_id)
 
 
 # --- narrow_key ----------------------------------------------------------------------------------
@@ -270,8 +268,6 @@ def test_account_with_a_banned_key_gets_no_other_key(issue: Issue) -> None:
 def test_suspended_account_is_rejected_until_lifted(issue: Issue) -> None:
     _, text = issue()
     assert "No account has the name 'Unknown'." in get_error("suspend_account", "Unknown", "--reason", "x")
-    assert "not suspended" in get_error("suspend_account", "Acme Pets", "--lift", "--reason", "x")
-    assert "Say why" in get_error("suspend_account", "Acme Pets", "--reason", " ")
     result = run("suspend_account", "Acme Pets", "--reason", "Unpaid")
     assert result == "Done. Acme Pets is suspended.\n"
     assert Api(text).get("/pets").json()["code"] == "account_suspended"
@@ -285,25 +281,20 @@ def test_suspended_account_is_rejected_until_lifted(issue: Issue) -> None:
 
 def test_revoked_key_is_rejected(issue: Issue) -> None:
     key, text = issue()
-    for options, message in (((), "--reason"), (("--reason", " "), "Say why the key is revoked.")):
-        assert message in get_error("revoke_key", key.public_id, *options)
+    assert "--reason" in get_error("revoke_key", key.public_id)
     assert Api(text).get("/pets").status_code == 200
-    result = run("revoke_key", key.public_id, "--reason", "Laptop stolen")
-    assert result == f"Done. Key {key.public_id} of Acme Pets is revoked.\n"
+    result = run_json("revoke_key", key.public_id, "--reason", "Laptop stolen")
+    assert (result["id"], result["state"]) == (key.public_id, "revoked")
     assert Api(text).get("/pets").status_code == 401
     key.refresh_from_db()
     assert key.revoked_reason == "Laptop stolen"
-
-
-def test_revoke_key_prints_one_json_object_and_rejects_an_unknown_id(issue: Issue) -> None:
-    key, _ = issue()
-    result = run_json("revoke_key", key.public_id, "--reason", "Lost")
-    key.refresh_from_db()
     assert key.revoked_at is not None
-    assert (result["id"], result["state"]) == (key.public_id, "revoked")
     assert result["revoked_at"] == key.revoked_at.isoformat()
-    for command in (("rotate_key", "nothing"), ("revoke_key", "nothing", "--reason", "Lost")):
-        assert get_error(*command) == "No key has the ID nothing. List keys with list_keys."
+
+
+@pytest.mark.parametrize("command", [("rotate_key", "nothing"), ("revoke_key", "nothing", "--reason", "x")])
+def test_unknown_key_is_reported(db: None, command: tuple[str, ...]) -> None:
+    assert get_error(*command) == "No key has the ID nothing. List keys with list_keys."
 
 
 # --- seed_demo -----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tests.support.live import ROOT
 
 pytestmark = pytest.mark.django_db
 
-Answer = Callable[..., None]
+Respond = Callable[..., None]
 
 
 def run(name: str) -> tuple[str, str, str]:
@@ -51,7 +51,7 @@ def redis(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
 
 
 @pytest.fixture
-def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
+def respond(monkeypatch: pytest.MonkeyPatch) -> Respond:
     """Set the responses of the instance, by path."""
 
     def set_responses(**responses: tuple[int, Any]) -> None:
@@ -164,31 +164,31 @@ def test_folders_must_be_writable_and_have_space(
     ],
 )
 def test_workers_must_be_ready_and_use_every_server(
-    settings: Any, answer: Answer, readiness: tuple[int, Any], redis_url: str, problem: str
+    settings: Any, respond: Respond, readiness: tuple[int, Any], redis_url: str, problem: str
 ) -> None:
     settings.REDIS_URL = redis_url
-    answer(healthz=(200, {}), readyz=readiness)
+    respond(healthz=(200, {}), readyz=readiness)
     state, _, advice = run("workers")
     assert (state, problem in advice) == ("problem" if problem else "ok", True)
 
 
-def test_service_must_respond(answer: Answer) -> None:
-    answer()
+def test_service_must_respond(respond: Respond) -> None:
+    respond()
     assert run("workers")[:2] == ("problem", "refused")
     assert run("metrics")[:2] == ("skipped", "refused")
-    answer(healthz=(404, {}))
+    respond(healthz=(404, {}))
     assert run("workers")[0] == "problem"
-    answer(healthz=(200, {}), readyz=(200, b"<html>"))
+    respond(healthz=(200, {}), readyz=(200, b"<html>"))
     assert run("workers")[0] == "problem"
 
 
-def test_metrics_of_the_alerts_must_be_exported(answer: Answer) -> None:
+def test_metrics_of_the_alerts_must_be_exported(respond: Respond) -> None:
     lines = [f'{name}{{a="b"}} 1' for name in doctor.ALERT_METRICS | {"petstore_database_up"}]
-    answer(metrics=(200, "\n".join(lines).encode()))
+    respond(metrics=(200, "\n".join(lines).encode()))
     assert run("metrics")[0] == "ok"
-    answer(metrics=(200, "\n".join(lines).replace("petstore_bans_total", "x").encode()))
+    respond(metrics=(200, "\n".join(lines).replace("petstore_bans_total", "x").encode()))
     assert run("metrics")[1] == "/metrics lacks petstore_bans_total of the alerts."
-    answer(metrics=(404, {}))
+    respond(metrics=(404, {}))
     assert run("metrics")[0] == "skipped"
 
 

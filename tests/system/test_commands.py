@@ -21,8 +21,8 @@ from tests.support.servers import START_SECONDS, free_port, postgresql, wait_unt
 HEAD = b"name,category,status\n"
 
 
-def on_a_terminal(*arguments: str, **environment: str) -> str:
-    """Run manage.py with a terminal for its output; the output."""
+def run_on_terminal(*arguments: str, **environment: str) -> str:
+    """Run manage.py on a terminal, and return its output."""
     controller, terminal = pty.openpty()
     plain = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "DJANGO_COLORS"}}
     process = subprocess.Popen(
@@ -41,7 +41,7 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
     return b"".join(parts).decode()
 
 
-SOON_REFUSED = ("serve", "--port", "99999")  # It imports least.
+INVALID_SERVE = ("serve", "--port", "99999")  # Imports least.
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ SOON_REFUSED = ("serve", "--port", "99999")  # It imports least.
 def test_terminal_has_colours_unless_disabled(
     options: list[str], variables: dict[str, str], *, has_colours: bool
 ) -> None:
-    output = on_a_terminal(*SOON_REFUSED, *options, **variables)
+    output = run_on_terminal(*INVALID_SERVE, *options, **variables)
     assert ("\x1b[" in output) is has_colours
     assert "Can't listen on 127.0.0.1 port 99999" in output
 
 
 def test_pipe_has_no_colours() -> None:
-    assert "\x1b[" not in run_manage(dict(os.environ), *SOON_REFUSED).stderr
+    assert "\x1b[" not in run_manage(dict(os.environ), *INVALID_SERVE).stderr
 
 
-@pytest.mark.parametrize("moment", ["at once", "in service"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("when", ["at once", "in service"])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_service_exits_promptly_when_all_its_processes_get_the_signal(
-    service: Service, number: int, moment: str
+    service: Service, signal_number: int, when: str
 ) -> None:
     port = str(free_port())
     serving = subprocess.Popen(
@@ -78,14 +78,14 @@ def test_service_exits_promptly_when_all_its_processes_get_the_signal(
     )  # fmt: skip
     try:
         assert serving.stdout is not None
-        if moment == "in service":
+        if when == "in service":
             assert serving.stdout.readline().startswith(f"Serving on http://127.0.0.1:{port}/ ")
         else:
             wait_until(lambda: Path(f"/proc/{serving.pid}/cmdline").read_bytes().index(b"petstore.server"))
-        os.killpg(serving.pid, number)
+        os.killpg(serving.pid, signal_number)
         output, _ = serving.communicate(timeout=START_SECONDS)
         # 1 if a worker got the signal, too, and exited before the supervisor.
-        assert serving.returncode in ({0} if moment == "at once" else {0, 1})
+        assert serving.returncode in ({0} if when == "at once" else {0, 1})
         assert "Killing" not in output  # Of a worker that would not exit.
     finally:
         with suppress(ProcessLookupError):
@@ -117,14 +117,11 @@ def test_service_prints_its_address_once_it_responds_there(
 def test_exit_status_and_streams_follow_conventions(service: Service) -> None:
     key_id = service.issue("Process Pets")["id"]
     revoke = ("revoke_key", key_id, "--reason", "Lost")
-    assert service.commands.run(*revoke) == (
-        0,
-        f"Done. Key {key_id} of Process Pets is revoked.\n",
-        "",
-    )
-    done = run_manage(service.environment, *revoke)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"CommandError: Key {key_id} is already revoked.\n"
+    done = f"Done. Key {key_id} of Process Pets is revoked.\n"
+    assert service.commands.run(*revoke) == (0, done, "")
+    failed = run_manage(service.environment, *revoke)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == f"CommandError: Key {key_id} is already revoked.\n"
     status, out, err = service.commands.run("revoke_key", key_id)
     assert (status, out) == (2, "")
     assert "the following arguments are required: --reason" in err
@@ -199,13 +196,14 @@ def test_closed_output_is_reported_with_a_message(
 
 # --- The database --------------------------------------------------------------------------------
 
-DATABASE_COMMANDS = (
-    "migrate", "migrate --check", "clearsessions", "changepassword ann", "check --database default",
-    "list_keys", "unlock_sign_in ann", "housekeeping", "clear_events", "showmigrations",
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "migrate", "migrate --check", "clearsessions", "changepassword ann", "check --database default",
+        "list_keys", "unlock_sign_in ann", "housekeeping", "clear_events", "showmigrations",
+    ],
 )  # fmt: skip
-
-
-@pytest.mark.parametrize("command", DATABASE_COMMANDS)
 def test_unreachable_database_is_reported_in_one_line(command: str) -> None:
     url = f"postgresql://petstore@127.0.0.1:{free_port()}/petstore"
     done = run_manage(os.environ | {"DATABASE_URL": url}, *command.split())
