@@ -36,10 +36,10 @@ def own_part(line: str, name: str) -> list[str]:
     return words[: min(ends, default=len(words))]
 
 
-def test_commands_are_documented() -> None:
+def test_table_of_commands_has_every_command_of_ours() -> None:
     assert {"issue_key", "import_pets", "serve", "conformance"} <= {name for _, name in OURS}
-    page = (ROOT / "docs/commands.md").read_text()
-    assert [name for _, name in OURS if f"\n| `{name}" not in page] == []
+    rows = re.findall(r"^\| `([a-z_]+)", (ROOT / "docs/commands.md").read_text(), re.MULTILINE)
+    assert {name for _, name in OURS} <= set(rows) <= get_commands().keys()
 
 
 @pytest.mark.parametrize(("app", "name"), OURS)
