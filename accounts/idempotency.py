@@ -19,7 +19,7 @@ from rest_framework.request import Request
 
 from accounts.keys.identity import get_caller
 from accounts.models import IdempotencyRecord
-from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.errors import ApiError, ErrorCode, invalid_parameter
 from petstore.api.responses import Response
 from petstore.db.identity import is_postgresql
 from petstore.event_loop.compiled_reads import Read
@@ -71,7 +71,7 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
             return create(self, request, *args, **kwargs)()
         if not KEY_RE.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
-            raise ApiError(ErrorCode.INVALID_PARAMETER, message)
+            raise invalid_parameter(message)
         account_id = get_caller(request).account_id
         claim = IdempotencyRecord(
             account_id=account_id, idempotency_key=key, fingerprint=compute_fingerprint(request)

@@ -15,10 +15,10 @@ from accounts.keys.identity import get_caller
 from accounts.keys.scopes import EVENTS_READ
 from accounts.models import EventType
 from accounts.quota.limits import to_microseconds
-from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.errors import ApiError, ErrorCode, invalid_parameter
 from petstore.api.link_header import format_link
 from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, build_next_url, parse_cursor
-from petstore.api.query_params import get_bounded_integer, get_single_value, invalid_parameter
+from petstore.api.query_params import get_bounded_integer, get_single_value
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 

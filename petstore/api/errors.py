@@ -113,6 +113,10 @@ class ApiError(exceptions.APIException):
         super().__init__(self.message, code.value)
 
 
+def invalid_parameter(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_PARAMETER, message)
+
+
 def build_error_body(code: ErrorCode, message: str = "", details: Sequence[Detail] = ()) -> dict[str, Any]:
     body = {"code": code.value, "message": message or code.message, "status": code.status}
     return body | ({"details": list(details)} if details else {})
@@ -160,8 +164,7 @@ def convert_exception(exc: Exception) -> ApiError:
         case RequestDataTooBig():
             return ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
         case SuspiciousOperation():  # Such as too many query parameters.
-            message = "The query string is invalid. Correct it and send the request again."
-            return ApiError(ErrorCode.INVALID_PARAMETER, message)
+            return invalid_parameter("The query string is invalid. Correct it and send the request again.")
         case InterfaceError() | DatabaseError() if _may_succeed_later(exc):
             return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
         case _:

@@ -13,8 +13,9 @@ from django.http import QueryDict
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 
+from petstore.api.errors import invalid_parameter
 from petstore.api.link_header import format_link
-from petstore.api.query_params import Filters, get_bounded_integer, get_single_value, invalid_parameter
+from petstore.api.query_params import Filters, get_bounded_integer, get_single_value
 from petstore.api.responses import Response
 
 DEFAULT_LIMIT = 20

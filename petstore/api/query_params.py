@@ -14,11 +14,7 @@ from django.db.models import TextChoices
 from django.http import QueryDict
 
 from petstore.api import int64
-from petstore.api.errors import ApiError, ErrorCode
-
-
-def invalid_parameter(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_PARAMETER, message)
+from petstore.api.errors import invalid_parameter
 
 
 def get_single_value(query: QueryDict, name: str) -> str | None:

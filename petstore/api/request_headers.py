@@ -4,7 +4,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from petstore.api.client_ip import get_trusted_hops, parse_address
-from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.errors import ApiError, ErrorCode, invalid_parameter
 
 MAX_HEADER_LENGTH = 8_192  # Bytes of a header, all its lines together (D30).
 MAX_CONTENT_TYPE_LENGTH = 256  # Bytes; its parameters are parsed in quadratic time.
@@ -12,7 +12,7 @@ MAX_CONTENT_TYPE_LENGTH = 256  # Bytes; its parameters are parsed in quadratic t
 # Replaces values that granian can't decode. It is never valid, since values are ASCII.
 UNREADABLE = "\xff"
 # Keys of META.
-HEAD_ERROR = "petstore.head_error"  # The arguments of the ApiError for a malformed head.
+HEAD_ERROR = "petstore.head_error"  # The ApiError for a malformed head.
 BODY_ERROR = "petstore.body_error"  # The ApiError of a body that failed to arrive.
 
 COOKIES_UNREADABLE = (
@@ -21,32 +21,25 @@ COOKIES_UNREADABLE = (
 )
 
 
-def invalid_header(message: str) -> tuple[ErrorCode, str]:
-    return ErrorCode.INVALID_PARAMETER, message
-
-
-def header_too_long(header: str) -> tuple[ErrorCode, str]:
-    """Build the error arguments for a header, whose name is in lower case."""
+def header_too_long(header: str) -> ApiError:
+    """Build the error for a header, whose name is in lower case."""
     if header == "cookie":
         remedy = "Delete the cookies of this site, then try again."
     else:
         remedy = "Send a shorter one."
-    return ErrorCode.HEADERS_TOO_LARGE, f"The header {header[:64]} is longer than 8,192 bytes. {remedy}"
-
-
-MISSING_HOPS = invalid_header(
-    "X-Forwarded-For does not have an address for each proxy in front of the service. Leave it out."
-)
+    message = f"The header {header[:64]} is longer than 8,192 bytes. {remedy}"
+    return ApiError(ErrorCode.HEADERS_TOO_LARGE, message)
 
 
 def check_head(request: HttpRequest) -> None:
     """Raise ApiError 431 or 400 for a malformed head, regardless of the key (D17)."""
     if HEAD_ERROR in request.META:
-        raise ApiError(*request.META[HEAD_ERROR])
+        raise request.META[HEAD_ERROR]
     if settings.TRUSTED_PROXY_COUNT and "HTTP_X_FORWARDED_FOR" in request.META:
         hops = get_trusted_hops(request)
         if len(hops) < settings.TRUSTED_PROXY_COUNT or None in map(parse_address, hops):
-            raise ApiError(*MISSING_HOPS)
+            message = "X-Forwarded-For does not have an address for each proxy in front of the service."
+            raise invalid_parameter(f"{message} Leave it out.")
 
 
 def check_content(request: HttpRequest) -> None:

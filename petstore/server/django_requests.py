@@ -10,6 +10,7 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http.request import HttpHeaders
 from django.utils.http import parse_header_parameters
 
+from petstore.api.errors import invalid_parameter
 from petstore.api.request_headers import (
     BODY_ERROR,
     HEAD_ERROR,
@@ -17,7 +18,6 @@ from petstore.api.request_headers import (
     MAX_HEADER_LENGTH,
     UNREADABLE,
     header_too_long,
-    invalid_header,
 )
 from petstore.observability.instrumentation import METHODS, OTHER_METHOD
 from petstore.server.bodies import Body
@@ -72,10 +72,8 @@ MAX_NAME_LENGTH = 256  # Longer names are truncated, because names are cached.
 # A comma, which joins repeated Host headers, is invalid. The API accepts any host.
 HOST = re.compile(r"(?:[\w.~!$&'()*+;=%-]*|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.ASCII | re.IGNORECASE)
 
-BAD_HOST = invalid_header("The request has no valid Host header, or several. Send exactly one.")
-BAD_TRANSFER_ENCODING = invalid_header(
-    "The Transfer-Encoding is not supported. Send the body with a Content-Length or as chunked."
-)
+BAD_HOST = "The request has no valid Host header, or several. Send exactly one."
+BAD_CODING = "The Transfer-Encoding is not supported. Send the body with a Content-Length or as chunked."
 
 
 @lru_cache(maxsize=1000)  # Bounded, because clients may send any name.
@@ -120,9 +118,9 @@ def build_meta(scope: Any) -> dict[str, Any]:
     if "\\" in meta.get("HTTP_COOKIE", ""):
         meta["HTTP_COOKIE"] = meta["HTTP_COOKIE"].replace("\\", "")
     if not HOST.fullmatch(meta.get("HTTP_HOST", "," if version == "1.1" else "")):  # RFC 9112 section 3.2.
-        meta[HEAD_ERROR] = BAD_HOST
+        meta[HEAD_ERROR] = invalid_parameter(BAD_HOST)
     if meta.get("HTTP_TRANSFER_ENCODING", "chunked").lower() != "chunked":
-        meta[HEAD_ERROR] = BAD_TRANSFER_ENCODING
+        meta[HEAD_ERROR] = invalid_parameter(BAD_CODING)
     if scope.authority:  # The request line has precedence over Host (RFC 9112 section 3.2.2).
         meta["HTTP_HOST"] = scope.authority
     return meta

@@ -56,8 +56,8 @@ def make_scope(headers: Headers | None = None, **attributes: Any) -> Any:
 
 def get_problem(*lines: tuple[str, str], **attributes: Any) -> ErrorCode | None:
     """Return the error code of a malformed head."""
-    problem = build_meta(make_scope(Headers(*lines), **attributes)).get(HEAD_ERROR)
-    return problem and problem[0]
+    error = build_meta(make_scope(Headers(*lines), **attributes)).get(HEAD_ERROR)
+    return error and error.code
 
 
 async def serve(protocol: Any, get_response: GetResponse) -> None:
