@@ -10,15 +10,15 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.live import ROOT
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.unit.test_settings import REQUIRED, SETTINGS_VARIABLES
+from tests.unit.test_settings import ENVIRONMENT
 
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with only these variables of the service; empty ones hide those of .env."""
-    environment = os.environ | dict.fromkeys(SETTINGS_VARIABLES, "") | REQUIRED | variables
+    """Run Python with only these variables and the required ones."""
     return subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+        [sys.executable, *command],
+        cwd=ROOT, env=ENVIRONMENT | variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The settings from the environment (D35): errors name the invalid or missing variable."""
 
 import os
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -15,25 +16,14 @@ from tests.support.live import ROOT
 
 INVALID_BYTE = os.fsdecode(b"1:\xff")
 COLLECTOR = "http://127.0.0.1:4318"
-SETTINGS_VARIABLES = (
-    "DATABASE_URL", "DATABASE_REPLICA_URL", "REPLICA_MAX_LAG", "DATABASE_STATEMENT_TIMEOUT",
-    "DATABASE_CONNECT_TIMEOUT", "DATABASE_QUEUE_TIMEOUT", "DATABASE_PREPARED_STATEMENTS",
-    "DATABASE_WRITE_CONNECTIONS", "SECRET_KEY", "SECRET_KEY_FALLBACKS", "DEBUG",
-    "ALLOWED_HOSTS", "PORT", "ENVIRONMENT", "BASE_URL",
-    "STAGING_BASE_URL", "TRUSTED_PROXY_COUNT", "API_KEY_PEPPERS", "API_KEY_PEPPER_NUMBER",
-    "ANONYMOUS_PER_MINUTE",
-    "REDIS_URL", "STAFF_TWO_FACTOR", "LOG_FORMAT", "LOG_LEVEL", "ACCESS_LOG", "METRICS_HOST",
-    "METRICS_PORT", "DEMO_KEY", "SUPPORT_URL", "SUPPORT_EMAIL", "SECURITY_CONTACT", "SECURITY_EXPIRES",
-    "EMAIL_URL", "SIGN_UP",
-)  # fmt: skip
-REQUIRED = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper"}
+POSTGRESQL = "postgresql://db/petstore"
+ENVIRONMENT = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper", "PYTHON_DOTENV_DISABLED": "1"}
 
 
 def load(**variables: str) -> Any:
-    """Load the settings with only these variables; empty ones hide those of .env."""
+    """Load the settings with only these variables and the required ones."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (dict.fromkeys(SETTINGS_VARIABLES, "") | REQUIRED | variables).items():
-            patch.setenv(name, value)
+        patch.setattr(os, "environ", ENVIRONMENT | variables)
         return SimpleNamespace(**runpy.run_path(str(ROOT / "petstore/settings.py")))
 
 
@@ -112,8 +102,11 @@ def rejection(**variables: str) -> str:
         ("DATABASE_URL", f"postgresql://{INVALID_BYTE}/petstore"),
         ("DATABASE_REPLICA_URL", "sqlite:///standby"),
         ("DATABASE_REPLICA_URL", "postgresql://one:1,two:2,three:none/petstore"),
-        ("DATABASE_REPLICA_URL", "postgresql://standby/petstore"),  # Without PostgreSQL and Redis.
         ("REPLICA_MAX_LAG", "61"),
+        ("DATABASE_STATEMENT_TIMEOUT", "-1"),
+        ("DATABASE_STATEMENT_TIMEOUT", "999999999"),
+        ("DATABASE_CONNECT_TIMEOUT", "-1"),
+        ("DATABASE_CONNECT_TIMEOUT", "999999999"),
         ("DATABASE_QUEUE_TIMEOUT", "0"),
         ("DATABASE_WRITE_CONNECTIONS", "0"),
         ("REDIS_URL", "http://localhost:6379"),
@@ -126,7 +119,7 @@ def rejection(**variables: str) -> str:
     ],
 )
 def test_invalid_value_is_rejected_by_name(name: str, value: str) -> None:
-    message = rejection(**{name: value})
+    message = rejection(**{"DATABASE_URL": POSTGRESQL} | {name: value})
     assert message.startswith(f"{name} ")
     assert message.endswith(".")
     assert "\n" not in message
@@ -202,7 +195,7 @@ def test_missing_packages_are_reported_with_the_command_to_install_them(
         ("s.DATABASES['default']['NAME']", str(ROOT / "petstore.sqlite3")),
     ],
 )
-def test_unset_or_empty_variable_has_its_default(expression: str, default: str) -> None:
+def test_unset_variable_has_its_default(expression: str, default: str) -> None:
     assert setting(expression) == default
 
 
@@ -224,12 +217,14 @@ def test_unset_or_empty_variable_has_its_default(expression: str, default: str) 
             "(25, False)",
         ),
         ("EMAIL_URL", "smtps://m.example?from=a@b.example", "s.EMAIL_PORT, s.EMAIL_USE_SSL", "(465, True)"),
+        ("PORT", "", "s.PORT", "8000"),
         ("PORT", "8301", "s.BASE_URL", "http://localhost:8301/v1"),
         ("PORT", " 8301 ", "s.PORT", "8301"),
         ("BASE_URL", "https://pets.example/api/v1/", "s.BASE_URL", "https://pets.example/api/v1"),
         ("BASE_URL", "http://[::1]:8000/v1", "s.BASE_URL", "http://[::1]:8000/v1"),
+        ("BASE_URL", "HTTPS://pets.example/v1", "s.BASE_URL", "https://pets.example/v1"),
+        ("BASE_URL", "HTTPS://pets.example/v1", "s.HTTPS, s.SESSION_COOKIE_SECURE", "(True, True)"),
         ("BASE_URL", "https://pets.example/v1", "s.SECURE_SSL_REDIRECT", "True"),
-        ("BASE_URL", "https://pets.example/v1", "s.SESSION_COOKIE_SECURE", "True"),
         ("BASE_URL", "http://pets.example/v1", "s.SECURE_SSL_REDIRECT", "False"),
         ("ALLOWED_HOSTS", "pets.example, .pets.test", "s.ALLOWED_HOSTS", "['pets.example', '.pets.test']"),
         ("TRUSTED_PROXY_COUNT", "2", "s.TRUSTED_PROXY_COUNT", "2"),
@@ -252,17 +247,6 @@ def test_debug_logs_text(log_format: str, debug: str, expected: str) -> None:
     assert setting("s.LOG_FORMAT", LOG_FORMAT=log_format, DEBUG=debug) == expected
 
 
-@pytest.fixture
-def database(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Parses a database URL as the settings do."""
-
-    def parse(url: str) -> dict[str, Any]:
-        monkeypatch.setenv("DATABASE_URL", url)
-        return environment.database("DATABASE_URL", "")
-
-    return parse
-
-
 @pytest.mark.parametrize(
     ("url", "parts"),
     [
@@ -276,48 +260,46 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("postgresql://?host=db&dbname=petstore", ("", "", "db", "", "petstore")),
     ],
 )
-def test_postgresql_url_is_parsed_by_libpq(database: Any, url: str, parts: tuple[str, ...]) -> None:
-    config = database(url)
-    assert config["ENGINE"] == "petstore.db"
-    assert tuple(config[part] for part in ("USER", "PASSWORD", "HOST", "PORT", "NAME")) == parts
+def test_postgresql_url_is_parsed_by_libpq(url: str, parts: tuple[str, ...]) -> None:
+    database = load(DATABASE_URL=url).DATABASES["default"]
+    assert database["ENGINE"] == "petstore.db"
+    assert tuple(database[part] for part in ("USER", "PASSWORD", "HOST", "PORT", "NAME")) == parts
 
 
-def test_postgresql_url_may_have_libpq_parameters(database: Any) -> None:
-    url = "postgresql://one,two/petstore?target_session_attrs=read-write&sslmode=verify-full&connect_timeout=9"
-    options = database(url)["OPTIONS"]
-    assert options["target_session_attrs"] == "read-write"
-    assert options["sslmode"] == "verify-full"
-    assert options["connect_timeout"] == "9"
-
-
-def test_prepared_statements_can_be_disabled(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = "postgresql://db/petstore"
-    assert database(url)["OPTIONS"]["prepare_threshold"] == 1
-    monkeypatch.setenv("DATABASE_PREPARED_STATEMENTS", "false")
-    config = database(url)
-    assert config["OPTIONS"]["prepare_threshold"] is None
-    assert config["DISABLE_SERVER_SIDE_CURSORS"]
-
-
-def test_timeouts_of_postgresql_are_settings(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = database("postgresql://db/petstore")
-    assert (config["STATEMENT_TIMEOUT"], config["OPTIONS"]["connect_timeout"]) == (5000, 2)
-    assert int(config["OPTIONS"]["tcp_user_timeout"]) <= 15_000
-    monkeypatch.setenv("DATABASE_STATEMENT_TIMEOUT", "700")
-    monkeypatch.setenv("DATABASE_CONNECT_TIMEOUT", "7")
-    config = database("postgresql://db/petstore?tcp_user_timeout=9000")
-    assert (config["STATEMENT_TIMEOUT"], config["OPTIONS"]["connect_timeout"]) == (700, 7)
-    assert config["OPTIONS"]["tcp_user_timeout"] == "9000"
-
-
-@pytest.mark.parametrize("name", ["DATABASE_STATEMENT_TIMEOUT", "DATABASE_CONNECT_TIMEOUT"])
-@pytest.mark.parametrize("value", ["-1", "999999999"])
-def test_invalid_timeout_is_rejected(
-    database: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+@pytest.mark.parametrize(
+    ("query", "variables", "expected"),
+    [
+        ("", {}, {"connect_timeout": 2, "tcp_user_timeout": 15_000, "prepare_threshold": 1}),
+        ("", {"DATABASE_CONNECT_TIMEOUT": "7"}, {"connect_timeout": 7}),
+        ("", {"DATABASE_PREPARED_STATEMENTS": "false"}, {"prepare_threshold": None}),
+        (
+            "?target_session_attrs=read-write&sslmode=verify-full&connect_timeout=9&tcp_user_timeout=9000",
+            {"DATABASE_CONNECT_TIMEOUT": "7"},
+            {"target_session_attrs": "read-write", "sslmode": "verify-full", "connect_timeout": "9",
+             "tcp_user_timeout": "9000"},
+        ),
+    ],
+)  # fmt: skip
+def test_options_of_connections_come_from_variables_and_the_url(
+    query: str, variables: dict[str, str], expected: dict[str, Any]
 ) -> None:
-    monkeypatch.setenv(name, value)
-    with pytest.raises(ImproperlyConfigured, match=name):
-        database("postgresql://db/petstore")
+    options = load(DATABASE_URL=POSTGRESQL + query, **variables).DATABASES["default"]["OPTIONS"]
+    assert {name: options[name] for name in expected} == expected
+
+
+def test_statement_timeout_and_server_side_cursors_are_configurable() -> None:
+    database = load(DATABASE_URL=POSTGRESQL).DATABASES["default"]
+    assert (database["STATEMENT_TIMEOUT"], database["DISABLE_SERVER_SIDE_CURSORS"]) == (5000, False)
+    variables = {"DATABASE_STATEMENT_TIMEOUT": "700", "DATABASE_PREPARED_STATEMENTS": "false"}
+    database = load(DATABASE_URL=POSTGRESQL, **variables).DATABASES["default"]
+    assert (database["STATEMENT_TIMEOUT"], database["DISABLE_SERVER_SIDE_CURSORS"]) == (700, True)
+
+
+WITH_REPLICA = {
+    "DATABASE_URL": POSTGRESQL,
+    "REDIS_URL": "redis://localhost",
+    "DATABASE_REPLICA_URL": "postgresql://standby/petstore",
+}
 
 
 @pytest.mark.parametrize(
@@ -329,38 +311,23 @@ def test_invalid_timeout_is_rejected(
         ("postgresql://one:1/petstore,postgres://two:2/petstore", [("one", "1"), ("two", "2")]),
     ],
 )
-def test_each_host_of_a_replica_url_is_a_replica(
-    monkeypatch: pytest.MonkeyPatch, url: str, addresses: list[tuple[str, str]]
-) -> None:
-    monkeypatch.setenv("DATABASE_URL", "postgresql://db/petstore")
-    monkeypatch.setenv("REDIS_URL", "redis://localhost")
-    monkeypatch.setenv("DATABASE_REPLICA_URL", url)
-    replicas = environment.replicas("DATABASE_REPLICA_URL")
-    assert [(replica["HOST"], replica["PORT"]) for replica in replicas.values()] == addresses
-    assert list(replicas) == ["replica1", "replica2"][: len(addresses)]
+def test_each_host_of_a_replica_url_is_a_replica(url: str, addresses: list[tuple[str, str]]) -> None:
+    databases = load(**WITH_REPLICA | {"DATABASE_REPLICA_URL": url}).DATABASES
+    assert list(databases) == ["default", "replica1", "replica2"][: len(addresses) + 1]
+    replicas = list(databases.values())[1:]
+    assert [(replica["HOST"], replica["PORT"]) for replica in replicas] == addresses
 
 
 @pytest.mark.parametrize(("name", "value"), [("REDIS_URL", ""), ("DATABASE_URL", "sqlite:////tmp/a")])
-def test_replicas_need_redis_and_postgresql(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    monkeypatch.setenv("DATABASE_URL", "postgresql://db/petstore")
-    monkeypatch.setenv("REDIS_URL", "redis://localhost")
-    monkeypatch.setenv("DATABASE_REPLICA_URL", "postgresql://standby/petstore")
-    monkeypatch.setenv(name, value)
-    with pytest.raises(ImproperlyConfigured, match=f"DATABASE_REPLICA_URL needs .*{name}"):
-        environment.replicas("DATABASE_REPLICA_URL")
+def test_replicas_need_redis_and_postgresql(name: str, value: str) -> None:
+    message = rejection(**WITH_REPLICA | {name: value})
+    assert re.match(f"DATABASE_REPLICA_URL needs .*{name}", message)
 
 
-def test_sqlite_queues_writers_and_never_makes_readers_wait(database: Any, tmp_path: Path) -> None:
-    options = database(f"sqlite:///{tmp_path}/petstore.sqlite3")["OPTIONS"]
+def test_sqlite_queues_writers_and_never_makes_readers_wait(tmp_path: Path) -> None:
+    options = load(DATABASE_URL=f"sqlite:///{tmp_path}/a").DATABASES["default"]["OPTIONS"]
     assert options["transaction_mode"] == "IMMEDIATE"
     assert "journal_mode=WAL" in options["init_command"]
-
-
-def test_scheme_is_case_insensitive() -> None:
-    settings = load(BASE_URL="HTTPS://pets.example/v1")
-    assert (settings.BASE_URL, settings.HTTPS, settings.SESSION_COOKIE_SECURE) == (
-        "https://pets.example/v1", True, True,
-    )  # fmt: skip
 
 
 # --- The file .env -------------------------------------------------------------------------------
