@@ -4,9 +4,7 @@ import json
 import logging
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -237,45 +235,40 @@ def get_log_handler() -> logging.Handler:
     return handler
 
 
+def build_record(message: str, argument: str) -> logging.LogRecord:
+    return logging.LogRecord("some.library", logging.WARNING, "library.py", 7, message, (argument,), None)
+
+
 def test_undecodable_byte_in_a_message_is_replaced(lines: Lines) -> None:
-    name = (os.fsdecode(b"\xff"),)
-    get_log_handler().handle(
-        logging.LogRecord("some.library", logging.WARNING, "", 1, "a name: %s", name, None)
-    )
+    get_log_handler().handle(build_record("a name: %s", os.fsdecode(b"\xff")))
     assert lines()[0]["event"] == "a name: ?"
 
 
-def test_unformattable_message_logs_its_location_only(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    record = logging.LogRecord("some.library", logging.WARNING, "library.py", 7, "%d", (PASSWORD,), None)
-    get_log_handler().handle(record)
+def test_unformattable_message_logs_its_location_only(capfd: pytest.CaptureFixture[str]) -> None:
+    get_log_handler().handle(build_record("%d", PASSWORD))
     assert capfd.readouterr().err == "A log message from library.py:7 could not be formatted.\n"
 
 
 def test_supervisor_logs_the_same_format() -> None:
-    record = logging.LogRecord("_granian", logging.ERROR, "mp.py", 7, "%s ended", ("worker-1",), None)
-    try:
-        raise ValueError(f"password={PASSWORD}")
-    except ValueError:
-        record.exc_info = sys.exc_info()
+    record = build_record("%s ended", "worker-1")
+    error = ValueError(f"password={PASSWORD}")
+    record.exc_info = type(error), error, None
     line = json.loads(JsonFormatter().format(record))
     assert line.pop("time").endswith("Z")
     assert line.pop("exception").endswith("ValueError: password=***")
-    assert line == {"level": "error", "event": "worker-1 ended", "logger": "_granian"}
+    assert line == {"level": "warning", "event": "worker-1 ended", "logger": "some.library"}
 
 
 # --- The log writer ------------------------------------------------------------------------------
 
 
-@contextmanager
+@pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
+    """The ends of a pipe, for reading and for writing."""
     ends = os.pipe()
-    try:
-        yield ends
-    finally:
-        for end in ends:
-            os.close(end)
+    yield ends
+    for end in ends:
+        os.close(end)
 
 
 def dropped() -> float:
@@ -287,22 +280,22 @@ def read_lines(end: int, number: int) -> list[bytes]:
         return [file.readline() for _ in range(number)]
 
 
-def test_full_pipe_drops_lines_without_blocking() -> None:
+def test_full_pipe_drops_lines_without_blocking(pipe: tuple[int, int]) -> None:
     before = dropped()
     line_count = 2 * MAX_QUEUED
-    with pipe() as (reading, writing):
-        writer = LogWriter(2)
-        writer.start(writing)
-        for number in range(line_count):  # Far more than an unread pipe holds.
-            writer.write(b"%0100d\n" % number)
-        lost = int(dropped() - before)
-        assert 0 < lost < line_count - MAX_QUEUED + 1
-        written = [int(line) for line in read_lines(reading, line_count - lost)]
-        writer.stop()
+    reading, writing = pipe
+    writer = LogWriter(2)
+    writer.start(writing)
+    for number in range(line_count):  # Far more than an unread pipe holds.
+        writer.write(b"%0100d\n" % number)
+    lost = int(dropped() - before)
+    assert 0 < lost < line_count - MAX_QUEUED + 1
+    written = [int(line) for line in read_lines(reading, line_count - lost)]
+    writer.stop()
     assert written == sorted(set(written))
 
 
-def test_closed_pipe_drops_lines(capfd: pytest.CaptureFixture[str]) -> None:
+def test_closed_pipe_drops_lines() -> None:
     before = dropped()
     reading, writing = os.pipe()
     os.close(reading)
@@ -315,26 +308,26 @@ def test_closed_pipe_drops_lines(capfd: pytest.CaptureFixture[str]) -> None:
     assert dropped() - before == 2
 
 
-def test_lines_of_two_writers_are_not_interleaved() -> None:
-    with pipe() as (reading, writing):
-        writers = [LogWriter(2), LogWriter(2)]
-        for letter, writer in zip(b"ab", writers, strict=True):
-            writer.start(writing)
-            for length in range(2_000):
-                writer.write(bytes([letter]) * (length % 400 + 1) + b"\n")
-        lines = read_lines(reading, 4_000)
-        for writer in writers:
-            writer.stop()
+def test_lines_of_two_writers_are_not_interleaved(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    writers = [LogWriter(2), LogWriter(2)]
+    for letter, writer in zip(b"ab", writers, strict=True):
+        writer.start(writing)
+        for length in range(2_000):
+            writer.write(bytes([letter]) * (length % 400 + 1) + b"\n")
+    lines = read_lines(reading, 4_000)
+    for writer in writers:
+        writer.stop()
     assert sorted(len(line) for line in lines) == sorted(2 * [n % 400 + 2 for n in range(2_000)])
     assert all(len(set(line.rstrip(b"\n"))) == 1 for line in lines)
 
 
-def test_stop_flushes_the_last_lines() -> None:
-    with pipe() as (reading, writing):
-        writer = LogWriter(2)
-        writer.start(writing)
-        writer.write(b"last\n")
-        writer.stop()
-        assert os.read(reading, 100) == b"last\n"
-        writer.write(b"after\n")
-        assert os.read(reading, 100) == b"after\n"
+def test_stop_flushes_the_last_lines(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    writer = LogWriter(2)
+    writer.start(writing)
+    writer.write(b"last\n")
+    writer.stop()
+    assert os.read(reading, 100) == b"last\n"
+    writer.write(b"after\n")
+    assert os.read(reading, 100) == b"after\n"
