@@ -2,10 +2,9 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from socket import create_server
+from unittest.mock import Mock
 
 import pytest
 from django.db import OperationalError, connection
@@ -17,13 +16,6 @@ from petstore.health import checks
 from petstore.health.checks import FAILED, NO_RESPONSE, Check, find_migrations, run_checks
 from petstore.server.shutdown import is_draining
 from tests.conftest import COMMITTED
-
-
-@contextmanager
-def black_hole() -> Iterator[int]:
-    """A port that accepts connections and never responds."""
-    with create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
 
 
 def test_healthz_uses_no_database(client: Client) -> None:
@@ -64,11 +56,8 @@ def test_migrations_are_found_without_loading_them() -> None:
 
 
 def test_readyz_names_the_failing_check(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> str:
-        raise OperationalError
-
     monkeypatch.setitem(checks.checks, "database", Check(lambda: "ok"))
-    monkeypatch.setitem(checks.checks, "migrations", Check(fail))
+    monkeypatch.setitem(checks.checks, "migrations", Check(Mock(side_effect=OperationalError)))
     response = client.get("/readyz")
     assert response.status_code == 503
     assert response.json()["status"] == "unavailable"
@@ -79,9 +68,9 @@ def test_readyz_names_the_failing_check(client: Client, monkeypatch: pytest.Monk
 def test_readyz_times_out_on_a_silent_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("Only PostgreSQL is reached over a network.")
-    with black_hole() as port:
+    with create_server(("127.0.0.1", 0)) as listener:  # Accepts connections and never responds.
         monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
-        monkeypatch.setitem(connection.settings_dict, "PORT", str(port))
+        monkeypatch.setitem(connection.settings_dict, "PORT", str(listener.getsockname()[1]))
         began = time.monotonic()
         response = client.get("/readyz")
         assert time.monotonic() - began < 2

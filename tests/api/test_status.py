@@ -2,11 +2,11 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import IntegrityError, OperationalError, connection, transaction
@@ -29,25 +29,12 @@ UP = {"api": State.UP, "database": State.UP, "quota_store": State.UP}
 DOWN = dict.fromkeys(UP, State.DOWN)
 
 
-def up() -> dict[str, State]:
-    return UP
+def database_down() -> AbstractContextManager[None]:
+    return connection.execute_wrapper(Mock(side_effect=OperationalError))
 
 
-def down() -> dict[str, State]:
-    return DOWN
-
-
-@contextmanager
-def database_down() -> Iterator[None]:
-    def fail(*_: Any) -> None:
-        raise OperationalError
-
-    with connection.execute_wrapper(fail):
-        yield
-
-
-def get_page(measure: Callable[[], dict[str, State]] = up) -> str:
-    view: Any = StatusView.as_view(clock=lambda: NOW, measure=measure)
+def get_page(states: dict[str, State] = UP) -> str:
+    view: Any = StatusView.as_view(clock=lambda: NOW, measure=lambda: states)
     response = view(RequestFactory().get("/status"))
     return " ".join(response.render().text.split())
 
@@ -96,7 +83,7 @@ def test_bars_show_the_worst_minute_of_an_hour(db: None) -> None:
     add_samples(MINUTE - 3, 1, UP | {"quota_store": State.DEGRADED})
     add_samples(MINUTE - 2, 1, DOWN)
     add_samples(MINUTE - 1, 1, UP | {"quota_store": State.DEGRADED})
-    page = get_page(down)
+    page = get_page(DOWN)
     parts = get_parts(page)
     assert parts["API"][:2] == ("Down now", ["no-data"] * 23 + ["up", "down"])
     assert parts["API"][2].startswith("Up in 98.57% of the measured minutes: 1 min down, ")
@@ -115,7 +102,7 @@ def test_samples_outside_the_period_are_not_shown(db: None) -> None:
 def test_page_works_without_the_database() -> None:
     add_samples(MINUTE - 1, 1)
     with database_down():
-        page = get_page(down)
+        page = get_page(DOWN)
     assert page.count("Down now") == 3
     assert "The history can't be shown while the database is unavailable." in page
     assert "Incidents can't be shown while the database is unavailable." in page

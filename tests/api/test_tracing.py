@@ -1,6 +1,6 @@
 """Spans: one per request, in the client's trace, without secrets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,34 +19,29 @@ from tests.conftest import Api
 COLLECTOR = "http://127.0.0.1:4318"
 
 
-class Spans:
-    """The spans that requests have exported to memory."""
-
-    def __init__(self, exporter: InMemorySpanExporter) -> None:
-        self.exporter = exporter
-
-    def take(self) -> ReadableSpan:
-        """Return the only span since the last call."""
-        (span,) = self.exporter.get_finished_spans()
-        self.exporter.clear()
-        return span
+TakeSpan = Callable[[], ReadableSpan]
 
 
 @pytest.fixture
-def spans(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
-    """Collects spans from clients that are created after this."""
+def take_span(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[TakeSpan]:
+    """Returns the only span of clients that are created after this."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     settings.OTEL_EXPORTER_OTLP_ENDPOINT = COLLECTOR
-    yield Spans(exporter)
+
+    def take() -> ReadableSpan:
+        (span,) = exporter.get_finished_spans()
+        return span
+
+    yield take
     provider.shutdown()
 
 
-def test_request_has_a_span(spans: Spans, key: Any) -> None:
+def test_request_has_a_span(take_span: TakeSpan, key: Any) -> None:
     Api(key.text).get("/pets/1?limit=3", X_Request_Id="mine")
-    span = spans.take()
+    span = take_span()
     assert (span.name, span.kind) == ("GET /v1/pets/{petId}", SpanKind.SERVER)
     assert span.attributes == {
         "http.request.method": "GET",
@@ -58,45 +53,47 @@ def test_request_has_a_span(spans: Spans, key: Any) -> None:
     assert span.parent is None
 
 
-def test_span_continues_the_callers_trace(spans: Spans, key: Any) -> None:
+def test_span_continues_the_callers_trace(take_span: TakeSpan, key: Any) -> None:
     Api(key.text).get("/pets", traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
-    span = spans.take()
+    span = take_span()
     assert span.parent is not None
     assert f"{span.context.trace_id:x}" == "a" * 32
     assert f"{span.parent.span_id:x}" == "b" * 16
 
 
 @pytest.mark.parametrize(("size", "is_read"), [(512, True), (513, False), (8_000, False)])
-def test_tracestate_is_read_up_to_512_characters(spans: Spans, key: Any, size: int, is_read: bool) -> None:
+def test_tracestate_is_read_up_to_512_characters(
+    take_span: TakeSpan, key: Any, size: int, is_read: bool
+) -> None:
     parent = f"00-{'a' * 32}-{'b' * 16}-01"
     Api(key.text).get("/pets", traceparent=parent, tracestate="a=b".ljust(size - 1, ",") + ",")
-    assert bool(spans.take().context.trace_state) is is_read
+    assert bool(take_span().context.trace_state) is is_read
 
 
 @pytest.mark.parametrize("traceparent", ["", "nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "ü"])
-def test_invalid_traceparent_starts_a_new_trace(spans: Spans, key: Any, traceparent: str) -> None:
+def test_invalid_traceparent_starts_a_new_trace(take_span: TakeSpan, key: Any, traceparent: str) -> None:
     assert Api(key.text).get("/pets", traceparent=traceparent).status_code == 200
-    assert spans.take().parent is None
+    assert take_span().parent is None
 
 
-def test_failure_marks_the_span(spans: Spans, key: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_marks_the_span(take_span: TakeSpan, key: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inventory.views.PetViewSet.list", None)
     Api(key.text).get("/pets")
-    assert spans.take().status.status_code is StatusCode.ERROR
+    assert take_span().status.status_code is StatusCode.ERROR
 
 
-def test_span_contains_no_key(spans: Spans, key: Any) -> None:
+def test_span_contains_no_key(take_span: TakeSpan, key: Any) -> None:
     Api(key.text).get(f"/pets/{key.text}?key={key.text}", X_Request_Id=key.text)
-    assert get_secret(key.text) not in spans.take().to_json()
+    assert get_secret(key.text) not in take_span().to_json()
 
 
-def test_any_host_is_served_while_tracing(spans: Spans, key: Any) -> None:
+def test_any_host_is_served_while_tracing(take_span: TakeSpan, key: Any) -> None:
     headers = {"Authorization": f"Bearer {key.text}", "Host": "elsewhere.example"}
     assert Client().get("/v1/pets", headers=headers).status_code == 200
-    assert spans.take().name == "GET /v1/pets"
+    assert take_span().name == "GET /v1/pets"
 
 
-def test_request_is_served_within_its_span(spans: Spans) -> None:
+def test_request_is_served_within_its_span(take_span: TakeSpan) -> None:
     current_spans = []
 
     def get_response(request: HttpRequest) -> HttpResponse:
@@ -106,4 +103,4 @@ def test_request_is_served_within_its_span(spans: Spans) -> None:
     request = RequestFactory().get("/")
     request.resolver_match = None
     trace_requests(get_response)(request)
-    assert [span.get_span_context() for span in current_spans] == [spans.take().context]
+    assert [span.get_span_context() for span in current_spans] == [take_span().context]

@@ -8,6 +8,7 @@ from datetime import timedelta
 from email.message import Message
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -80,14 +81,11 @@ def test_weak_settings_are_a_problem(settings: Any) -> None:
 def test_database_must_respond_and_be_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("database")[::2] == ("ok", "")
 
-    def fail(databases: Any) -> Any:
-        raise OperationalError("connection\nrefused")
-
+    fail = Mock(side_effect=OperationalError("connection\nrefused"))
     monkeypatch.setattr(doctor, "check_encoding", fail)
     assert run("database")[:2] == ("problem", "connection refused")
-    monkeypatch.setattr(
-        doctor, "check_encoding", lambda _: [CheckError("It is LATIN1.", hint="Convert it.")]
-    )
+    error = CheckError("It is LATIN1.", hint="Convert it.")
+    monkeypatch.setattr(doctor, "check_encoding", lambda _: [error])
     assert run("database") == ("problem", "It is LATIN1.", "Convert it.")
 
 
@@ -112,10 +110,7 @@ def test_redis_must_respond_belong_to_the_database_and_evict_nothing(
     assert "claim_redis" in advice
     redis(eviction_policy="allkeys-lru")
     assert run("redis")[:2] == ("problem", "It may evict quota counters (maxmemory-policy allkeys-lru).")
-
-    def fail() -> Any:
-        raise CommandError("Redis failed: refused")
-
+    fail = Mock(side_effect=CommandError("Redis failed: refused"))
     monkeypatch.setattr("petstore.cache.redis_owner.inspect", fail)
     assert run("redis")[:2] == ("problem", "Redis failed: refused")
     assert run("clocks")[:2] == ("skipped", "Redis failed: refused")
@@ -145,10 +140,7 @@ def test_folders_must_be_writable_and_have_space(
     state, detail, _ = run("folders")
     assert (state, f"{tmp_path} (METRICS_DIR) is not writable" in detail) == ("problem", True)
     settings.METRICS_DIR = ""
-
-    def fail() -> str:
-        raise FileNotFoundError(2, "No usable temporary directory found")
-
+    fail = Mock(side_effect=FileNotFoundError(2, "No usable temporary directory found"))
     monkeypatch.setattr("tempfile.gettempdir", fail)
     assert run("folders")[0] == "problem"
 
@@ -237,8 +229,6 @@ def test_doctor_knows_the_metrics_of_all_alerts() -> None:
     alerts = set(re.findall(r"\bpetstore_\w+", (ROOT / "deploy/prometheus/alerts.yaml").read_text()))
     # Exported with PostgreSQL only, with replicas, and after the first failure.
     conditional = {
-        "petstore_database_up",
-        "petstore_replica_lag_seconds",
-        "petstore_background_failures_total",
-    }
+        "petstore_database_up", "petstore_replica_lag_seconds", "petstore_background_failures_total",
+    }  # fmt: skip
     assert alerts - conditional == doctor.ALERT_METRICS

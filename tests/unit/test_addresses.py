@@ -1,5 +1,6 @@
 """The client's address behind proxies (D25)."""
 
+from contextlib import nullcontext
 from ipaddress import ip_address
 from typing import Any
 
@@ -41,44 +42,32 @@ def test_only_addresses_of_trusted_proxies_count(
 
 
 @pytest.mark.parametrize(
-    ("proxies", "forwarded"),
+    ("proxies", "forwarded", "code"),
     [
-        (0, UNREADABLE),
-        (0, "unknown"),
-        (2, None),
-        (1, "[2001:db8::1]:4711"),
-        (1, "\xe9, 192.0.2.1"),
-        (1, "unknown, , 192.0.2.1"),
-        (2, "unknown, 192.0.2.1, 192.0.2.2"),
+        (0, UNREADABLE, None),
+        (0, "unknown", None),
+        (2, None, None),
+        (1, "[2001:db8::1]:4711", None),
+        (1, "\xe9, 192.0.2.1", None),
+        (1, "unknown, , 192.0.2.1", None),
+        (2, "unknown, 192.0.2.1, 192.0.2.2", None),
+        (1, UNREADABLE, ErrorCode.INVALID_PARAMETER),
+        (1, "", ErrorCode.INVALID_PARAMETER),
+        (1, "unknown", ErrorCode.INVALID_PARAMETER),
+        (1, "192.0.2.1,", ErrorCode.INVALID_PARAMETER),
+        (2, "192.0.2.1", ErrorCode.INVALID_PARAMETER),
+        (2, "192.0.2.1, unknown", ErrorCode.INVALID_PARAMETER),
+        (2, ", 192.0.2.1", ErrorCode.INVALID_PARAMETER),
+        (3, "192.0.2.1, 192.0.2.2", ErrorCode.INVALID_PARAMETER),
     ],
 )
 def test_head_needs_one_forwarded_address_per_trusted_proxy(
-    settings: Any, proxies: int, forwarded: str | None
+    settings: Any, proxies: int, forwarded: str | None, code: ErrorCode | None
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies
-    check_head(request("10.0.0.9", forwarded))
-
-
-@pytest.mark.parametrize(
-    ("proxies", "forwarded"),
-    [
-        (1, UNREADABLE),
-        (1, ""),
-        (1, "unknown"),
-        (1, "192.0.2.1,"),
-        (2, "192.0.2.1"),
-        (2, "192.0.2.1, unknown"),
-        (2, ", 192.0.2.1"),
-        (3, "192.0.2.1, 192.0.2.2"),
-    ],
-)
-def test_fewer_forwarded_addresses_than_proxies_get_400(
-    settings: Any, proxies: int, forwarded: str
-) -> None:
-    settings.TRUSTED_PROXY_COUNT = proxies
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(ApiError) if code else nullcontext() as raised:
         check_head(request("10.0.0.9", forwarded))
-    assert raised.value.code is ErrorCode.INVALID_PARAMETER
+    assert (raised and raised.value.code) is code
 
 
 @pytest.mark.parametrize("peer", ["", "unix:", "not an address"])
@@ -107,21 +96,10 @@ def test_address_is_parsed_in_every_proxy_format(text: str, address: str) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "unknown",
-        "192.0.2",
-        "192.0.2.1:",
-        "192.0.2.1/24",
-        "192.0.2.01",
-        "3221225985",
-        "١٩٢.0.2.1",
-        "[2001:db8::1",
-        "2001:db8::1]:80",
-        "192.0.2.1\0",
-        "[]",
-        "9" * 10_000,
+        "", "unknown", "192.0.2", "192.0.2.1:", "192.0.2.1/24", "192.0.2.01", "3221225985", "١٩٢.0.2.1",
+        "[2001:db8::1", "2001:db8::1]:80", "192.0.2.1\0", "[]", "9" * 10_000,
     ],
-)
+)  # fmt: skip
 def test_invalid_address_is_none(text: str) -> None:
     assert parse_address(text) is None
 
