@@ -86,8 +86,7 @@ class StatusField(serializers.ChoiceField):
 
 
 def build_field(member: Member, *, for_input: bool = False) -> serializers.Field[Any, Any, Any, Any]:
-    class_name = (for_input and member.input_field_class) or member.field_class
-    field_class = globals().get(class_name) or getattr(serializers, class_name)
+    field_class = globals().get(member.field_class) or getattr(serializers, member.field_class)
     options = {"help_text": member.help_text, **member.options}
     if member.source:
         options["source"] = member.source

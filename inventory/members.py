@@ -29,7 +29,6 @@ class Member:
     sql: Expression | None = None  # A computed member has both `sql` and `python`.
     python: Callable[[Any], Any] | None = None
     writable: bool = False
-    input_field_class: str = ""  # For requests, if it differs from `field_class`.
     default: Any = REQUIRED  # Applies to writable members.
     column: str = ""  # In imported and exported files, the column with the name of the related row.
     file_help: str = ""  # Describes the allowed values in files.
@@ -88,10 +87,9 @@ PET = Members(
         "categoryId",
         "Identifier of the category that the pet belongs to.",
         example=1,
-        field_class="Int64Field",
+        field_class="CategoryIdField",
         source="category_id",
         writable=True,
-        input_field_class="CategoryIdField",
         column="category",
         file_help="a category's name",
     ),

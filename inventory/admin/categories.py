@@ -10,7 +10,7 @@ from django.utils.html import format_html
 
 from inventory import stock
 from inventory.models import Category
-from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList
+from petstore.backoffice.changelist import BigTableAdmin
 from petstore.backoffice.palette import PaletteCommand
 
 
@@ -20,12 +20,6 @@ def set_pet_counts(categories: Iterable[Any]) -> None:
     counts = {row.category_id: row.total for row in counted.categories} if counted else {}
     for category in categories:
         category.pet_count = counts.get(category.pk, 0) if counted else None
-
-
-class CategoryChangeList(KeysetChangeList):
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        set_pet_counts(self.result_list)
 
 
 @admin.register(Category)
@@ -40,8 +34,10 @@ class CategoryAdmin(BigTableAdmin):
     deletion_hint = "Move its pets to another category first, or rename it."
     palette_commands = (PaletteCommand("add", "Add a category"),)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        return CategoryChangeList
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist = super().get_changelist_instance(request)
+        set_pet_counts(changelist.result_list)
+        return changelist
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ["name", "description"] if obj is None else ["name", "description", "pets"]

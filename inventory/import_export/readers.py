@@ -12,8 +12,10 @@ from functools import partial
 from itertools import chain, repeat
 from typing import BinaryIO
 
+from inventory.fields import Int64Field
 from inventory.import_export.validation import (
     COLUMNS,
+    FIELDS,
     MAIN_COLUMNS,
     REQUIRED_COLUMNS,
     InvalidRecord,
@@ -194,8 +196,8 @@ def parse_cells(cells: dict[str, str], unescape: Callable[[str], str]) -> Record
     record: Record = {"name": ""}
     record |= {column: unescape(cell.strip()) for column, cell in cells.items() if cell.strip()}
     for member in PET.writable:
-        match = member.field_class == "Int64Field" and INTEGER.fullmatch(record.get(member.name, ""))
-        if match:
+        is_int64 = isinstance(FIELDS[member.name], Int64Field)
+        if is_int64 and (match := INTEGER.fullmatch(record.get(member.name, ""))):
             record[member.name] = int(match[1])
     return record
 

@@ -159,8 +159,7 @@ class Order(models.Model):
         if self.status != OrderStatus.DELIVERED or sale is None or sale.order_id != self.pk:
             raise TransitionError(f"The pet of order {self.pk} was returned or has changed since.")
         pet.transition(PetStatus.AVAILABLE, by=by, reason=reason, order_id=self.pk)
-        statuses = {"from_status": self.status, "to_status": self.status}
-        self.events.create(**statuses, by=by, reason=reason[:255])
+        self.events.create(from_status=self.status, to_status=self.status, by=by, reason=reason[:255])
 
     @atomic
     def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:
