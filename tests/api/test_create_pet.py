@@ -11,6 +11,7 @@ from inventory.fields import known_category_ids
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
 from tests.support.int64_texts import NOT_INT64_IN_JSON
+from tests.support.responses import get_error
 
 INT64_MAX = 2**63 - 1
 
@@ -62,7 +63,7 @@ INVALID: dict[str, list[Any]] = {
 )
 def test_invalid_value_is_reported(api: Api, category: Category, member: str, value: Any) -> None:
     response = api.post("/pets", build_pet(category, **{member: value}))
-    assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
+    assert get_error(response) == (400, "invalid_field")
     assert [detail["field"] for detail in response.json()["details"]] == [member]
 
 
@@ -76,14 +77,14 @@ def test_number_with_integral_value_is_accepted(api: Api, category: Category, nu
 @pytest.mark.parametrize("number", NOT_INT64_IN_JSON)
 def test_category_id_must_be_an_int64(api: Api, db: None, number: str) -> None:
     response = api.post("/pets", f'{{"name": "x", "categoryId": {number.format(1)}}}'.encode())
-    assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
+    assert get_error(response) == (400, "invalid_field")
     assert response.json()["details"][0]["field"] == "categoryId"
 
 
 @pytest.mark.parametrize("category_id", [0, -1, 999_999, INT64_MAX, -(2**63)])
 def test_category_must_exist(api: Api, category_id: int) -> None:
     response = api.post("/pets", {"name": "x", "categoryId": category_id})
-    assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
+    assert get_error(response) == (400, "unknown_category")
 
 
 def test_all_problems_are_reported_together(api: Api) -> None:
@@ -137,8 +138,7 @@ def test_unknown_members_and_id_are_ignored_and_status_has_a_default(api: Api, c
     ],
 )
 def test_malformed_json_is_rejected(api: Api, body: bytes) -> None:
-    response = api.post("/pets", body)
-    assert (response.status_code, response.json()["code"]) == (400, "malformed_json")
+    assert get_error(api.post("/pets", body)) == (400, "malformed_json")
     assert not Pet.objects.exists()
 
 
@@ -166,7 +166,7 @@ def test_surrogate_pair_is_one_character(api: Api, category: Category) -> None:
 )
 def test_other_media_types_are_rejected(api: Api, category: Category, content_type: str) -> None:
     response = api.post("/pets", build_pet(category), Content_Type=content_type)
-    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
+    assert get_error(response) == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,7 @@ def test_body_limit_is_64_kib(api: Api, category: Category) -> None:
     body = json.dumps(build_pet(category)).encode()
     largest_body = body + b" " * (64 * 1024 - len(body))
     assert api.post("/pets", largest_body).status_code == 201
-    response = api.post("/pets", largest_body + b" ")
-    assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
+    assert get_error(api.post("/pets", largest_body + b" ")) == (413, "payload_too_large")
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "", "application/json;q=0"])
@@ -218,7 +217,7 @@ def test_category_deleted_concurrently_is_unknown(
     expected = api.post("/pets", data)
     known_category_ids.add(999_999)
     response = api.post("/pets", data, **headers)
-    assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
+    assert get_error(response) == (400, "unknown_category")
     assert response.json() == expected.json()
     assert not Pet.objects.exists()
 
@@ -239,8 +238,7 @@ def test_other_integrity_error_is_not_reported_as_unknown_category(
     unique_names: None, api: Api, category: Category, headers: dict[str, str]
 ) -> None:
     assert api.post("/pets", build_pet(category)).status_code == 201
-    response = api.post("/pets", build_pet(category), **headers)
-    assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
+    assert get_error(api.post("/pets", build_pet(category), **headers)) == (503, "service_unavailable")
     assert Pet.objects.count() == 1
 
 
@@ -258,4 +256,4 @@ def test_database_failure_during_revalidation_gives_503(
     monkeypatch.setattr("inventory.fields.category_exists", fail_for_unknown_ids)
     known_category_ids.add(category.pk)
     response = api.post("/pets", build_pet(category))
-    assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
+    assert get_error(response) == (503, "service_unavailable")

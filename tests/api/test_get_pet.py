@@ -8,6 +8,7 @@ from inventory.models import Category, Pet
 from inventory.views import PetViewSet
 from tests.conftest import Api
 from tests.support.int64_texts import NOTHING_IN_A_PATH
+from tests.support.responses import get_error
 
 REMOVAL = datetime(2030, 12, 5, tzinfo=UTC)
 
@@ -21,8 +22,7 @@ def test_pet_with_any_int64_id_is_returned(api: Api, category: Category, pet_id:
 
 @pytest.mark.parametrize("pet_id", NOTHING_IN_A_PATH)
 def test_unknown_or_malformed_id_is_not_found(api: Api, pet: Pet, pet_id: str) -> None:
-    response = api.get(f"/pets/{pet_id}")
-    assert (response.status_code, response.json()["code"]) == (404, "pet_not_found")
+    assert get_error(api.get(f"/pets/{pet_id}")) == (404, "pet_not_found")
 
 
 def test_every_response_announces_the_deprecation(api: Api, stranger: Api, pet: Pet) -> None:

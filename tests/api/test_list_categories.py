@@ -2,7 +2,7 @@
 
 from inventory.models import Category
 from tests.conftest import Api
-from tests.support.pages import follow_pages
+from tests.support.responses import follow_pages
 
 
 def test_fresh_database_has_starter_categories_with_ids_from_1(api: Api) -> None:

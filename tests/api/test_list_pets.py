@@ -7,7 +7,7 @@ import pytest
 
 from inventory.models import Category, Pet, PetStatus
 from tests.conftest import Api
-from tests.support.pages import follow_pages, get_next_path
+from tests.support.responses import follow_pages, get_error, get_next_path
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ INVALID = {
 )
 def test_invalid_value_is_an_invalid_parameter(api: Api, name: str, value: str) -> None:
     response = api.get(f"/pets?{name}={value}")
-    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
+    assert get_error(response) == (400, "invalid_parameter")
     assert f"`{name}`" in response.json()["message"]
 
 

@@ -14,7 +14,7 @@ from accounts.models import Account, PlanCode
 from inventory.models import Category, Order, OrderStatus, Pet
 from tests.conftest import Api
 from tests.support.int64_texts import NOTHING_IN_A_PATH
-from tests.support.pages import follow_pages, get_next_path
+from tests.support.responses import follow_pages, get_error, get_next_path
 
 INT64_MAX = 2**63 - 1
 STAFF = "staff tests"
@@ -46,17 +46,6 @@ def build_placed_order(order: Order, pet: Pet) -> dict[str, Any]:
     """The body of a new order."""
     defaults = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
     return {"id": order.id, "petId": pet.id} | defaults
-
-
-def get_error(response: Any) -> tuple[int, str | None]:
-    """Return the status and the code. Check that an Error is well-formed."""
-    if response.status_code < 400:
-        return response.status_code, None
-    body = response.json()
-    assert body.keys() - {"details"} == {"code", "message", "status"}
-    assert body["status"] == response.status_code
-    assert body["message"]
-    return response.status_code, body["code"]
 
 
 # --- placeOrder -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The pages of the API's lists."""
+"""Responses of the API: errors, and pages of lists."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,15 @@ from typing import Any
 from tests.conftest import Api
 
 NEXT = re.compile(r'<http://testserver/v1([^>]+)>; rel="next"')
+
+
+def get_error(response: Any) -> tuple[int, str]:
+    """Return the status and the code. Check that the Error is well-formed."""
+    body = response.json()
+    assert body.keys() - {"details"} == {"code", "message", "status"}
+    assert body["status"] == response.status_code
+    assert body["message"]
+    return response.status_code, body["code"]
 
 
 def get_next_path(response: Any) -> str | None:
