@@ -22,7 +22,7 @@ from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import use
-from tests.support.quota import Desk, ban_by_now
+from tests.support.quota import Desk, ban_by_now, parse
 from tests.support.thorough import times
 
 LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
@@ -249,9 +249,7 @@ def test_peek_authenticates_the_key(store: QuotaStore) -> None:
     desk.keys[2].allowed_networks = ["203.0.113.0/24"]
     desk.keys[2].save()
     assert desk.peek(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
-    inside = key_format.parse(desk.texts[2])
-    assert inside is not None
-    assert store.peek(inside, ipaddress.ip_address("203.0.113.7"), desk.now).rejection is None
+    assert store.peek(parse(desk.texts[2]), ipaddress.ip_address("203.0.113.7"), desk.now).rejection is None
     stranger = key_format.generate("live", desk.account.public_id)
     assert (
         store.peek(stranger, ipaddress.ip_address("203.0.113.7"), desk.now).rejection

@@ -371,6 +371,7 @@ def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: D
     lift(lifted)
     assert seconds_until_banned(lifted) == 21
     write_behind.recorder.write()
+    assert lifted.send().banned
     assert KeyStanding.objects.get(key=lifted.keys[0]).banned_until == lifted.now + BAN_LENGTHS[0]
     assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 2
 

@@ -60,6 +60,11 @@ def add_drafts(count: int, account_id: int = 0) -> None:
         EventDraft.build(kind, {"number": number}, account_id).save()
 
 
+def add_events(count: int) -> None:
+    add_drafts(count)
+    sequence_all()
+
+
 def test_creating_a_pet_is_an_event(api: Api, category: Category) -> None:
     created = api.post("/pets", {"name": 'The "small" one \u00e9', "categoryId": category.pk}).json()
     assert event_data(api, EventType.PET_CREATED) == [("pet.created", {"pet": created})]
@@ -214,8 +219,7 @@ def test_type_selects_one_type_or_all_with_a_prefix(api: Api, account: Account) 
 
 
 def test_since_starts_at_the_first_event_of_that_time(api: Api) -> None:
-    add_drafts(5)
-    sequence_all()
+    add_events(5)
     at = [event["createdAt"] for event in follow(api, "/events?type=pet")]
     for number, when in enumerate(at):
         assert [event["createdAt"] for event in follow(api, f"/events?type=pet&since={when}")] == at[
@@ -242,8 +246,7 @@ def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
 
 def sequence_an_hour_ahead() -> int:
     """Sequence an event with a clock that is ahead; return that time, in microseconds since the epoch."""
-    add_drafts(1)
-    sequence_all()
+    add_events(1)
     ahead = round((datetime.now(UTC) + timedelta(hours=1)).timestamp() * SECOND)
     Event.objects.update(sequenced_at=ahead)
     Feed.objects.update(last_sequenced_at=ahead)
@@ -299,8 +302,7 @@ def test_empty_page_has_a_next_link_and_stays_304(api: Api, account: Account) ->
     again = api.get(path, **{"If-None-Match": response.headers["ETag"]})
     assert again.status_code == 304
     assert next_path(again) == path
-    add_drafts(1)
-    sequence_all()
+    add_events(1)
     moved = api.get(path, **{"If-None-Match": response.headers["ETag"]})
     assert (moved.status_code, moved.content) == (304, b"")
     assert next_path(moved) != path
@@ -334,18 +336,15 @@ def test_pet_that_was_deleted_has_a_last_event(api: Api, pet: Pet) -> None:
 
 
 def test_cursor_of_a_restored_feed_is_410_even_if_its_id_was_assigned_again(api: Api) -> None:
-    add_drafts(3)
-    sequence_all()
+    add_events(3)
     backup = Feed.objects.get()
     valid = next_path(api.get("/events"))
-    add_drafts(3)
-    sequence_all()
+    add_events(3)
     reassigned = [next_path(api.get(path)) for path in ("/events", f"/events?limit={backup.last_id + 1}")]
     Event.objects.filter(pk__gt=backup.last_id).delete()
     backup.save()
     assert {api.get(path).json()["code"] for path in reassigned} == {"cursor_expired"}
-    add_drafts(9)
-    sequence_all()
+    add_events(9)
     assert [api.get(path).json()["code"] for path in reassigned] == ["cursor_expired"] * 2
     assert len(list(follow(api, valid))) == 9
 
@@ -353,22 +352,19 @@ def test_cursor_of_a_restored_feed_is_410_even_if_its_id_was_assigned_again(api:
 def test_id_assigned_again_is_detected_after_the_clock_was_set_back(api: Api) -> None:
     sequence_an_hour_ahead()
     backup = Feed.objects.get()
-    add_drafts(1)
-    sequence_all()
+    add_events(1)
     reassigned = next_path(api.get("/events"))
     Event.objects.filter(pk__gt=backup.last_id).delete()
     backup.last_sequenced_at += 1  # Its latest events were sequenced by a clock that was still ahead.
     backup.save()
-    add_drafts(1)
-    sequence_all()
+    add_events(1)
     assert api.get(reassigned).json()["code"] == "cursor_expired"
 
 
 @pytest.mark.parametrize("kind", [None, "order", "pet.created"])
 def test_all_limits_share_one_statement(api: Api, kind: str | None) -> None:
     compile_page_query.cache_clear()
-    add_drafts(101)
-    sequence_all()
+    add_events(101)
     for limit in (1, 7, 20, 21, 99, 100):
         page = api.get(f"/events?limit={limit}" + (f"&type={kind}" if kind else ""))
         assert len(page.json()) == (0 if kind == "order" else limit)
@@ -376,8 +372,7 @@ def test_all_limits_share_one_statement(api: Api, kind: str | None) -> None:
 
 
 def test_cursor_continues_after_everything_before_it_was_pruned(api: Api) -> None:
-    add_drafts(3)
-    sequence_all()
+    add_events(3)
     path = next_path(api.get("/events"))
     Event.objects.all().update(sequenced_at=1)
     Feed.objects.update(last_sequenced_at=1)
@@ -392,8 +387,7 @@ def test_since_before_the_oldest_stored_event_is_410(api: Api) -> None:
     old = datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)
     response = api.get(f"/events?since={old:%Y-%m-%dT%H:%M:%SZ}")
     assert (response.status_code, response.json()["code"]) == (410, "cursor_expired")
-    add_drafts(2)
-    sequence_all()
+    add_events(2)
     at = Event.objects.latest("id").sequenced_at
     Feed.objects.update(last_pruned_id=1, last_pruned_sequenced_at=at)
     response = api.get(f"/events?since={to_datetime(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
@@ -443,8 +437,7 @@ def test_events_are_pruned_after_30_days_and_the_feed_records_the_last_one(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clear_events, "BATCH_SIZE", 2)
-    add_drafts(8)
-    sequence_all()
+    add_events(8)
     path = next_path(api.get("/events?limit=1"))
     old = (datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)).timestamp() * SECOND
     Event.objects.filter(pk__lte=5).update(sequenced_at=round(old))

@@ -236,16 +236,6 @@ def test_first_use_is_shown(key: ApiKey, api: Api) -> None:
     assert before - timedelta(milliseconds=1) <= get_last_use(key) <= timezone.now()
 
 
-@pytest.mark.parametrize(("seconds", "written"), [(0, False), (50, False), (61, True), (86_400, True)])
-def test_last_use_is_written_at_most_once_a_minute(
-    key: ApiKey, api: Api, seconds: int, written: bool
-) -> None:
-    before = timezone.now() - timedelta(seconds=seconds)
-    ApiKey.objects.filter(pk=key.pk).update(last_used_at=before)
-    api.get("/pets")
-    assert (get_last_use(key) != before) is written
-
-
 @pytest.mark.parametrize("reason", ["wrong network", "expired", "revoked"])
 def test_rejected_request_does_not_count_as_a_use(issue: Issue, reason: str) -> None:
     key, text = issue(allowed_networks=["192.0.2.1"] if reason == "wrong network" else [])

@@ -19,7 +19,7 @@ from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, MINUTE, SECOND, to_datetime, to_microseconds
 from accounts.quota.store_protocol import QuotaStore
 from accounts.usage.batch import write_bans
-from tests.conftest import OPERATOR, Api, Issue
+from tests.conftest import OPERATOR, Issue
 from tests.support.customers import ban
 from tests.support.quota import Desk
 from tests.support.thorough import times
@@ -172,13 +172,6 @@ def test_narrowed_rights_hold_from_the_next_request_on(store: QuotaStore) -> Non
     assert desk.admit(1).rejection is None
     desk.wait(60)
     assert desk.admit(1).rejection is KeyRejectionReason.EXPIRED
-
-
-def test_narrowed_key_gets_403_for_a_lost_scope(key: ApiKey, api: Api) -> None:
-    assert api.get("/store/orders").status_code == 200
-    key.narrow(key_scopes=["pets:read"], by=OPERATOR)
-    assert api.get("/store/orders").json()["code"] == "insufficient_scope"
-    assert api.get("/pets").status_code == 200
 
 
 # --- Rotation

@@ -7,13 +7,11 @@ from unittest.mock import Mock
 
 import orjson
 import pytest
-from django.core.exceptions import ValidationError
 from django.db import OperationalError
 from django.utils import timezone
 
 from accounts.events.warnings import send_missed_warnings, send_quota_warnings
 from accounts.models import Account, ApiKey, EventDraft, EventType, Feed, KeyStanding, PlanCode
-from accounts.models.plans import MAX_REQUEST_LIMIT
 from accounts.quota.bans import Ban
 from accounts.quota.limits import MINUTE, to_microseconds
 from accounts.quota.store_protocol import QuotaStore
@@ -135,14 +133,6 @@ def test_thresholds_reached_by_lowering_the_limit_are_warned_of(store: QuotaStor
     desk.send()
     write_behind.recorder.write()
     assert [data["threshold"] for data in event_data(EventType.QUOTA_REACHED)] == [80, 100]
-
-
-def test_largest_limit_is_counted_exactly(store: QuotaStore) -> None:
-    maximum = MAX_REQUEST_LIMIT
-    desk = Desk(store, per_minute=maximum, per_day=maximum)
-    assert desk.send().admitted
-    with pytest.raises(ValidationError, match=str(maximum)):
-        desk.account.assign(PlanCode.ENTERPRISE, maximum, maximum + 1)
 
 
 def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
