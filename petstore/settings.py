@@ -91,9 +91,9 @@ CACHES: dict[str, Any] = {
     },
     # Short-lived counters that belong to no account, such as those of anonymous requests.
     "counters": {
-        "BACKEND": "petstore.cache.redis.get_shared_counters"
+        "BACKEND": "petstore.cache.redis.get_redis_counters"
         if REDIS_URL
-        else "petstore.cache.machine.MachineCounters",
+        else "petstore.cache.local.LocalCounters",
         "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),
         "OPTIONS": {"redis": REDIS_URL} if REDIS_URL else {},
     },

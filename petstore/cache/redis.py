@@ -1,6 +1,6 @@
 """A Django cache backend with counters in Redis that all machines share.
 
-While Redis is unavailable, each machine counts in its own file (machine.py).
+While Redis is unavailable, each machine counts in its own file (local.py).
 """
 
 import logging
@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
 
-from petstore.cache.machine import MachineCounters
+from petstore.cache.local import LocalCounters
 from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, make_script
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def with_fallback(method: Callable[..., Any]) -> Any:
     """Use this machine's file for RETRY_AFTER seconds after Redis has failed."""
 
     @wraps(method)
-    def wrapper(self: "SharedCounters", *arguments: Any, **options: Any) -> Any:
+    def wrapper(self: "RedisCounters", *arguments: Any, **options: Any) -> Any:
         if time.monotonic() >= self._retry_at:
             try:
                 result = method(self, *arguments, **options)
@@ -51,12 +51,12 @@ def with_fallback(method: Callable[..., Any]) -> Any:
             else:
                 self._retry_at = 0.0
                 return result
-        return getattr(super(SharedCounters, self), method.__name__)(*arguments, **options)
+        return getattr(super(RedisCounters, self), method.__name__)(*arguments, **options)
 
     return wrapper
 
 
-class SharedCounters(MachineCounters):
+class RedisCounters(LocalCounters):
     """Counters in the Redis that `OPTIONS["redis"]` names. Each call takes one round trip."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
@@ -100,10 +100,10 @@ class SharedCounters(MachineCounters):
         return bool(self._run(DELETE, key, version))
 
 
-_instances: dict[str, SharedCounters] = {}
+_instances: dict[str, RedisCounters] = {}
 
 
-def get_shared_counters(location: str, params: dict[str, Any]) -> SharedCounters:
+def get_redis_counters(location: str, params: dict[str, Any]) -> RedisCounters:
     """Return one instance per process. Django would create one for each request on the event loop."""
     url = params["OPTIONS"]["redis"]
-    return _instances.get(url) or _instances.setdefault(url, SharedCounters(location, params))
+    return _instances.get(url) or _instances.setdefault(url, RedisCounters(location, params))

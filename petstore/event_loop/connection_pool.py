@@ -13,9 +13,9 @@ from django.db import OperationalError
 
 from petstore.db.monitor import is_unavailable
 from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError, with_timeout
+from petstore.event_loop.connector import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, LoopTimer, RequestTask, current_task, pause
 from petstore.event_loop.libpq import Statement, Value
-from petstore.event_loop.opening import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.pg_connection import (
     MAX_ATTEMPTS,
     SUCCESS,

@@ -27,8 +27,8 @@ from petstore.event_loop.connection import (
     ConnectionFailedError,
     Receiver,
 )
+from petstore.event_loop.connector import connect_in_thread, get_connect_timeout
 from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
-from petstore.event_loop.opening import connect_in_thread, get_connect_timeout
 from petstore.event_loop.shared_connection import SharedConnection
 
 Rows = list[tuple[Any, ...]]

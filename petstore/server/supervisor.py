@@ -131,10 +131,9 @@ def announce(host: str, port: int, workers: int) -> None:
         time.sleep(0.05)
     name = f"[{host}]" if ":" in host else host
     line = f"Serving on http://{name}:{port}/ with {workers} workers. Stop with Ctrl-C.\n"
+    # Unbuffered, so a failed write is not repeated at exit.
     with suppress(OSError, AttributeError):  # A full disk, or no standard output.
-        os.write(
-            sys.stdout.fileno(), line.encode()
-        )  # Unbuffered, so a failed write is not repeated at exit.
+        os.write(sys.stdout.fileno(), line.encode())
 
 
 def main() -> None:

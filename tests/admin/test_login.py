@@ -11,7 +11,7 @@ from django.test import Client
 from django_ratelimit import core
 
 from petstore.backoffice.models import FailedSignIn
-from petstore.cache import machine
+from petstore.cache import local
 from petstore.sign_in.rate_limits import describe_wait
 from tests.support.staff import PASSWORD
 
@@ -33,7 +33,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of django-ratelimit and of the counters."""
     clock = Clock()
-    for module in (core, base, machine):
+    for module in (core, base, local):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -177,10 +177,10 @@ def test_viewing_the_login_page_counts_no_attempt(clock: Clock) -> None:
 def test_staff_can_sign_in_while_the_counters_are_unavailable(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(counters: machine.MachineCounters) -> None:
+    def fail(counters: local.LocalCounters) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(machine.MachineCounters, "_connection", property(fail))
+    monkeypatch.setattr(local.LocalCounters, "_connection", property(fail))
     assert attempt(password=PASSWORD).status_code == 302
     assert "The counters of sign-in attempts are unavailable." in caplog.text
 

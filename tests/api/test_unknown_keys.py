@@ -21,7 +21,7 @@ from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import MINUTE, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.store_protocol import QuotaStore
-from petstore.cache.machine import MachineCounters
+from petstore.cache.local import LocalCounters
 from tests.conftest import OPERATOR, Api, Issue
 from tests.support.customers import expire
 from tests.support.quota import ADDRESS, parse, replace_secret
@@ -255,8 +255,8 @@ def test_counter_that_expires_while_counting_rejects_no_request(
     def ended(*arguments: Any, **options: Any) -> int:
         raise ValueError
 
-    monkeypatch.setattr(MachineCounters, "add", lambda *arguments, **options: False)
-    monkeypatch.setattr(MachineCounters, "incr", ended)
+    monkeypatch.setattr(LocalCounters, "add", lambda *arguments, **options: False)
+    monkeypatch.setattr(LocalCounters, "incr", ended)
     response = stranger.get("/pets")
     assert (response.status_code, response.json()["code"]) == (401, "missing_api_key")
     assert int(response["X-RateLimit-Remaining"]) > 0

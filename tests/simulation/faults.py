@@ -17,7 +17,7 @@ from accounts.quota.redis_store import RedisQuotaStore
 from petstore.event_loop import (
     connection,
     connection_pool,
-    opening,
+    connector,
     pg_connection,
     redis_scripts,
     shared_connection,
@@ -208,7 +208,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "a statement aborted by another's failure is retried in a shared batch": Fault("reads", SHARED_BATCH),
     "a connection that opens after its timeout stays open": Fault(
-        "writes", Patch(opening, "close_unclaimed", nothing)
+        "writes", Patch(connector, "close_unclaimed", nothing)
     ),
 }
 

@@ -12,10 +12,10 @@ from django.db import DatabaseError, IntegrityError, InternalError, OperationalE
 
 from petstore.db import monitor
 from petstore.db.monitor import get_response_timeout
-from petstore.event_loop import opening
+from petstore.event_loop import connector
 from petstore.event_loop.connection_pool import ConnectionPool
+from petstore.event_loop.connector import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.opening import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.pg_connection import RETRY_WITHIN, PostgresqlConnection, ReadPipeline
 from petstore.event_loop.shared_connection import PAUSE_AFTER_FAILURE
 from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
@@ -43,7 +43,7 @@ class PostgresqlScenario(Scenario):
         self.server = SimulatedPostgresql(self.world, self.network)
         self.network.usual = 0.0005
         prepares = self.chance.random() < 0.8
-        opening.connect = connect_in(self.loop, self.server, prepares=prepares)  # type: ignore[assignment]
+        connector.connect = connect_in(self.loop, self.server, prepares=prepares)  # type: ignore[assignment]
         if self.chance.random() < 0.5:
             self.server.monitored = monitor.servers[ALIAS] = monitor.Server(ALIAS)
         self.server.slow = 0.0 if self.is_calm else self.chance.choice((0.0, 0.2))
@@ -57,8 +57,8 @@ class PostgresqlScenario(Scenario):
                 mock.patch.dict(settings.DATABASES[ALIAS], STATEMENT_TIMEOUT=STATEMENT_TIMEOUT),
                 mock.patch.object(settings, "QUEUE_TIMEOUT", QUEUE_TIMEOUT),
                 mock.patch.object(settings, "WRITE_CONNECTIONS", WRITE_CONNECTIONS),
-                mock.patch.object(opening, "connect", None),
-                mock.patch.object(opening, "get_connect_threads", executor.get),
+                mock.patch.object(connector, "connect", None),
+                mock.patch.object(connector, "get_connect_threads", executor.get),
                 mock.patch.object(
                     PostgresqlConnection, "load_rows", lambda self, statement, result: result.rows
                 ),

@@ -56,7 +56,7 @@ def database_restored_after_commits() -> Iterator[None]:
 
 @pytest.fixture
 def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
-    counters = {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path)}
+    counters = {"BACKEND": "petstore.cache.local.LocalCounters", "LOCATION": str(tmp_path)}
     settings.CACHES = settings.CACHES | {"counters": counters}
     yield
     caches["counters"].close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from petstore.cache.machine import CLEANUP_INTERVAL, MachineCounters
+from petstore.cache.local import CLEANUP_INTERVAL, LocalCounters
 
 EXPIRED = -1  # Seconds.
 WORKERS = 8
@@ -23,8 +23,8 @@ def count_concurrently(pool: Executor, folder: Path) -> list[int]:
 
 
 @pytest.fixture
-def counters(tmp_path: Path) -> MachineCounters:
-    return MachineCounters(str(tmp_path), {})
+def counters(tmp_path: Path) -> LocalCounters:
+    return LocalCounters(str(tmp_path), {})
 
 
 def count_rows(folder: Path) -> int:
@@ -34,7 +34,7 @@ def count_rows(folder: Path) -> int:
 
 def count(folder: str) -> list[int]:
     """Start the counter or increment it, like a request, and return each result."""
-    counters = MachineCounters(folder, {})
+    counters = LocalCounters(folder, {})
     return [1 if counters.add("requests", 1, 60) else counters.incr("requests") for _ in range(INCREMENTS)]
 
 
@@ -47,7 +47,7 @@ def test_concurrent_first_use_creates_the_file_once(tmp_path: Path) -> None:
     barrier = threading.Barrier(WORKERS)
 
     def start(folder: Path) -> bool:
-        counters = MachineCounters(str(folder), {})
+        counters = LocalCounters(str(folder), {})
         barrier.wait()
         return counters.add("requests", 1, 60)
 
@@ -56,7 +56,7 @@ def test_concurrent_first_use_creates_the_file_once(tmp_path: Path) -> None:
             assert sum(workers.map(start, [tmp_path / str(round_)] * WORKERS)) == 1
 
 
-def test_connection_is_closed_when_its_thread_ends(counters: MachineCounters, tmp_path: Path) -> None:
+def test_connection_is_closed_when_its_thread_ends(counters: LocalCounters, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as worker:
         assert worker.submit(counters.add, "requests", 1, 60).result()
     # SQLite deletes the write-ahead log with the last connection.
@@ -64,18 +64,18 @@ def test_connection_is_closed_when_its_thread_ends(counters: MachineCounters, tm
 
 
 def test_connection_is_closed_with_its_counters(tmp_path: Path) -> None:
-    assert MachineCounters(str(tmp_path), {}).add("requests", 1, 60)
+    assert LocalCounters(str(tmp_path), {}).add("requests", 1, 60)
     assert [file.name for file in tmp_path.iterdir()] == ["counters.sqlite3"]
 
 
-def test_counters_are_thread_safe(counters: MachineCounters) -> None:
+def test_counters_are_thread_safe(counters: LocalCounters) -> None:
     counters.add("requests", 0, 60)
     with ThreadPoolExecutor(WORKERS) as workers:
         list(workers.map(lambda _: counters.incr("requests"), range(WORKERS * INCREMENTS)))
     assert counters.get("requests") == WORKERS * INCREMENTS
 
 
-def test_counter_continues_from_the_value_that_was_set(counters: MachineCounters) -> None:
+def test_counter_continues_from_the_value_that_was_set(counters: LocalCounters) -> None:
     assert counters.add("requests", 5, None)
     assert not counters.add("requests", 9, 60)
     assert counters.incr("requests", 3) == 8
@@ -84,7 +84,7 @@ def test_counter_continues_from_the_value_that_was_set(counters: MachineCounters
     assert counters.get("requests") == 9
 
 
-def test_counters_are_independent(counters: MachineCounters) -> None:
+def test_counters_are_independent(counters: LocalCounters) -> None:
     counters.add("one", 1, 60)
     counters.add("other", 10, 60)
     counters.add("one", 100, 60, version=2)
@@ -97,7 +97,7 @@ def test_counters_are_independent(counters: MachineCounters) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, EXPIRED])
-def test_expired_counter_starts_from_zero(counters: MachineCounters, seconds: int) -> None:
+def test_expired_counter_starts_from_zero(counters: LocalCounters, seconds: int) -> None:
     counters.set("requests", 5, seconds)
     assert counters.get("requests", "none") == "none"
     assert not counters.delete("requests")
@@ -107,7 +107,7 @@ def test_expired_counter_starts_from_zero(counters: MachineCounters, seconds: in
     assert counters.get("requests") == 1
 
 
-def test_cleanup_removes_only_expired_counters(counters: MachineCounters, tmp_path: Path) -> None:
+def test_cleanup_removes_only_expired_counters(counters: LocalCounters, tmp_path: Path) -> None:
     counters.add("runs", 1, 60)
     for number in range(3 * CLEANUP_INTERVAL):
         counters.add(f"expired {number}", 1, EXPIRED)
@@ -115,16 +115,16 @@ def test_cleanup_removes_only_expired_counters(counters: MachineCounters, tmp_pa
     assert counters.get("runs") == 1
 
 
-def test_counters_survive_deletion_of_their_file(counters: MachineCounters, tmp_path: Path) -> None:
+def test_counters_survive_deletion_of_their_file(counters: LocalCounters, tmp_path: Path) -> None:
     counters.add("requests", 1, 60)
     for file in tmp_path.iterdir():
         file.unlink()
     assert counters.incr("requests") == 2
-    assert MachineCounters(str(tmp_path), {}).add("requests", 1, 60)
+    assert LocalCounters(str(tmp_path), {}).add("requests", 1, 60)
 
 
 def test_unwritable_folder_raises_operational_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    counters = MachineCounters(str(tmp_path / "file" / "folder"), {})
+    counters = LocalCounters(str(tmp_path / "file" / "folder"), {})
     with pytest.raises(sqlite3.Error, match="counters"):
         counters.get("requests")

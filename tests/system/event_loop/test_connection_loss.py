@@ -10,12 +10,12 @@ from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from petstore.db.monitor import Server, servers
-from petstore.event_loop import opening
+from petstore.event_loop import connector
 from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError
 from petstore.event_loop.connection_pool import ConnectionPool
+from petstore.event_loop.connector import connect
 from petstore.event_loop.greenlets import RequestTask
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.opening import connect
 from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
 from tests.support.event_loop import run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -87,7 +87,7 @@ def test_waiting_writes_retry_opening_a_connection(
             raise OperationalError("temporary failure")
         return connect(alias)
 
-    monkeypatch.setattr(opening, "connect", fail_once)
+    monkeypatch.setattr(connector, "connect", fail_once)
     writers = ConnectionPool("default")
     wait_for_lock = Statement(b"wait_for_lock", b"SELECT pg_advisory_xact_lock(2)")
     connection.ensure_connection()

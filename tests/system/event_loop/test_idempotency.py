@@ -18,8 +18,8 @@ from inventory.fields import known_category_ids
 from inventory.models import Category, Order, Pet
 from inventory.views import OrderViewSet, PetViewSet
 from petstore.api.context import RequestContext
-from petstore.event_loop import opening
-from petstore.event_loop.opening import connect
+from petstore.event_loop import connector
+from petstore.event_loop.connector import connect
 from petstore.event_loop.pg_connection import PostgresqlConnection
 from tests.conftest import COMMITTED
 from tests.support.concurrency import uncommitted
@@ -163,7 +163,7 @@ def test_lock_of_the_write_itself_is_no_concurrent_duplicate(
         wrapper.connection.execute("SET lock_timeout = 50")
         return wrapper
 
-    monkeypatch.setattr(opening, "connect", connect_with_lock_timeout)
+    monkeypatch.setattr(connector, "connect", connect_with_lock_timeout)
     with uncommitted(lambda: list(creation.locks.objects.select_for_update())):
         assert get_outcomes(serve(creation.send)) == {UNAVAILABLE}
     assert creation.count_rows() == (0, 0)

@@ -59,19 +59,11 @@ def test_loop_supports_tls(
     certificate(tmp_path)
     pem, key = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
     port = free_port()
-    tls = (
-        "--tls-port",
-        str(port),
-        "--tls-cert-file",
-        pem,
-        "--tls-key-file",
-        key,
-        "--tls-auth-clients",
-        "no",
-    )
+    options = {"port": str(port), "cert-file": pem, "key-file": key, "auth-clients": "no"}
+    tls = [part for name, value in options.items() for part in (f"--tls-{name}", value)]
     monkeypatch.setattr("petstore.event_loop.redis_scripts.run_in_thread", None)
     echo = make_script("return ARGV[1]")
-    with redis_server(tmp_path, *tls, "--tls-auth-clients", "no"):
+    with redis_server(tmp_path, *tls):
         runner = ScriptRunner(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")
         assert serve(lambda: runner.run(echo, ["a"], ["a" * 100_000])) == [b"a" * 100_000]
         (error,) = serve(lambda: ScriptRunner(f"rediss://127.0.0.1:{port}").run(echo, ["a"], ["a"]))

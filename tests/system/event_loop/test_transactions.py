@@ -12,12 +12,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import Server, servers
-from petstore.event_loop import opening
+from petstore.event_loop import connector
 from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
 from petstore.event_loop.connection_pool import ConnectionPool
+from petstore.event_loop.connector import connect
 from petstore.event_loop.greenlets import is_on_loop, wait
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.opening import connect
 from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
 from tests.conftest import COMMITTED
 from tests.support.concurrency import in_other_thread
@@ -94,7 +94,7 @@ def test_writes_share_the_open_connections_if_the_server_accepts_no_more(
             raise OperationalError("sorry, too many clients already")
         return connect(alias)
 
-    monkeypatch.setattr(opening, "connect", connect_twice)
+    monkeypatch.setattr(connector, "connect", connect_twice)
 
     async def write_concurrently() -> list[Any]:
         requests = (run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(12))
@@ -329,7 +329,7 @@ def test_pooled_connection_is_not_reused_across_an_outage(
         with writers.transaction():
             return writers.fetch_rows(GET_PID, [])
 
-    monkeypatch.setattr(opening, "connect", fail_second_attempt)
+    monkeypatch.setattr(connector, "connect", fail_second_attempt)
     pid, next_pid = serve(start_outage, write_afterwards)
     assert pid != next_pid
 

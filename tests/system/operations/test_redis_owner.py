@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
-from petstore.cache.redis import SharedCounters
+from petstore.cache.redis import RedisCounters
 from petstore.db.identity import get_database_id
 from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import (
@@ -217,7 +217,7 @@ def test_machine_counts_anonymous_requests_by_itself_and_logs_it_once(
 ) -> None:
     redis.client.set(OWNER, "another")
     monkeypatch.setattr("petstore.cache.redis.RETRY_AFTER", 0)
-    counters = SharedCounters(str(tmp_path), {"OPTIONS": {"redis": redis.url}})
+    counters = RedisCounters(str(tmp_path), {"OPTIONS": {"redis": redis.url}})
     assert counters.add("visits", 1, 60)
     assert [counters.incr("visits") for _ in range(3)] == [2, 3, 4]
     assert redis.client.keys() == [OWNER.encode()]

@@ -1,4 +1,4 @@
-"""Counters that all machines share (petstore.cache.redis.SharedCounters)."""
+"""Counters that all machines share (petstore.cache.redis.RedisCounters)."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from petstore.cache.redis import SharedCounters, get_shared_counters
+from petstore.cache.redis import RedisCounters, get_redis_counters
 from petstore.event_loop.threads import run_in_thread
 from tests.support.event_loop import serve
 from tests.support.servers import RedisServer
 
-MakeCounters = Callable[[str, str], SharedCounters]
+MakeCounters = Callable[[str, str], RedisCounters]
 
 
 @pytest.fixture
 def make_machine(tmp_path: Path) -> MakeCounters:
     """Return a function that creates the counters of a machine with this name and Redis URL."""
-    return lambda name, url: SharedCounters(str(tmp_path / name), {"OPTIONS": {"redis": url}})
+    return lambda name, url: RedisCounters(str(tmp_path / name), {"OPTIONS": {"redis": url}})
 
 
 def test_machines_count_together(redis: RedisServer, make_machine: MakeCounters) -> None:
@@ -90,8 +90,8 @@ def test_requests_on_the_event_loop_count_while_redis_is_unavailable(make_machin
 def test_every_thread_and_request_has_the_same_counters(tmp_path: Path) -> None:
     params = {"OPTIONS": {"redis": "redis://127.0.0.1:1"}}
 
-    def get_counters() -> SharedCounters:
-        return get_shared_counters(str(tmp_path), params)
+    def get_counters() -> RedisCounters:
+        return get_redis_counters(str(tmp_path), params)
 
     instances = serve(get_counters, get_counters, lambda: run_in_thread(get_counters))
     assert instances == [get_counters()] * 3

@@ -57,7 +57,7 @@ class ThreadConnection:
         self.connection.close()
 
 
-class MachineCounters(BaseCache):
+class LocalCounters(BaseCache):
     """Counters that expire. `LOCATION` is the folder of their file."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
