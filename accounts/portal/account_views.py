@@ -1,11 +1,10 @@
 """The pages Overview and Requests of an account (D49)."""
 
-from collections import defaultdict
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q
+from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -48,16 +47,15 @@ def build_usage(account: Account) -> dict[str, Any]:
     """Sum the usage of 30 days by day and by key, and find the keys that need attention."""
     now = timezone.now()
     days = reports.list_days(30, now.date())
-    by_key: dict[Any, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    usage = reports.sum_usage(DailyUsage.objects.filter(key__account=account), days, "key")
-    for (_, pk), (admitted, rejected) in usage.items():
-        by_key[pk] = (by_key[pk][0] + admitted, by_key[pk][1] + rejected)
+    usage = DailyUsage.objects.filter(key__account=account, day__range=(days[0], days[-1]))
+    totals = usage.order_by().values_list("key").annotate(Sum("admitted"), Sum("rejected"))
+    by_key = {pk: (admitted, rejected) for pk, admitted, rejected in totals}
     is_banned = Q(rate_limit_state__banned_until__gt=to_microseconds(now))
     keys = account.keys.select_related("rate_limit_state", "rotated_to")
     listed = list(keys.filter(Q(pk__in=list(by_key)) | active_keys_q(now) | is_banned)[:MAX_LISTED_KEYS])
     expiring = [key for key in listed if key.describe_state(now)[0] == "soon"]
     return {
-        "keys": [(key, *by_key[key.pk]) for key in listed],
+        "keys": [(key, *by_key.get(key.pk, (0, 0))) for key in listed],
         "banned": [(key, ban_end) for key in listed if (ban_end := key.get_ban_end(now))],
         "expiring": [key for key in expiring if not hasattr(key, "rotated_to")],
         "days": reports.get_daily_usage(30, now.date(), key__account=account)[::-1],

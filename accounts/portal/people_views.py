@@ -47,28 +47,29 @@ def people(request: HttpRequest, me: Membership) -> HttpResponse:
 def change(request: HttpRequest, me: Membership, row_id: str, action: str) -> HttpResponse:
     if action not in CHANGES:
         raise Http404
-    relation, method, done = CHANGES[action]
-    verb = partial(method, get_object_or_404(getattr(me.account, relation), public_id=row_id))
+    relation, method, message = CHANGES[action]
+    method = partial(method, get_object_or_404(getattr(me.account, relation), public_id=row_id))
     if action == "role" and request.method == "POST":
         if request.POST.get("role") not in Role.values:
             raise BadRequest
-        verb = partial(verb, role=request.POST["role"])
-    return report(request, done, verb, "portal:people", me.account.public_id)
+        method = partial(method, role=request.POST["role"])
+    return call_on_post(request, method, message, "portal:people", me.account.public_id)
 
 
 @for_members(reauthenticate=True)
 def leave(request: HttpRequest, me: Membership) -> HttpResponse:
-    return report(
-        request, f"You have left {me.account}.", partial(me.remove, keep_owner=True), "portal:home"
-    )
+    method = partial(me.remove, keep_owner=True)
+    return call_on_post(request, method, f"You have left {me.account}.", "portal:home")
 
 
-def report(request: HttpRequest, done: str, verb: Callable[..., None], *page: str) -> HttpResponse:
-    """On POST, call the verb, and report the outcome on the page."""
+def call_on_post(
+    request: HttpRequest, method: Callable[..., None], message: str, *page: str
+) -> HttpResponse:
+    """On POST, call the method, and report the outcome on the page."""
     if request.method == "POST":
         try:
-            verb(by=Actor.from_request(request))
-            messages.success(request, done)
+            method(by=Actor.from_request(request))
+            messages.success(request, message)
         except ValidationError as error:
             messages.error(request, " ".join(error.messages))
     return redirect(*page)

@@ -95,8 +95,7 @@ class MfaAdapter(DefaultMFAAdapter):
         return {"id": str(urlsplit(settings.BASE_URL).hostname), "name": settings.MFA_TOTP_ISSUER}
 
     def get_public_key_credential_user_entity(self, user: AbstractBaseUser) -> dict[str, Any]:
-        name = user.get_username()
-        return super().get_public_key_credential_user_entity(user) | {"name": name, "display_name": name}
+        return super().get_public_key_credential_user_entity(user) | {"name": user.get_username()}
 
     def generate_authenticator_name(self, user: AbstractBaseUser, type: Any) -> str:  # noqa: A002  allauth's name.
         return f"Passkey added on {timezone.now():%Y-%m-%d}"

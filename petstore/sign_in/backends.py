@@ -19,7 +19,7 @@ def normalize_login(login: str) -> str:
 def find_user(login: str) -> User | None:
     """Find the user with this username or confirmed email address, in one query.
 
-    Of two matches, the confirmed address wins: anybody can choose a username that looks like an address.
+    Of two matches, the confirmed address wins: anyone can choose a username that looks like an address.
     """
     login = normalize_login(login)
     confirmed = Q(emailaddress__email=login.lower(), emailaddress__verified=True)

@@ -43,10 +43,6 @@ class AuthenticateView(mfa_views.AuthenticateView):
         messages.warning(request, "Your password or second factor has changed. Start again.")
         return request._login_stage.abort()
 
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        has_passkey = is_mfa_enabled(self.stage.login.user, [Authenticator.Type.WEBAUTHN])
-        return super().get_context_data(**kwargs) | {"has_passkey": has_passkey}
-
 
 class RememberBrowserView(FormView):  # type: ignore[type-arg]  # Generic in its stubs only.
     """Renews the cookie of the known browser, which the change makes invalid."""

@@ -107,7 +107,7 @@ def test_link_never_sets_the_password_of_an_existing_user(link: str, ann: User, 
     assert not Membership.objects.exists()
 
 
-def test_equal_address_is_no_reason_to_join(link: str, ann: User) -> None:
+def test_user_with_the_same_address_does_not_join(link: str, ann: User) -> None:
     """The address of the user is not confirmed, and neither is that of the invitation."""
     Client().post(link, NEW_USER)
     assert [member.user.username for member in Membership.objects.all()] == ["kim"]
@@ -127,15 +127,15 @@ def test_new_person_gets_a_new_session_that_has_just_confirmed_the_password(link
 def test_sign_in_leads_back_to_the_invitation(link: str, ann: User) -> None:
     client = Client()
     (address,) = re.findall(r'href="([^"]+)">sign in first', client.get(link).text)
-    answer = client.post(html.unescape(address), {"login": "ann", "password": PASSWORD})
-    assert answer["Location"] == link
+    response = client.post(html.unescape(address), {"login": "ann", "password": PASSWORD})
+    assert response["Location"] == link
     assert "You are signed in as <strong>ann</strong>" in client.get(link).text
 
 
 def test_page_of_a_link_does_not_depend_on_whether_its_address_has_a_user(
     link: str,
 ) -> None:
-    """Anybody can have got hold of the link."""
+    """The link may be in the wrong hands."""
 
     def see() -> tuple[str, int]:
         client, texts = Client(), []
@@ -175,7 +175,7 @@ def test_bad_username_or_password_creates_no_user_and_keeps_the_link(
     assert Client().get(link).status_code == 200
 
 
-def test_suspended_account_accepts_nobody(link: str, account: Account) -> None:
+def test_suspended_account_gets_no_members(link: str, account: Account) -> None:
     account.suspend(reason="Unpaid", by=OPERATOR)
     response = Client().post(link, NEW_USER)
     assert "not possible while Acme Pets is suspended" in response.text

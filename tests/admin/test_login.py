@@ -73,10 +73,10 @@ def test_pages_use_the_terms_sign_in_and_sign_out(boss: User) -> None:
         assert "Log out" not in page
 
 
-def test_sign_in_help_names_who_to_ask() -> None:
-    stranger = Client()
-    assert 'href="/account/login/help/"' in stranger.get(LOGIN).text
-    page = stranger.get("/account/login/help/")
+def test_sign_in_help_says_whom_to_ask() -> None:
+    client = Client()
+    assert 'href="/account/login/help/"' in client.get(LOGIN).text
+    page = client.get("/account/login/help/")
     assert page.status_code == 200
     assert "ask an Owner" in page.text
     assert "manage.py" not in page.text  # Commands are for operators; this page is public.

@@ -91,8 +91,8 @@ def find_link(mail: QueuedMail) -> str:
     return str(link)
 
 
-def browse(link: str) -> str:
-    """The path of a link of a mail."""
+def get_path(link: str) -> str:
+    """Return the path of a link."""
     return link.removeprefix("https://pets.example")
 
 
@@ -302,7 +302,7 @@ def take_one_text() -> str:
 
 
 @pytest.mark.usefixtures("members")
-def test_owners_and_developers_hear_of_new_rotated_and_revoked_keys(account: Account) -> None:
+def test_owners_and_developers_get_mail_about_new_rotated_and_revoked_keys(account: Account) -> None:
     key, key_text = ApiKey.objects.issue(account, name="Shop", by=OPERATOR)
     text = take_one_text()
     assert text.startswith("A new API key in your Pet Store account\n")
@@ -404,19 +404,19 @@ def test_link_of_a_reset_mail_sets_a_password_once(kim: User) -> None:
     assert mail.subject == "Reset your Pet Store password"
     assert "the password of kim" in mail.body
     scanner = Client()
-    assert scanner.get(browse(link), follow=True).status_code == 200
+    assert scanner.get(get_path(link), follow=True).status_code == 200
     browser = Client()
-    page = browser.get(browse(link), follow=True).request["PATH_INFO"]
+    page = browser.get(get_path(link), follow=True).request["PATH_INFO"]
     sent = {"password1": "another horse battery", "password2": "another horse battery"}
     assert "Your password has been set" in browser.post(page, sent, follow=True).text
     kim.refresh_from_db()
     assert kim.check_password("another horse battery")
-    assert "no longer valid" in Client().get(browse(link), follow=True).text
+    assert "no longer valid" in Client().get(get_path(link), follow=True).text
 
 
 def test_reset_link_ends_when_its_user_becomes_staff(kim: User) -> None:
     request_reset(kim.email)
-    link = browse(find_link(take_mails()["kim"]))
+    link = get_path(find_link(take_mails()["kim"]))
     User.objects.filter(pk=kim.pk).update(is_staff=True)
     assert "no longer valid" in Client().get(link, follow=True).text
 
@@ -483,11 +483,11 @@ def test_only_a_post_confirms_an_address(browser: Client) -> None:
     other = Client()
     other.force_login(User.objects.create(username="other"))
     for method in ("get", "head"):
-        assert getattr(other, method)(browse(link)).status_code == 200
-    assert "_auth_user_id" in other.session  # Whose browser it is.
+        assert getattr(other, method)(get_path(link)).status_code == 200
+    assert "_auth_user_id" in other.session  # The owner of the browser.
     address.refresh_from_db()
     assert not address.verified
-    assert Client().post(browse(link)).status_code == 302
+    assert Client().post(get_path(link)).status_code == 302
     address.refresh_from_db()
     assert address.verified
 

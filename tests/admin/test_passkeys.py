@@ -206,17 +206,17 @@ JUNK = [
 
 @pytest.mark.parametrize("junk", JUNK)
 def test_malformed_response_is_rejected_without_an_error(passkey: Passkey, junk: str) -> None:
-    stranger, client = Client(raise_request_exception=False), sign_in_with(passkey)
+    anonymous, client = Client(raise_request_exception=False), sign_in_with(passkey)
     half = Client(raise_request_exception=False)
     half.post(LOGIN, {"login": "boss", "password": PASSWORD})
-    get_login_options(stranger)
+    get_login_options(anonymous)
     client.get(ADD)
     for browser, page in (
-        (stranger, PASSKEY_LOGIN),
+        (anonymous, PASSKEY_LOGIN),
         (half, "/account/login/code/"),
         (client, ADD),
         (client, CONFIRM),
     ):
         assert browser.post(page, {"credential": junk}).status_code in {200, 302, 400}
-    assert not is_signed_in(stranger)
+    assert not is_signed_in(anonymous)
     assert not is_signed_in(half)

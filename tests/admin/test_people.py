@@ -61,8 +61,8 @@ def test_owner_invites_and_sees_the_link_once(
     account: Account, ann: Membership, page: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     client = sign_in(ann.user)
-    answer = client.post(page, INVITATION)
-    (link,) = re.findall(r'<code id="link">(.*?)</code>', answer.text)
+    response = client.post(page, INVITATION)
+    (link,) = re.findall(r'<code id="link">(.*?)</code>', response.text)
     invitation = Invitation.objects.get()
     assert Invitation.objects.find(link.split("/")[-2]) == invitation
     assert (invitation.account, invitation.email, invitation.role) == (
@@ -133,10 +133,10 @@ def test_role_that_is_too_low_gets_403_which_names_the_role(
     Membership.objects.filter(pk=dev.pk).update(role=role)
     client = sign_in(dev.user)
     for url in get_urls(account, ann, invitation):
-        answer = client.post(url, INVITATION)
-        assert answer.status_code == 403
-        assert "account owner" in answer.text
-        assert "kim@example.com" not in answer.text
+        response = client.post(url, INVITATION)
+        assert response.status_code == 403
+        assert "account owner" in response.text
+        assert "kim@example.com" not in response.text
     assert roles(account) == {"ann": "owner", "dev": role}
     assert account.invitations.open().count() == 1
 
@@ -155,7 +155,7 @@ def test_rows_of_another_account_are_not_found_through_ones_own(
     assert account.invitations.open().count() == 1
 
 
-def test_everybody_can_leave(account: Account, dev: Membership, reader: Membership, page: str) -> None:
+def test_any_role_may_leave(account: Account, dev: Membership, reader: Membership, page: str) -> None:
     for member in (dev, reader):
         client = sign_in(member.user)
         client.get(f"{page}leave/")
@@ -190,9 +190,9 @@ def test_last_owner_stays(account: Account, ann: Membership, page: str, is_alone
 def test_bad_invitation_is_explained(
     ann: Membership, invitation: Invitation, page: str, values: dict[str, str], text: str
 ) -> None:
-    answer = sign_in(ann.user).post(page, INVITATION | values)
-    assert answer.status_code == 200
-    assert text in answer.text
+    response = sign_in(ann.user).post(page, INVITATION | values)
+    assert response.status_code == 200
+    assert text in response.text
     assert Invitation.objects.count() == 1
 
 

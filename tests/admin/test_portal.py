@@ -50,7 +50,7 @@ def other(db: None) -> Account:
 # --- Access -----------------------------------------------------------------------------------------
 
 
-def test_everyone_else_gets_the_same_response_for_accounts_and_unknown_ids(
+def test_non_members_get_the_same_response_for_accounts_and_unknown_ids(
     account: Account, key: ApiKey, other: Account, boss: User
 ) -> None:
     foreign = key.public_id
@@ -119,7 +119,7 @@ def test_developer_changes_keys(account: Account, key: ApiKey, page: str) -> Non
 
 @pytest.mark.parametrize("page", FORMS)
 @pytest.mark.parametrize("becomes", ["removed", "reader", "deleted"])
-def test_member_who_loses_the_role_during_the_request_changes_nothing(
+def test_role_is_checked_again_under_the_lock(
     account: Account, key: ApiKey, page: str, becomes: str
 ) -> None:
     """The membership changes after the first check, just before the account is locked."""
@@ -181,7 +181,7 @@ def test_pages_are_neither_cached_nor_framed(account: Account, key: ApiKey) -> N
         assert "frame-ancestors 'none'" in response["Content-Security-Policy"]
 
 
-def test_methods_that_change_nothing(account: Account, key: ApiKey) -> None:
+def test_read_only_pages_reject_post(account: Account, key: ApiKey) -> None:
     client = member_of(account)
     for page in PAGES:
         assert client.post(url(account, page)).status_code == 405
@@ -267,7 +267,7 @@ def test_account_without_keys_says_what_to_do_first(account: Account) -> None:
     assert "Ask an account owner or account developer to issue one." in text
 
 
-def test_overview_names_whom_to_ask_for_a_larger_plan(account: Account, settings: Any) -> None:
+def test_overview_links_to_support_for_a_larger_plan(account: Account, settings: Any) -> None:
     settings.SUPPORT_EMAIL = "help@pets.example"
     text = member_of(account).get(url(account, "")).text
     assert "Get a larger plan by email to" in text
