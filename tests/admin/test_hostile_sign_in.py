@@ -12,7 +12,7 @@ from django.test import Client
 from fido2.utils import websafe_encode
 
 from tests.support.passkeys import ORIGIN, Passkey, get_options
-from tests.support.staff import PASSWORD
+from tests.support.staff import PASSWORD, enter_password
 from tests.support.two_factor import add_app
 
 PATHS = (
@@ -46,11 +46,11 @@ AJAX = {"Accept": "application/json", "X-Requested-With": "XMLHttpRequest"}
 
 def sign_in(kind: str, boss: User) -> Client:
     """Return a client that is anonymous, lacks the code, or is signed in without or with a passkey."""
-    client = Client(raise_request_exception=False)
+    if kind == "anonymous":
+        return Client(raise_request_exception=False)
     if kind == "no code":
         add_app(boss)
-    if kind != "anonymous":
-        client.post("/account/login/", {"login": "boss", "password": PASSWORD})
+    client = enter_password()
     if kind == "passkey":
         page = "/account/security/passkeys/add/"
         client.post(page, {"credential": Passkey().create(get_options(client.get(page)))})

@@ -36,7 +36,7 @@ from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import run_concurrently
 from tests.support.servers import free_port
 from tests.support.smtp import MailServer, mail_server
-from tests.support.staff import PASSWORD, member_of, signed_in
+from tests.support.staff import PASSWORD, enter_password, member_of, signed_in
 
 FORGED = "evil.example"  # A Host header that ALLOWED_HOSTS accepts.
 NASTY_NAME = "Döner\r\nBcc: all@evil.example\n\nPay\u2028here\u202e <b>&"
@@ -458,9 +458,7 @@ def test_requests_for_unknown_addresses_cost_the_same_and_send_nothing(
 def browser(db: None) -> Client:
     """A browser in which a customer without an address has just signed in."""
     User.objects.create_user("lee", password=PASSWORD)
-    client = Client(raise_request_exception=False)
-    assert client.post("/account/login/", {"login": "lee", "password": PASSWORD}).status_code == 302
-    return client
+    return enter_password("lee")
 
 
 @pytest.mark.parametrize("domain", ["\u00fc" * 60, "\u00ad", "\u05d0a"])

@@ -15,7 +15,7 @@ from fido2.utils import websafe_encode
 from petstore.backoffice.models import AuditEntry
 from petstore.sign_in import forms, views
 from tests.support.passkeys import ORIGIN, Passkey, get_options
-from tests.support.staff import PASSWORD
+from tests.support.staff import PASSWORD, enter_password, is_signed_in
 from tests.support.two_factor import add_app, get_recovery_codes
 
 LOGIN, PASSKEY_LOGIN = "/account/login/", "/account/login/passkey/"
@@ -27,12 +27,6 @@ REJECTED = "belongs to another site, or its response is incomplete"
 def own_host(settings: Any) -> None:
     settings.BASE_URL = f"{ORIGIN}/v1"
     settings.ALLOWED_HOSTS = ["*"]
-
-
-def sign_in(name: str = "boss") -> Client:
-    client = Client(raise_request_exception=False)
-    assert client.post(LOGIN, {"login": name, "password": PASSWORD}).status_code == 302
-    return client
 
 
 def add_passkey(client: Client, passkey: Passkey, **options: str) -> Any:
@@ -52,10 +46,6 @@ def sign_in_with(passkey: Passkey, client: Client | None = None, **options: str)
     return browser
 
 
-def is_signed_in(client: Client) -> bool:
-    return client.get("/admin/inventory/pet/").status_code == 200
-
-
 def get_removal_page() -> str:
     return f"/account/security/passkeys/{Authenticator.objects.get(type='webauthn').pk}/remove/"
 
@@ -64,7 +54,7 @@ def get_removal_page() -> str:
 def passkey(boss: User) -> Passkey:
     """The boss's passkey."""
     passkey = Passkey()
-    response = add_passkey(sign_in(), passkey)
+    response = add_passkey(enter_password(), passkey)
     assert (response.status_code, response.url) == (302, "/account/security/recovery-codes/")
     return passkey
 
@@ -142,7 +132,7 @@ def test_passkey_of_an_inactive_user_does_not_sign_in(passkey: Passkey) -> None:
 
 def test_foreign_passkey_is_neither_renamed_nor_removed(passkey: Passkey) -> None:
     User.objects.create_superuser("rival", password=PASSWORD)
-    client, pk = sign_in("rival"), Authenticator.objects.get(type="webauthn").pk
+    client, pk = enter_password("rival"), Authenticator.objects.get(type="webauthn").pk
     for page in (f"/account/security/passkeys/{pk}/", f"/account/security/passkeys/{pk}/remove/"):
         assert client.get(page).status_code == client.post(page, {"name": "x"}).status_code == 404
     assert Authenticator.objects.filter(pk=pk).exists()

@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from accounts.models import Account, ApiKey, Role
 from accounts.models.api_keys import MAX_ACTIVE_KEYS, MAX_KEYS_PER_DAY
-from petstore.backoffice.models import AuditEntry
 from tests.admin.test_keys import KEY_TEXT
 from tests.conftest import COMMITTED, OPERATOR, Api
 from tests.support.concurrency import run_concurrently
@@ -100,20 +99,17 @@ def test_first_call_fits_the_scopes(kim: Client, account: Account, settings: Any
     assert page.context["curl"].endswith(f"'{settings.BASE_URL}/account'")
 
 
-def test_form_that_is_sent_twice_issues_one_key(kim: Client, account: Account) -> None:
-    token = kim.get(url(account, "issue/")).context["form"]["submission_token"].value()
-    assert "key_text" in issue_key(kim, account, submission_token=token).context
-    assert "already been issued" in get_errors(issue_key(kim, account, submission_token=token))
-    assert ApiKey.objects.count() == 1
-
-
-def test_rejected_form_can_be_sent_again(kim: Client, account: Account, issue: Any) -> None:
+def test_form_issues_a_key_once_also_if_it_was_rejected_before(
+    kim: Client, account: Account, issue: Any
+) -> None:
     banned, _ = issue()
     ban(banned)
     token = kim.get(url(account, "issue/")).context["form"]["submission_token"].value()
     assert "is banned until" in get_errors(issue_key(kim, account, submission_token=token))
     banned.unban(reason="x", by=OPERATOR)
     assert "key_text" in issue_key(kim, account, submission_token=token).context
+    assert "already been issued" in get_errors(issue_key(kim, account, submission_token=token))
+    assert ApiKey.objects.count() == 2
 
 
 @pytest.mark.parametrize(
@@ -227,11 +223,6 @@ def test_revoked_key_stops_working(kim: Client, account: Account, key: Any, api:
     assert (entry.actor_name, entry.reason) == ("kim", "Leaked")
 
 
-def test_pasted_key_in_a_reason_is_not_stored(kim: Client, account: Account, key: Any) -> None:
-    send(kim, account, "revoke/", key, reason=f"Leaked: {key.text}")
-    assert key.text.split("_")[-1] not in repr([*AuditEntry.objects.values(), *ApiKey.objects.values()])
-
-
 def test_suspended_account_only_loses_rights(kim: Client, account: Account, issue: Any) -> None:
     key, other = issue()[0], issue()[0]
     account.suspend(reason="Unpaid", by=OPERATOR)
@@ -245,13 +236,6 @@ def test_suspended_account_only_loses_rights(kim: Client, account: Account, issu
     assert send(kim, account, "revoke/", other, reason="Leaked").status_code == 302
 
 
-def test_rotation_inherits_a_ban(kim: Client, account: Account, key: ApiKey) -> None:
-    ban(key)
-    page = send(kim, account, "rotate/", key, overlap_hours="0")
-    assert page.context["key"].get_ban_end(timezone.now()) is not None
-    assert Api(page.context["key_text"]).get("/pets").json()["code"] == "api_key_banned"
-
-
 def test_list_shows_each_key_with_its_rights_and_state(kim: Client, account: Account, issue: Any) -> None:
     key, _ = issue(name="<Shop>", key_scopes=["pets:read"], allowed_networks=["10.0.0.0/8"])
     gone, _ = issue(name="Gone")
@@ -259,15 +243,9 @@ def test_list_shows_each_key_with_its_rights_and_state(kim: Client, account: Acc
     ban(key)
     page = kim.get(url(account)).text
     for part in (
-        "&lt;Shop&gt;",
-        key.public_id,
-        "pets:read",
-        "10.0.0.0/8",
-        "Banned until",
-        "never",
-        "Gone",
+        "&lt;Shop&gt;", key.public_id, "pets:read", "10.0.0.0/8", "Banned until", "never", "Gone",
         "Revoked",
-    ):
+    ):  # fmt: skip
         assert part in page
     assert "secret" not in page
 

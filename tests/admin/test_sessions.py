@@ -9,25 +9,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.base import SessionBase
-from django.test import Client
 
 from petstore.backoffice.sessions import LAST_SEEN_AT, STARTED_AT, has_expired, touch
-from tests.support.staff import PASSWORD, signed_in
+from tests.support.staff import PASSWORD, enter_password, is_signed_in, signed_in
 from tests.unit.test_settings import setting
 
 HOUR = 3600
 LIST = "/admin/inventory/pet/"
 pytestmark = pytest.mark.usefixtures("boss")
-
-
-def sign_in() -> Client:
-    client = Client()
-    client.post("/account/login/", {"login": "boss", "password": PASSWORD, "next": "/admin/"})
-    return client
-
-
-def is_signed_in(client: Client) -> bool:
-    return client.get(LIST).status_code == 200
 
 
 def make_session(**times: float) -> SessionBase:
@@ -69,7 +58,7 @@ def test_session_is_written_at_most_once_a_minute() -> None:
 
 @pytest.mark.parametrize("name", [STARTED_AT, LAST_SEEN_AT])
 def test_expired_session_requires_a_new_sign_in(name: str) -> None:
-    client = sign_in()
+    client = enter_password()
     assert is_signed_in(client)
     session = client.session
     session[name] -= 13 * HOUR
@@ -80,7 +69,7 @@ def test_expired_session_requires_a_new_sign_in(name: str) -> None:
 
 
 def test_request_extends_an_idle_session(boss: User) -> None:
-    client = sign_in()
+    client = enter_password()
     session = client.session
     session[LAST_SEEN_AT] -= HOUR / 2
     session.save()
@@ -92,7 +81,7 @@ def test_request_extends_an_idle_session(boss: User) -> None:
 
 
 def test_signing_out_requires_post() -> None:
-    client = sign_in()
+    client = enter_password()
     assert "Do you want to sign out" in client.get("/account/logout/").text
     assert is_signed_in(client)
     assert "You are signed out" in client.post("/account/logout/", follow=True).text
@@ -106,7 +95,7 @@ def test_cross_site_request_does_not_sign_out(boss: User) -> None:
 
 
 def test_password_change_ends_other_sessions() -> None:
-    client, other = sign_in(), sign_in()
+    client, other = enter_password(), enter_password()
     new = "another horse, another battery"
     data = {"oldpassword": PASSWORD, "password1": new, "password2": new}
     assert client.post("/account/password/", data).status_code == 302
@@ -115,7 +104,7 @@ def test_password_change_ends_other_sessions() -> None:
 
 
 def test_removed_staff_status_takes_effect_at_once(boss: User) -> None:
-    client = sign_in()
+    client = enter_password()
     User.objects.update(is_staff=False)
     assert not is_signed_in(client)
 
@@ -124,7 +113,7 @@ def test_removed_staff_status_takes_effect_at_once(boss: User) -> None:
 
 
 def test_session_cookie_is_httponly_and_ends_with_the_browser() -> None:
-    client = sign_in()
+    client = enter_password()
     cookie = client.cookies["sessionid"]
     assert (cookie["expires"], cookie["max-age"]) == ("", "")
     assert cookie["httponly"]
@@ -144,6 +133,6 @@ def test_https_cookies_have_the_host_prefix() -> None:
 
 def test_https_cookie_meets_the_rules_of_its_prefix(settings: Any) -> None:
     settings.SESSION_COOKIE_NAME, settings.SESSION_COOKIE_SECURE = "__Host-sessionid", True
-    cookies: SimpleCookie = sign_in().cookies
+    cookies: SimpleCookie = enter_password().cookies
     cookie = cookies["__Host-sessionid"]
     assert (cookie["secure"], cookie["path"], cookie["domain"]) == (True, "/", "")

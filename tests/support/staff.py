@@ -30,6 +30,19 @@ def signed_in(user: User, **options: Any) -> Client:
     return client
 
 
+def enter_password(name: str = "boss") -> Client:
+    """Sign in with PASSWORD like a browser. The client may still lack the second factor."""
+    client = Client(raise_request_exception=False)
+    response = client.post("/account/login/", {"login": name, "password": PASSWORD, "next": "/admin/"})
+    assert response.status_code == 302
+    return client
+
+
+def is_signed_in(client: Client) -> bool:
+    """Whether the client may open a page of the back office."""
+    return client.get("/admin/inventory/pet/").status_code == 200
+
+
 def clerk_who_may(*codenames: str) -> Client:
     """A signed-in client of a new member of staff with these permissions."""
     clerk = User.objects.create(username="clerk", is_staff=True)
