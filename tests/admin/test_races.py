@@ -303,18 +303,20 @@ def test_invitation_used_concurrently_admits_one_person() -> None:
     assert account.memberships.count() == User.objects.count() == 1
 
 
-@pytest.mark.parametrize("field", ["username", "account_name"])
-def test_name_used_in_concurrent_sign_ups_belongs_to_one(settings: Any, field: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "spelling"), [("username", "acme"), ("username", "ACME"), ("account_name", "acme")]
+)
+def test_name_used_in_concurrent_sign_ups_belongs_to_one(settings: Any, field: str, spelling: str) -> None:
     settings.SIGN_UP = "open"
     answers = []
 
-    def sign_up(name: str) -> None:
+    def sign_up(name: str, spelling: str) -> None:
         fields = {"username": name, "password1": PASSWORD, "password2": PASSWORD, "account_name": name}
         client = Client(raise_request_exception=False)
-        response = client.post("/account/sign-up/", fields | {field: "Acme"})
+        response = client.post("/account/sign-up/", fields | {field: spelling})
         answers.append((response.status_code in {200, 409}, "_auth_user_id" in client.session))
 
-    overlap(partial(sign_up, "ann"), partial(sign_up, "ben"))
+    overlap(partial(sign_up, "ann", "acme"), partial(sign_up, "ben", spelling))
     assert sorted(answers) == [(False, True), (True, False)]
     assert Account.objects.count() == User.objects.count() == 1
 
