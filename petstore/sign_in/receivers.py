@@ -20,8 +20,8 @@ from petstore.sign_in.known_browsers import remember_browser
 from petstore.sign_in.second_factors import SECOND_FACTORS, has_second_factor
 
 
-def record_staff(request: HttpRequest | None, user: User | None, action: Action) -> None:
-    """Record a step of staff. Customers' sign-ins are only in the list of their sessions, which expires."""
+def record_if_staff(request: HttpRequest | None, user: User | None, action: Action) -> None:
+    """Record an action of staff. Customers' sign-ins appear only in the list of their sessions."""
     if user is not None and user.is_staff:
         record(Actor.from_request(request, user), user, action)
 
@@ -29,12 +29,12 @@ def record_staff(request: HttpRequest | None, user: User | None, action: Action)
 @receiver(account_signals.authentication_step_completed, dispatch_uid="audit of passwords")
 def record_password(request: HttpRequest, user: User, method: str, **kwargs: Any) -> None:
     if method == "password" and not kwargs.get("reauthenticated") and has_second_factor(user):
-        record_staff(request, user, Action.PASSWORD_ACCEPTED)
+        record_if_staff(request, user, Action.PASSWORD_ACCEPTED)
 
 
 @receiver(user_logged_in, dispatch_uid="audit of sign-ins")
 def record_sign_in(request: HttpRequest | None, user: User, **kwargs: Any) -> None:
-    record_staff(request, user, Action.SIGNED_IN)
+    record_if_staff(request, user, Action.SIGNED_IN)
 
 
 @receiver(account_signals.user_logged_in, dispatch_uid="known browsers")
@@ -44,7 +44,7 @@ def remember_signed_in_browser(response: HttpResponse, user: User, **kwargs: Any
 
 @receiver(user_logged_out, dispatch_uid="audit of sign-outs")
 def record_sign_out(request: HttpRequest | None, user: User | None, **kwargs: Any) -> None:
-    record_staff(request, user, Action.SIGNED_OUT)
+    record_if_staff(request, user, Action.SIGNED_OUT)
 
 
 @receiver(user_login_failed, dispatch_uid="failed sign-ins")
