@@ -20,7 +20,7 @@ class Reply:
 
     method: str
     path: str
-    asked: dict[str, str]
+    request_headers: dict[str, str]
     status: int
     headers: dict[str, str]
     body: bytes
@@ -30,7 +30,7 @@ class Reply:
     def value(self) -> Any:
         return json.loads(self.body)
 
-    def become(self, value: Any, status: int = 0) -> None:
+    def replace(self, value: Any, status: int = 0) -> None:
         self.body = json.dumps(value).encode()
         self.status = status or self.status
         self.headers["content-type"] = "application/json"
@@ -52,14 +52,14 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
     upstream = urlsplit(service.url)
 
     class Proxy(BaseHTTPRequestHandler):
-        def pass_on(self) -> None:
+        def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             connection = http.client.HTTPConnection(upstream.netloc, timeout=30)
             connection.request(self.command, self.path, body or None, dict(self.headers))
             response = connection.getresponse()
-            own = f"http://{self.headers['Host']}/v1"
+            proxy_url = f"http://{self.headers['Host']}/v1"
             headers = {
-                name: value.replace(f"{service.url}/v1", own) for name, value in response.getheaders()
+                name: value.replace(f"{service.url}/v1", proxy_url) for name, value in response.getheaders()
             }
             reply = Reply(
                 self.command, self.path, dict(self.headers), response.status, headers, response.read(), seen
@@ -75,7 +75,7 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
             if self.command != "HEAD":
                 self.wfile.write(reply.body)
 
-        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = pass_on
+        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = forward
 
         def log_message(self, *args: object) -> None:
             pass
@@ -97,38 +97,38 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
 def header(name: str, change: Callable[[str], str | None]) -> Variant:
     """Change a header, or remove it if the change is None."""
 
-    def vary(reply: Reply) -> None:
+    def modify(reply: Reply) -> None:
         for sent, value in list(reply.headers.items()):
             if sent.lower() == name.lower():
                 del reply.headers[sent]
                 if (changed := change(value)) is not None:
                     reply.headers[sent] = changed
 
-    return vary
+    return modify
 
 
 def without(name: str) -> Variant:
     return header(name, lambda value: None)
 
 
-def status(was: int, becomes: int, path: str = "/v1/", code: bytes = b"") -> Variant:
+def status(old: int, new: int, path: str = "/v1/", code: bytes = b"") -> Variant:
     """Replace one status of a path's responses, and in their Error bodies."""
 
-    def vary(reply: Reply) -> None:
-        if reply.status == was and reply.path.startswith(path) and code in reply.body:
-            reply.status = becomes
+    def modify(reply: Reply) -> None:
+        if reply.status == old and reply.path.startswith(path) and code in reply.body:
+            reply.status = new
 
-    return vary
+    return modify
 
 
 def body(path: str, change: Callable[[Any, Reply], Any], query: str = "") -> Variant:
     """Change the pages of a list, or another GET response."""
 
-    def vary(reply: Reply) -> None:
+    def modify(reply: Reply) -> None:
         if reply.is_page_of(path, query) and reply.body:
-            reply.become(change(reply.value, reply))
+            reply.replace(change(reply.value, reply))
 
-    return vary
+    return modify
 
 
 def feed(change: Callable[[list[Any], Reply], Any]) -> Variant:
@@ -139,12 +139,14 @@ def feed(change: Callable[[list[Any], Reply], Any]) -> Variant:
 def remaining_never_falls(reply: Reply) -> None:
     for name, value in list(reply.headers.items()):
         if name.lower() in {"x-ratelimit-remaining", "ratelimit"}:
-            reply.headers[name] = reply.seen.setdefault(name + reply.asked.get("Authorization", ""), value)
+            reply.headers[name] = reply.seen.setdefault(
+                name + reply.request_headers.get("Authorization", ""), value
+            )
 
 
-def plain_404(reply: Reply) -> None:
+def not_found_without_error(reply: Reply) -> None:
     if reply.status == 404:
-        reply.become({"detail": "Not found."})
+        reply.replace({"detail": "Not found."})
 
 
 def repeat_a_row(rows: Any, reply: Reply) -> Any:
@@ -155,89 +157,89 @@ def repeat_a_row(rows: Any, reply: Reply) -> Any:
     return rows
 
 
-def last_page_names_a_next(reply: Reply) -> None:
+def last_page_has_a_next_link(reply: Reply) -> None:
     if reply.path.startswith("/v1/categories?") and "cursor" in reply.path and "Link" not in reply.headers:
-        reply.headers["link"] = f'<http://{reply.asked["Host"]}{reply.path}>; rel="next"'
+        reply.headers["link"] = f'<http://{reply.request_headers["Host"]}{reply.path}>; rel="next"'
 
 
 def etag_is_ignored(reply: Reply) -> None:
     if reply.status == 304:
-        reply.become([], 200)
+        reply.replace([], 200)
 
 
-def with_text_ids(rows: Any, reply: Reply) -> Any:
+def with_string_ids(rows: Any, reply: Reply) -> Any:
     many = rows if isinstance(rows, list) else [rows]
     changed = [row | {"id": str(row["id"])} for row in many]
     return changed if isinstance(rows, list) else changed[0]
 
 
-def too_soon(reply: Reply) -> None:
+def rejected_without_retry_after(reply: Reply) -> None:
     """Reject the 20th request, without a Retry-After."""
     reply.seen["requests"] = reply.seen.get("requests", 0) + 1
     if reply.path.startswith("/v1/") and reply.seen["requests"] >= 20:
-        reply.become({"code": "rate_limit_exceeded", "message": "Wait.", "status": 429}, 429)
+        reply.replace({"code": "rate_limit_exceeded", "message": "Wait.", "status": 429}, 429)
 
 
-def other_media_type_is_400(reply: Reply) -> None:
+def unsupported_media_type_is_400(reply: Reply) -> None:
     if reply.status == 415:
-        reply.become({"code": "malformed_json", "message": "No JSON.", "status": 400}, 400)
+        reply.replace({"code": "malformed_json", "message": "No JSON.", "status": 400}, 400)
 
 
-def every_code_is_another(reply: Reply) -> None:
+def with_wrong_error_codes(reply: Reply) -> None:
     if reply.path.startswith("/v1/") and reply.status >= 400:
-        reply.become(reply.value | {"code": "cursor_expired"})
+        reply.replace(reply.value | {"code": "cursor_expired"})
 
 
-def anyone_may_read(reply: Reply) -> None:
+def missing_key_is_accepted(reply: Reply) -> None:
     if reply.status == 401:
-        reply.become([], 200)
+        reply.replace([], 200)
 
 
-def account_costs_one(shown: Any, reply: Reply) -> Any:
+def reading_the_account_uses_quota(account: Any, reply: Reply) -> Any:
     reply.seen["reads"] = reply.seen.get("reads", 0) + 1
-    shown["quota"]["day"]["used"] += reply.seen["reads"]
-    return shown
+    account["quota"]["day"]["used"] += reply.seen["reads"]
+    return account
 
 
-def account_contradicts_the_headers(shown: Any, reply: Reply) -> Any:
-    shown["quota"]["minute"]["remaining"] += 7
-    return shown
+def account_contradicts_the_headers(account: Any, reply: Reply) -> Any:
+    account["quota"]["minute"]["remaining"] += 7
+    return account
 
 
 # --- The feed
 
 
-def with_another_status(events: list[Any], reply: Reply) -> list[Any]:
+def with_wrong_pet_status(events: list[Any], reply: Reply) -> list[Any]:
     for event in events:
         if event["type"] == "pet.status_changed":
             event["data"]["pet"]["status"] = "sold"
     return events
 
 
-def shorter_the_second_time(events: list[Any], reply: Reply) -> list[Any]:
+def shorter_on_the_second_read(events: list[Any], reply: Reply) -> list[Any]:
     seen = reply.seen.setdefault("pages", set())
     shown = events[1:] if reply.path in seen else events
     seen.add(reply.path)
     return shown
 
 
-def of_any_type(events: list[Any], reply: Reply) -> list[Any]:
+def with_an_event_of_another_type(events: list[Any], reply: Reply) -> list[Any]:
     first = reply.seen.setdefault("event", events[0])
     return [first, *events] if "type=order" in reply.path else events
 
 
-def feed_does_not_say_where_to_go_on(reply: Reply) -> None:
+def feed_has_no_next_link(reply: Reply) -> None:
     if reply.path.startswith("/v1/events"):
         without("Link")(reply)
 
 
-def any_cursor_will_do(reply: Reply) -> None:
+def invalid_cursor_is_accepted(reply: Reply) -> None:
     if reply.path.startswith("/v1/events?cursor=conformance"):
-        reply.become([], 200)
+        reply.replace([], 200)
 
 
 EVENT = {"id": 1, "type": "pet.created", "createdAt": "2026-11-23T09:30:00Z", "data": {}}
-FOLLOWED = "feed_reports_every_write_once"
+FEED_CHECK = "feed_reports_every_write_once"
 VARIANTS: list[tuple[Variant, str]] = [
     (without("X-RateLimit-Remaining"), "every_response_reports_the_quota"),
     (without("X-Request-Id"), "every_response_has_a_unique_request_id"),
@@ -249,7 +251,7 @@ VARIANTS: list[tuple[Variant, str]] = [
     (header("X-RateLimit-Remaining", lambda left: str(int(left) + 7)), "every_response_reports_the_quota"),
     (header("X-RateLimit-Reset", lambda seconds: f"{seconds}000"), "every_response_reports_the_quota"),
     (status(404, 400, code=b"pet_not_found"), "unknown_pet_is_not_found"),
-    (plain_404, "unknown_path_is_not_found"),
+    (not_found_without_error, "unknown_path_is_not_found"),
     (header("Link", lambda link: link.replace("127.0.0.1", "internal.example.com")), "lists_are_paginated"),
     (
         header("Link", lambda link: re.sub("&status=available|status=available&", "", link)),
@@ -257,30 +259,30 @@ VARIANTS: list[tuple[Variant, str]] = [
     ),
     (body("/v1/pets?", lambda rows, _: rows[1:], "cursor="), "lists_are_paginated"),
     (body("/v1/pets", repeat_a_row), "lists_are_paginated"),
-    (last_page_names_a_next, "lists_are_paginated"),
+    (last_page_has_a_next_link, "lists_are_paginated"),
     (
         body("/v1/pets?", lambda rows, _: [row | {"status": "sold"} for row in rows], "status="),
         "filters_are_applied",
     ),
     (etag_is_ignored, "matching_etag_gives_304"),
-    (body("/v1/pets", with_text_ids), "every_response_is_documented"),
-    (too_soon, "rejection_has_retry_after"),
-    (other_media_type_is_400, "unsupported_media_type_is_rejected"),
+    (body("/v1/pets", with_string_ids), "every_response_is_documented"),
+    (rejected_without_retry_after, "rejection_has_retry_after"),
+    (unsupported_media_type_is_400, "unsupported_media_type_is_rejected"),
     (status(200, 203, "/v1/categories"), "every_response_is_documented"),
-    (anyone_may_read, "missing_key_is_rejected"),
+    (missing_key_is_accepted, "missing_key_is_rejected"),
     (without("Idempotent-Replayed"), "pet_is_created_ordered_and_released"),
-    (body("/v1/account", account_costs_one), "account_reports_quota_for_free"),
+    (body("/v1/account", reading_the_account_uses_quota), "account_reports_quota_for_free"),
     (body("/v1/account", account_contradicts_the_headers), "account_reports_quota_for_free"),
     (status(409, 201, code=b"pet_not_available"), "pet_is_created_ordered_and_released"),
-    (feed(lambda events, _: [events[0], *events]), FOLLOWED),
-    (feed(lambda events, _: [*events, events[-1] | {"id": events[-1]["id"] + 1}]), FOLLOWED),
-    (feed(lambda events, _: [one for one in events if one["type"] != "order.cancelled"]), FOLLOWED),
-    (feed(lambda events, _: events[::-1]), FOLLOWED),
-    (feed(with_another_status), FOLLOWED),
-    (feed(shorter_the_second_time), FOLLOWED),
-    (feed(of_any_type), FOLLOWED),
-    (feed(with_text_ids), "every_response_is_documented"),
-    (feed_does_not_say_where_to_go_on, "feed_end_has_a_cursor"),
+    (feed(lambda events, _: [events[0], *events]), FEED_CHECK),
+    (feed(lambda events, _: [*events, events[-1] | {"id": events[-1]["id"] + 1}]), FEED_CHECK),
+    (feed(lambda events, _: [event for event in events if event["type"] != "order.cancelled"]), FEED_CHECK),
+    (feed(lambda events, _: events[::-1]), FEED_CHECK),
+    (feed(with_wrong_pet_status), FEED_CHECK),
+    (feed(shorter_on_the_second_read), FEED_CHECK),
+    (feed(with_an_event_of_another_type), FEED_CHECK),
+    (feed(with_string_ids), "every_response_is_documented"),
+    (feed_has_no_next_link, "feed_end_has_a_cursor"),
     (body("/v1/events", lambda _, reply: [EVENT], "since=9999"), "feed_end_has_a_cursor"),
-    (any_cursor_will_do, "invalid_feed_parameters_are_rejected"),
+    (invalid_cursor_is_accepted, "invalid_feed_parameters_are_rejected"),
 ]

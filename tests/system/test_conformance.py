@@ -13,13 +13,13 @@ from petstore.conformance.rules import CHECKS, REJECTIONS
 from tests.support.live import Service
 from tests.support.servers import free_port
 from tests.system.broken import (
-    FOLLOWED,
+    FEED_CHECK,
     VARIANTS,
     Reply,
     Variant,
     broken,
-    every_code_is_another,
-    too_soon,
+    rejected_without_retry_after,
+    with_wrong_error_codes,
     without,
 )
 
@@ -42,18 +42,18 @@ def key(shop: Service) -> str:
     return shop.roomy_key(f"Conformance {next(accounts)}")
 
 
-def conformance(url: str, key: str, *options: str) -> tuple[int, dict[str, Any]]:
-    """Run the command; its exit status and its JSON."""
+def run_conformance(url: str, key: str, *options: str) -> tuple[int, dict[str, Any]]:
+    """Run the command, and return its exit status and its JSON."""
     out = StringIO()
     status: Any = 0
     try:
         call_command("conformance", url, "--key", key, "--json", *options, stdout=out, stderr=StringIO())
-    except SystemExit as ended:
-        status = ended.code
+    except SystemExit as exited:
+        status = exited.code
     return status, json.loads(out.getvalue())
 
 
-def named(report: dict[str, Any], outcome: str) -> list[str]:
+def get_names(report: dict[str, Any], outcome: str) -> list[str]:
     return [check["name"] for check in report["checks"] if check["outcome"] == outcome]
 
 
@@ -63,9 +63,9 @@ def named(report: dict[str, Any], outcome: str) -> list[str]:
 @pytest.mark.each_database
 def test_running_service_passes_read_only_with_a_free_key(shop: Service) -> None:
     before = shop.manage("shell", "--no-imports", "-c", COUNT)
-    status, report = conformance(f"{shop.url}/v1", shop.issue("Free", "free")["key"])
-    assert (status, named(report, FAILED), named(report, NOT_RUN)) == (0, [], [])
-    assert named(report, SKIPPED) == ["rejection_has_retry_after"]
+    status, report = run_conformance(f"{shop.url}/v1", shop.issue("Free", "free")["key"])
+    assert (status, get_names(report, FAILED), get_names(report, NOT_RUN)) == (0, [], [])
+    assert get_names(report, SKIPPED) == ["rejection_has_retry_after"]
     assert report["requests"] <= 60
     assert report["left_behind"] == []
     assert shop.manage("shell", "--no-imports", "-c", COUNT) == before
@@ -79,9 +79,9 @@ print(Pet.objects.count(), Order.objects.count())
 
 def test_writing_checks_leave_and_report_one_available_pet(shop: Service, key: str) -> None:
     pets, _ = map(int, shop.manage("shell", "--no-imports", "-c", COUNT).split())
-    status, report = conformance(f"{shop.url}/v1", key, "--write")
-    assert (status, named(report, FAILED), named(report, NOT_RUN)) == (0, [], [])
-    assert set(named(report, PASSED)) >= {check.name for check in CHECKS if check.writes}
+    status, report = run_conformance(f"{shop.url}/v1", key, "--write")
+    assert (status, get_names(report, FAILED), get_names(report, NOT_RUN)) == (0, [], [])
+    assert set(get_names(report, PASSED)) >= {check.name for check in CHECKS if check.writes}
     (left,) = report["left_behind"]
     pet_id = int(re.findall(r"\d+", left)[0])
     with shop.client(key) as client:
@@ -94,30 +94,30 @@ def test_writing_checks_leave_and_report_one_available_pet(shop: Service, key: s
 
 
 # These examine the requests and writes of other checks, as those named every_... do.
-EXAMINE_OTHERS = {FOLLOWED, "filters_are_applied", "rejection_has_retry_after"}
+EXAMINE_OTHERS = {FEED_CHECK, "filters_are_applied", "rejection_has_retry_after"}
 
 
-@pytest.mark.parametrize(("variant", "finds"), VARIANTS)
+@pytest.mark.parametrize(("variant", "check_name"), VARIANTS)
 def test_violation_is_detected(
-    shop: Service, key: str, variant: Variant, finds: str, monkeypatch: pytest.MonkeyPatch
+    shop: Service, key: str, variant: Variant, check_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("petstore.conformance.rules.POLL_DELAYS", (0, 0.3))  # What is lost never comes.
-    if not (finds in EXAMINE_OTHERS or finds.startswith("every_")):
-        alone = [check for check in CHECKS if check.name == finds]
+    if not (check_name in EXAMINE_OTHERS or check_name.startswith("every_")):
+        alone = [check for check in CHECKS if check.name == check_name]
         monkeypatch.setattr("petstore.management.commands.conformance.CHECKS", alone)
     with broken(shop, variant) as url:
-        status, report = conformance(url, key, "--write")
-    assert finds in named(report, FAILED), report
+        status, report = run_conformance(url, key, "--write")
+    assert check_name in get_names(report, FAILED), report
     assert status == 1
-    (found,) = [check for check in report["checks"] if check["name"] == finds]
-    assert found["detail"]
-    assert found["see"]
+    (result,) = [check for check in report["checks"] if check["name"] == check_name]
+    assert result["detail"]
+    assert result["see"]
 
 
 def test_every_rejection_needs_its_own_code(shop: Service, key: str) -> None:
-    with broken(shop, every_code_is_another) as url:
-        _, report = conformance(url, key, "--write")
-    assert {check.name for check in REJECTIONS} <= set(named(report, FAILED))
+    with broken(shop, with_wrong_error_codes) as url:
+        _, report = run_conformance(url, key, "--write")
+    assert {check.name for check in REJECTIONS} <= set(get_names(report, FAILED))
 
 
 def test_finding_links_to_its_rule(shop: Service, key: str) -> None:
@@ -136,17 +136,17 @@ def test_finding_links_to_its_rule(shop: Service, key: str) -> None:
 def test_run_stops_after_a_429(shop: Service, key: str) -> None:
     sent: list[str] = []
 
-    def refuse(reply: Reply) -> None:
-        too_soon(reply)
+    def reject(reply: Reply) -> None:
+        rejected_without_retry_after(reply)
         if reply.status == 429:
             reply.headers["retry-after"] = "30"
-            if "Authorization" in reply.asked and "0000" not in reply.asked["Authorization"]:
+            if "0000" not in reply.request_headers.get("Authorization", "0000"):
                 sent.append(reply.path)
 
-    with broken(shop, refuse) as url:
-        _, report = conformance(url, key)
+    with broken(shop, reject) as url:
+        _, report = run_conformance(url, key)
     assert len(sent) == 1
-    assert len(named(report, NOT_RUN)) > 5
+    assert len(get_names(report, NOT_RUN)) > 5
 
 
 @pytest.mark.parametrize(
@@ -161,17 +161,18 @@ def test_run_stops_before_quota_or_budget_are_used_up(
 ) -> None:
     numbers = ("--per-minute", "30", "--per-day", "1000")
     small = shop.issue("Small", "enterprise", *numbers)["key"]
-    status, report = conformance(f"{shop.url}/v1", small, *options)
-    assert (status, named(report, FAILED), report["requests"]) == (2, [], requests)
+    status, report = run_conformance(f"{shop.url}/v1", small, *options)
+    assert (status, get_names(report, FAILED), report["requests"]) == (2, [], requests)
     assert reason in {check["detail"] for check in report["checks"] if check["outcome"] == NOT_RUN}
 
 
 def test_key_without_the_scope_of_the_feed_is_reported(shop: Service) -> None:
     scopes = "pets:read,pets:write,orders:read,orders:write"
     narrow = shop.issue("Deaf", "business", "--scopes", scopes)["key"]
-    status, report = conformance(f"{shop.url}/v1", narrow, "--write")
-    assert (status, named(report, FAILED)) == (2, [])  # A missing scope is no failure of the deployment.
-    assert named(report, NOT_RUN) == [
+    status, report = run_conformance(f"{shop.url}/v1", narrow, "--write")
+    # A missing scope is no failure of the deployment.
+    assert (status, get_names(report, FAILED)) == (2, [])
+    assert get_names(report, NOT_RUN) == [
         "feed_end_has_a_cursor",
         "invalid_feed_parameters_are_rejected",
         "feed_reports_every_write_once",
@@ -181,29 +182,29 @@ def test_key_without_the_scope_of_the_feed_is_reported(shop: Service) -> None:
 # --- The command ---------------------------------------------------------------------------------
 
 
-def error_of(*options: str) -> CommandError:
+def get_error(*options: str) -> CommandError:
     with pytest.raises(CommandError) as raised:
         call_command("conformance", *options, stdout=StringIO())
     return raised.value
 
 
 def test_rejected_key_and_unreachable_deployment_exit_with_status_2(shop: Service) -> None:
-    for url, said in (
+    for url, message in (
         (f"{shop.url}/v1", "rejects the key (401)"),
         (f"http://127.0.0.1:{free_port()}/v1", "does not respond to GET"),
     ):
-        error = error_of(url, "--key", "psk_live_wrong")
-        assert said in str(error)
+        error = get_error(url, "--key", "psk_live_wrong")
+        assert message in str(error)
         assert error.returncode == 2
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "https://api.example.com", "ftp://example.com/v1"])
 def test_address_must_be_that_of_an_api(url: str) -> None:
-    assert "is not an API address" in str(error_of(url, "--key", "psk_live_x"))
+    assert "is not an API address" in str(get_error(url, "--key", "psk_live_x"))
 
 
 def test_key_is_read_from_the_environment(shop: Service, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "PETSTORE_KEY" in str(error_of(f"{shop.url}/v1"))
+    assert "PETSTORE_KEY" in str(get_error(f"{shop.url}/v1"))
     monkeypatch.setenv("PETSTORE_KEY", key)
     out = StringIO()
     call_command("conformance", f"{shop.url}/v1", stdout=out)
@@ -214,7 +215,7 @@ def test_key_is_read_from_the_environment(shop: Service, key: str, monkeypatch: 
 
 @pytest.mark.parametrize("options", [("--budget", "0"), ("--keep", "-1")])
 def test_budget_and_reserve_have_bounds(options: tuple[str, str]) -> None:
-    error = error_of("http://localhost/v1", "--key", "psk_live_x", *options)
+    error = get_error("http://localhost/v1", "--key", "psk_live_x", *options)
     assert (str(error), error.returncode) == ("--budget must be 1 or more, --keep 0 or more.", 2)
 
 
@@ -223,5 +224,5 @@ def test_ctrl_c_stops_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("petstore.conformance.session.exchange", stop)
-    error = error_of("http://localhost/v1", "--key", "psk_live_x")
+    error = get_error("http://localhost/v1", "--key", "psk_live_x")
     assert (str(error), error.returncode) == ("Stopped.", 130)
