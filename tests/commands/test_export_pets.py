@@ -23,6 +23,7 @@ from inventory.models import Category, Pet
 from petstore.backoffice.spreadsheets import escape_formula, unescape_formula
 from tests.commands.test_import_pets import measure_peak_memory, stored_pets
 from tests.conftest import COMMITTED, Api
+from tests.support.commands import get_error, run, run_json
 
 pytestmark = pytest.mark.django_db
 
@@ -46,36 +47,28 @@ def pets(db: None) -> list[Pet]:
     ]
 
 
-def run(file: Path | str, *arguments: str) -> str:
-    out = StringIO()
-    call_command("export_pets", str(file), *arguments, stdout=out)
-    return out.getvalue()
+def export(file: Path, *options: str) -> str:
+    return run("export_pets", str(file), *options)
 
 
 def read_csv(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(file.read_bytes().decode(), newline="")))
 
 
-def error_of(*arguments: str) -> str:
-    with pytest.raises(CommandError) as raised:
-        call_command("export_pets", *arguments)
-    return str(raised.value)
-
-
 def test_csv_has_a_header_and_a_line_per_pet(tmp_path: Path, category: Category) -> None:
     file = tmp_path / "pets.csv"
-    assert run(file) == "Done. Exported 0 pets.\n"
+    assert export(file) == "Done. Exported 0 pets.\n"
     assert file.read_bytes() == b"id,name,category,status\r\n"
     pet = Pet.objects.create(name="Rex, the First", category=category, status="sold")
     with CaptureQueriesContext(connection) as queries:
-        assert json.loads(run(file, "--json")) == {"file": str(file), "format": "csv", "pets": 1}
+        assert run_json("export_pets", str(file)) == {"file": str(file), "format": "csv", "pets": 1}
     assert sum("inventory_pet" in query["sql"] for query in queries) <= 1
     line = f'{pet.pk},"Rex, the First",Dogs,sold\r\n'
     assert file.read_bytes().decode() == f"id,name,category,status\r\n{line}"
 
 
 def test_json_lines_have_the_api_pet_and_its_category(tmp_path: Path, pets: list[Pet], api: Api) -> None:
-    run(tmp_path / "pets.jsonl")
+    export(tmp_path / "pets.jsonl")
     written = [json.loads(line) for line in (tmp_path / "pets.jsonl").read_text().split("\n") if line]
     names = dict(Category.objects.values_list("id", "name"))
     assert written == [
@@ -86,13 +79,13 @@ def test_json_lines_have_the_api_pet_and_its_category(tmp_path: Path, pets: list
 @pytest.mark.parametrize("name", ["pets.csv", "pets.jsonl", "PETS.CSV"])
 def test_export_can_be_imported_into_another_shop(tmp_path: Path, pets: list[Pet], name: str) -> None:
     before = stored_pets()
-    run(tmp_path / name)
+    export(tmp_path / name)
     Pet.objects.all().delete()
     ids = dict(Category.objects.values_list("name", "id"))
     Category.objects.all().delete()
     for kind in sorted(ids, key=lambda kind: -ids[kind]):
         Category.objects.create(name=kind)
-    call_command("import_pets", str(tmp_path / name), stdout=StringIO())
+    run("import_pets", str(tmp_path / name))
     assert stored_pets() == before
     assert dict(Category.objects.values_list("name", "id")) != ids
 
@@ -108,13 +101,13 @@ def test_export_can_be_imported_into_another_shop(tmp_path: Path, pets: list[Pet
 def test_export_is_filtered(
     tmp_path: Path, pets: list[Pet], options: tuple[str, ...], expected: set[tuple[str, str]]
 ) -> None:
-    run(tmp_path / "pets.csv", *options)
+    export(tmp_path / "pets.csv", *options)
     assert {(row["category"], row["status"]) for row in read_csv(tmp_path / "pets.csv")} == expected
 
 
 def test_export_for_spreadsheets_has_no_formula(tmp_path: Path, pets: list[Pet]) -> None:
     Category.objects.update(name=Concat(Value("="), "name"))
-    run(tmp_path / "pets.csv", "--for-spreadsheets")
+    export(tmp_path / "pets.csv", "--for-spreadsheets")
     data = (tmp_path / "pets.csv").read_bytes()
     assert data.startswith(b"\xef\xbb\xbfid,")
     rows = list(csv.DictReader(StringIO(data.decode("utf-8-sig"), newline="")))
@@ -129,9 +122,9 @@ def test_export_for_spreadsheets_can_be_imported(tmp_path: Path, pets: list[Pet]
     pets[0].category.name = "'=Dogs"
     pets[0].category.save()
     before = stored_pets()
-    run(tmp_path / "pets.csv", "--for-spreadsheets")
+    export(tmp_path / "pets.csv", "--for-spreadsheets")
     Pet.objects.all().delete()
-    call_command("import_pets", str(tmp_path / "pets.csv"), stdout=StringIO())
+    run("import_pets", str(tmp_path / "pets.csv"))
     assert stored_pets() == before
 
 
@@ -178,7 +171,7 @@ def test_invalid_use_is_rejected_with_a_message(
     db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert message in error_of(*arguments)
+    assert message in get_error("export_pets", *arguments)
     assert not list(tmp_path.iterdir())
 
 
@@ -202,7 +195,7 @@ def test_failed_export_keeps_the_existing_file(
     file = tmp_path / "pets.csv"
     file.write_text("older")
     with pytest.raises(CommandError) as raised:
-        run(file)
+        export(file)
     assert message in str(raised.value)
     assert raised.value.returncode == status
     assert [entry.read_text() for entry in tmp_path.iterdir()] == ["older"]
@@ -213,7 +206,7 @@ def test_existing_file_is_replaced_and_keeps_its_mode(tmp_path: Path, pets: list
     file.write_text("older")
     file.chmod(0o640)
     link.symlink_to(file)
-    run(link)
+    export(link)
     assert link.is_symlink()
     assert len(read_csv(file)) == len(NAMES)
     assert file.stat().st_mode & 0o777 == 0o640
@@ -242,11 +235,11 @@ def test_export_uses_constant_memory(
     monkeypatch.setattr("inventory.import_export.BATCH_SIZE", 500)
 
     file = tmp_path / "pets.csv"
-    run(file)  # Warm up late imports.
+    export(file)  # Warm up late imports.
     peaks = []
     for count in (1_000, 5_000):
         Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(count))
-        peaks.append(measure_peak_memory(lambda: run(file)))
+        peaks.append(measure_peak_memory(lambda: export(file)))
     assert peaks[1] < 8_000_000
     assert peaks[1] - peaks[0] < 300_000  # The other rows alone would take over 1,000,000 bytes.
     assert len(read_csv(file)) == 6_000
