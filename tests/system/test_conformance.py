@@ -1,15 +1,14 @@
 """`manage.py conformance` passes on the running service, and finds the faults of a broken deployment."""
 
 import itertools
-import json
 import re
-from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from petstore.conformance.rules import CHECKS, REJECTIONS
+from tests.support.commands import run, run_json
 from tests.support.live import Service
 from tests.support.servers import free_port
 from tests.system.broken import (
@@ -42,15 +41,9 @@ def key(shop: Service) -> str:
     return shop.roomy_key(f"Conformance {next(accounts)}")
 
 
-def run_conformance(url: str, key: str, *options: str) -> tuple[int, dict[str, Any]]:
-    """Run the command, and return its exit status and its JSON."""
-    out = StringIO()
-    status: Any = 0
-    try:
-        call_command("conformance", url, "--key", key, "--json", *options, stdout=out, stderr=StringIO())
-    except SystemExit as exited:
-        status = exited.code
-    return status, json.loads(out.getvalue())
+def run_conformance(url: str, key: str, *options: str, status: int = 0) -> Any:
+    """Run the command, which exits with this status, and return its JSON."""
+    return run_json("conformance", url, "--key", key, *options, status=status)
 
 
 def get_names(report: dict[str, Any], outcome: str) -> list[str]:
@@ -63,8 +56,8 @@ def get_names(report: dict[str, Any], outcome: str) -> list[str]:
 @pytest.mark.each_database
 def test_running_service_passes_read_only_with_a_free_key(shop: Service) -> None:
     before = shop.manage("shell", "--no-imports", "-c", COUNT)
-    status, report = run_conformance(f"{shop.url}/v1", shop.issue("Free", "free")["key"])
-    assert (status, get_names(report, FAILED), get_names(report, NOT_RUN)) == (0, [], [])
+    report = run_conformance(f"{shop.url}/v1", shop.issue("Free", "free")["key"])
+    assert (get_names(report, FAILED), get_names(report, NOT_RUN)) == ([], [])
     assert get_names(report, SKIPPED) == ["rejection_has_retry_after"]
     assert report["requests"] <= 60
     assert report["left_behind"] == []
@@ -79,8 +72,8 @@ print(Pet.objects.count(), Order.objects.count())
 
 def test_writing_checks_leave_and_report_one_available_pet(shop: Service, key: str) -> None:
     pets, _ = map(int, shop.manage("shell", "--no-imports", "-c", COUNT).split())
-    status, report = run_conformance(f"{shop.url}/v1", key, "--write")
-    assert (status, get_names(report, FAILED), get_names(report, NOT_RUN)) == (0, [], [])
+    report = run_conformance(f"{shop.url}/v1", key, "--write")
+    assert (get_names(report, FAILED), get_names(report, NOT_RUN)) == ([], [])
     assert set(get_names(report, PASSED)) >= {check.name for check in CHECKS if check.writes}
     (left,) = report["left_behind"]
     pet_id = int(re.findall(r"\d+", left)[0])
@@ -106,9 +99,8 @@ def test_violation_is_detected(
         alone = [check for check in CHECKS if check.name == check_name]
         monkeypatch.setattr("petstore.management.commands.conformance.CHECKS", alone)
     with broken(shop, variant) as url:
-        status, report = run_conformance(url, key, "--write")
+        report = run_conformance(url, key, "--write", status=1)
     assert check_name in get_names(report, FAILED), report
-    assert status == 1
     (result,) = [check for check in report["checks"] if check["name"] == check_name]
     assert result["detail"]
     assert result["see"]
@@ -116,15 +108,13 @@ def test_violation_is_detected(
 
 def test_every_rejection_needs_its_own_code(shop: Service, key: str) -> None:
     with broken(shop, with_wrong_error_codes) as url:
-        _, report = run_conformance(url, key, "--write")
+        report = run_conformance(url, key, "--write", status=1)
     assert {check.name for check in REJECTIONS} <= set(get_names(report, FAILED))
 
 
 def test_finding_links_to_its_rule(shop: Service, key: str) -> None:
-    out = StringIO()
-    with broken(shop, without("ETag")) as url, pytest.raises(SystemExit):
-        call_command("conformance", url, "--key", key, stdout=out, stderr=StringIO())
-    lines = out.getvalue().splitlines()
+    with broken(shop, without("ETag")) as url:
+        lines = run("conformance", url, "--key", key, status=1).splitlines()
     (first,) = [number for number, line in enumerate(lines) if line.startswith("failed   If-None-Match")]
     assert lines[first].endswith(" (D32)")
     assert lines[first + 2] == "         See docs/decisions.md#d32."
@@ -144,7 +134,7 @@ def test_run_stops_after_a_429(shop: Service, key: str) -> None:
                 sent.append(reply.path)
 
     with broken(shop, reject) as url:
-        _, report = run_conformance(url, key)
+        report = run_conformance(url, key, status=1)
     assert len(sent) == 1
     assert len(get_names(report, NOT_RUN)) > 5
 
@@ -161,17 +151,16 @@ def test_run_stops_before_quota_or_budget_are_used_up(
 ) -> None:
     numbers = ("--per-minute", "30", "--per-day", "1000")
     small = shop.issue("Small", "enterprise", *numbers)["key"]
-    status, report = run_conformance(f"{shop.url}/v1", small, *options)
-    assert (status, get_names(report, FAILED), report["requests"]) == (2, [], requests)
+    report = run_conformance(f"{shop.url}/v1", small, *options, status=2)
+    assert (get_names(report, FAILED), report["requests"]) == ([], requests)
     assert reason in {check["detail"] for check in report["checks"] if check["outcome"] == NOT_RUN}
 
 
 def test_key_without_the_scope_of_the_feed_is_reported(shop: Service) -> None:
     scopes = "pets:read,pets:write,orders:read,orders:write"
     narrow = shop.issue("Deaf", "business", "--scopes", scopes)["key"]
-    status, report = run_conformance(f"{shop.url}/v1", narrow, "--write")
-    # A missing scope is no failure of the deployment.
-    assert (status, get_names(report, FAILED)) == (2, [])
+    report = run_conformance(f"{shop.url}/v1", narrow, "--write", status=2)
+    assert get_names(report, FAILED) == []  # A missing scope is no failure of the deployment.
     assert get_names(report, NOT_RUN) == [
         "feed_end_has_a_cursor",
         "invalid_feed_parameters_are_rejected",
@@ -184,7 +173,7 @@ def test_key_without_the_scope_of_the_feed_is_reported(shop: Service) -> None:
 
 def get_error(*options: str) -> CommandError:
     with pytest.raises(CommandError) as raised:
-        call_command("conformance", *options, stdout=StringIO())
+        run("conformance", *options)
     return raised.value
 
 
@@ -206,11 +195,10 @@ def test_address_must_be_that_of_an_api(url: str) -> None:
 def test_key_is_read_from_the_environment(shop: Service, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PETSTORE_KEY" in str(get_error(f"{shop.url}/v1"))
     monkeypatch.setenv("PETSTORE_KEY", key)
-    out = StringIO()
-    call_command("conformance", f"{shop.url}/v1", stdout=out)
-    assert re.search(r"\d+ passed, 1 skipped\. \d+ requests with the key\.", out.getvalue())
-    assert "\x1b" not in out.getvalue()
-    assert key not in out.getvalue()
+    printed = run("conformance", f"{shop.url}/v1")
+    assert re.search(r"\d+ passed, 1 skipped\. \d+ requests with the key\.", printed)
+    assert "\x1b" not in printed
+    assert key not in printed
 
 
 @pytest.mark.parametrize("options", [("--budget", "0"), ("--keep", "-1")])
