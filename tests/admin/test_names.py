@@ -164,10 +164,18 @@ def test_search_ignores_case_and_normal_form(
         ("cafe\u0301", {"Caf\u00e9", "cafe\u0301"}),
         ("\u00e9", {"\u00c9lan", "E\u0301lan"}),
         ("e", {"elan"}),
+        ("rex", {"Rex", "REX II"}),
+        ("rex i", {"REX II"}),
+        ("100%", {"100% cat"}),
+        ("_", {"_"}),
+        ("\\", set()),
     ],
 )
-def test_pet_search_matches_whole_characters(category: Category, start: str, found: set[str]) -> None:
-    for name in ("Caf\u00e9", "cafe\u0301", "CAFE", "cafes", "\u00c9lan", "E\u0301lan", "elan"):
+def test_pet_search_matches_whole_characters_literally(
+    category: Category, start: str, found: set[str]
+) -> None:
+    accented = ("Caf\u00e9", "cafe\u0301", "CAFE", "cafes", "\u00c9lan", "E\u0301lan", "elan")
+    for name in (*accented, "Rex", "REX II", "A rex", "100% cat", "1000 cats", "_", "Roy"):
         row_of("pet", category, name=name)
     assert {pet.name for pet in filter_by_prefix(Pet.objects.all(), start)} == found
 

@@ -46,13 +46,19 @@ def test_key_is_checked_before_anything_else(stranger: Api, path: str, method: s
 
 
 @pytest.mark.parametrize(
-    ("path", "allowed"), [("/pets", {"GET", "POST", "HEAD"}), ("/pets/1", {"GET", "HEAD"})]
+    ("path", "allowed"),
+    [
+        ("/pets", {"GET", "POST", "HEAD"}),
+        ("/pets/1", {"GET", "HEAD"}),
+        ("/store/orders", {"GET", "POST", "HEAD"}),
+        ("/store/orders/1", {"GET", "DELETE", "HEAD"}),
+    ],
 )
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"])
-def test_other_methods_are_not_allowed(api: Api, path: str, allowed: set[str], method: str) -> None:
-    response = api(method, path)
-    assert_error(response, 405, "method_not_allowed")
-    assert set(response.headers["Allow"].split(", ")) == allowed
+def test_other_methods_are_not_allowed(api: Api, path: str, allowed: set[str]) -> None:
+    for method in {"PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"} - allowed:
+        response = api(method, path)
+        assert_error(response, 405, "method_not_allowed")
+        assert set(response.headers["Allow"].split(", ")) == allowed
 
 
 def test_url_above_8192_bytes_gets_414(api: Api) -> None:

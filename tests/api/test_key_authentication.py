@@ -181,13 +181,17 @@ def test_networks_are_revealed_only_with_the_secret(issue: Issue) -> None:
         ("GET", "/pets/1", "pets:read"),
         ("GET", "/categories", "pets:read"),
         ("POST", "/pets", "pets:write"),
+        ("GET", "/store/orders", "orders:read"),
+        ("GET", "/store/orders/1", "orders:read"),
+        ("POST", "/store/orders", "orders:write"),
+        ("DELETE", "/store/orders/1", "orders:write"),
         ("GET", "/events", "events:read"),
     ],
 )
 def test_operation_needs_its_scope(
     issue: Issue, category: Category, method: str, path: str, scope: str
 ) -> None:
-    body = {"name": "Rex", "categoryId": category.pk} if method == "POST" else None
+    body = {"name": "Rex", "categoryId": category.pk, "petId": 1} if method == "POST" else None
     assert Api(issue(key_scopes=[scope])[1])(method, path, body).status_code in {200, 201, 404}
     others = [other for other in SCOPES if other != scope]
     rejected = Api(issue(key_scopes=others)[1])(method, path, body)

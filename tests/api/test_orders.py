@@ -207,35 +207,3 @@ def test_cursor_gives_no_access_to_orders_of_other_accounts(api: Api, other: Api
     next_path = get_next_path(api.get("/store/orders?limit=1"))
     assert next_path is not None
     assert other.get(next_path).json() == []
-
-
-# --- All operations on orders ---------------------------------------------------------------------
-
-OPERATIONS = [
-    ("GET", "/store/orders", "orders:read"),
-    ("POST", "/store/orders", "orders:write"),
-    ("GET", "/store/orders/{id}", "orders:read"),
-    ("DELETE", "/store/orders/{id}", "orders:write"),
-]
-SCOPES = {"pets:read", "pets:write", "orders:read", "orders:write"}
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_operation_requires_exactly_its_scope(
-    api: Api, issue: Callable[..., Any], pets: list[Pet], operation: tuple[str, str, str]
-) -> None:
-    method, path, scope = operation
-    url = path.format(id=place_order(api, pets[0]).id)
-    body = {"petId": pets[1].id} if method == "POST" else None
-    unauthorized = Api(issue(key_scopes=sorted(SCOPES - {scope}))[1])
-    assert get_error(unauthorized(method, url, body)) == (403, "insufficient_scope")
-    assert list(Order.objects.values_list("status", flat=True)) == ["placed"]
-    authorized = Api(issue(key_scopes=[scope])[1])
-    assert authorized(method, url, body).status_code in {200, 201, 204}
-
-
-@pytest.mark.parametrize(("path", "verb"), [("/store/orders", "POST"), ("/store/orders/1", "DELETE")])
-def test_other_methods_are_not_allowed(api: Api, path: str, verb: str) -> None:
-    response = api("PUT", path)
-    assert get_error(response) == (405, "method_not_allowed")
-    assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD", verb}
