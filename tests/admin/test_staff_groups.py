@@ -37,7 +37,7 @@ VISIBLE = {
     "Stock": SHOP,
     "Owner": CUSTOMERS | SHOP | INCIDENTS | STAFF | {"backoffice/auditentry"},
 }
-# The groups that may use each page that changes something. `{}` is the ID of a row.
+# The groups that may use each page that changes something, or exports. `{}` is the ID of a row.
 PAGES_BY_GROUPS = {
     ("Support", "Owner"): """
         accounts/account/add accounts/account/{}/change accounts/account/{}/suspend
@@ -59,7 +59,9 @@ PAGES_BY_GROUPS = {
     ("Stock", "Owner"): """
         inventory/pet/add inventory/pet/{}/change inventory/pet/{}/delete inventory/category/add
         inventory/category/{}/change inventory/category/{}/delete inventory/order/{}/change
+        inventory/pet/import inventory/pet/import/template inventory/pet/process_import
     """,
+    GROUPS: "inventory/pet/export",
 }
 ALLOWED_GROUPS = {page: groups for groups, pages in PAGES_BY_GROUPS.items() for page in pages.split()}
 
