@@ -2,13 +2,11 @@
 
 import json
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from django.core.management import call_command
 
 from accounts.events.sequencing import sequence_all
 from accounts.models import Event
@@ -17,6 +15,7 @@ from inventory.models import Category, Order, Pet
 from inventory.queries import ORDERS, PETS
 from inventory.serializers import NewOrderSerializer, NewPetSerializer
 from tests.conftest import COMMITTED, Api
+from tests.support.commands import run
 from tests.support.event_loop import serve
 from tests.support.skips import NEEDS_POSTGRESQL
 
@@ -72,8 +71,8 @@ def test_response_list_read_instance_and_event_of_an_order_agree(api: Api, categ
 def test_export_and_import_preserve_members(api: Api, tmp_path: Path, file_format: str) -> None:
     pet = api.post("/pets", SENT).json()
     file = str(tmp_path / f"pets.{file_format}")
-    call_command("export_pets", file, stdout=StringIO())
-    call_command("import_pets", file, stdout=StringIO(), stderr=StringIO())
+    run("export_pets", file)
+    run("import_pets", file)
     imported = to_json_types(Pet.objects.latest("id").as_json())
     assert imported["id"] != pet["id"]
     assert without_id(imported) == SENT
