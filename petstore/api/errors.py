@@ -33,7 +33,7 @@ class ErrorCode(Enum):
 
     MISSING_API_KEY = 401, "No API key was sent. Send it as `Authorization: Bearer <key>`."
     INVALID_API_KEY = 401, "The API key is not valid. Check that it is complete and has not been revoked."
-    EXPIRED_API_KEY = 401, "The API key has expired. Ask for a new one."
+    EXPIRED_API_KEY = 401, "The API key has expired. Use its replacement, or issue a new key."
     INSUFFICIENT_SCOPE = 403, "The API key lacks the scope for this operation. Use a key that has it."
     ACCOUNT_SUSPENDED = (
         403,
