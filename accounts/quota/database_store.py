@@ -41,7 +41,7 @@ class DatabaseQuotaStore:
     def admit(
         self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
-        """See QuotaStore. Takes two queries, or three for a rejected request. Ignores `writes`."""
+        """See QuotaStore. Takes two queries, or three for a rejected request. Ignores `may_write`."""
         now = time.time_ns() // 1000 if now is None else now
         record = key_record.read(key.public_id)
         if rejection := check_key(key, record, address, now):

@@ -15,8 +15,6 @@ from petstore.event_loop.compiled_reads import Read
 
 
 class KeyRejectionReason(Enum):
-    """Why an API key was rejected."""
-
     UNKNOWN = "unknown"  # No such key, or a wrong secret; clients cannot tell which.
     REVOKED = "revoked"
     EXPIRED = "expired"

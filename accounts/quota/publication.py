@@ -98,7 +98,6 @@ def get_warning(**keys: Any) -> str:
 
 
 def publish_or_log(redis: RedisQuotaStore, **keys: Any) -> None:
-    """Publish pending changes of these keys, and log a failure."""
     try:
         publish_pending(redis, **keys)
     except (RedisUnavailableError, Error) as error:

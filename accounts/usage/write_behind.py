@@ -40,8 +40,6 @@ MAX_REHASHES = 500  # Keys per write. The others are rehashed at their next use.
 
 
 class UsageRecorder:
-    """Collects the usage of this process and writes it in batches."""
-
     def __init__(self) -> None:
         self._batch = Batch()
         self._hour = 0

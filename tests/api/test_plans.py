@@ -57,16 +57,7 @@ def test_enterprise_account_has_its_own_limits(enterprise: Account) -> None:
 
 @pytest.mark.parametrize(
     "numbers",
-    [
-        (None, None),
-        (100, None),
-        (None, 100),
-        (0, 100),
-        (100, 0),
-        (-1, 100),
-        (EXCESS, 100),
-        (100, EXCESS),
-    ],
+    [(None, None), (100, None), (None, 100), (0, 100), (100, 0), (-1, 100), (EXCESS, 100), (100, EXCESS)],
 )
 def test_enterprise_needs_both_limits_from_1_up(account: Account, numbers: tuple[int | None, ...]) -> None:
     with pytest.raises(ValidationError):
