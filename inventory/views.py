@@ -21,6 +21,7 @@ from inventory.queries import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PE
 from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import parse_int64
+from petstore.api.pagination import get_page
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
@@ -56,7 +57,7 @@ class PetViewSet(ViewSetMixin, ApiView):
     clock = staticmethod(timezone.now)
 
     def list(self, request: Request) -> Response:
-        return self.get_page(PETS, request, get_caller(request).database)
+        return get_page(PETS, self.filters, request, get_caller(request).database)
 
     @idempotent
     def create(self, request: Request) -> Write:
@@ -89,7 +90,7 @@ class CategoryViewSet(ViewSetMixin, ApiView):
     required_scopes = {"list": PETS_READ}
 
     def list(self, request: Request) -> Response:
-        return self.get_page(CATEGORIES, request, get_caller(request).database)
+        return get_page(CATEGORIES, self.filters, request, get_caller(request).database)
 
 
 class OrderViewSet(ViewSetMixin, ApiView):
@@ -106,7 +107,7 @@ class OrderViewSet(ViewSetMixin, ApiView):
     def list(self, request: Request) -> Response:
         caller = get_caller(request)
         orders = ORDERS.where(account_id=caller.account_id)
-        return self.get_page(orders, request, caller.database)
+        return get_page(orders, self.filters, request, caller.database)
 
     @idempotent
     def create(self, request: Request) -> Write:

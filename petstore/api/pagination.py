@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.core.signing import BadSignature, Signer, b62_decode, b62_encode
-from django.db import DEFAULT_DB_ALIAS
 from django.http import QueryDict
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -17,6 +16,7 @@ from petstore.api.errors import invalid_parameter
 from petstore.api.link_header import format_link
 from petstore.api.query_params import Filters, get_bounded_integer, get_single_value
 from petstore.api.responses import Response
+from petstore.event_loop.compiled_reads import Read
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -29,33 +29,26 @@ class PageQuery(NamedTuple):
     filters: tuple[tuple[str, str], ...]  # Names and values, for the URL of the next page.
 
 
-class KeysetPagination(BasePagination):
-    """Paginates in ascending order of `id`. A page is a bare array; its Link has the URL of the next one.
+def get_page(rows: Read, filters: Filters, request: Request, using: str) -> Response:
+    """Return the requested page of a list, read from the database `using`. Raises ApiError 400.
 
-    The cursor is the last id, signed for its path, so that clients can't forge one.
+    A page is a bare array in ascending order of `id`; its Link has the URL of the next one.
     """
+    path, query = request.path_info, request.META.get("QUERY_STRING", "")
+    parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
+    conditions, limit, sent_filters = parse(filters, path, query)
+    page = rows.where(**conditions).fetch(limit + 1, using)
+    headers = {}
+    if len(page) > limit:
+        page.pop()
+        base = settings.BASE_URL  # Never from the Host header (D10).
+        next_url = build_next_url(base, path, sent_filters, limit, page[-1]["id"])
+        headers["Link"] = format_link(next_url, "next")
+    return Response(page, headers=headers)
 
-    next_url: str | None = None
 
-    def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
-        self._using = using
-
-    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        """Return one page of a `Read`, filtered by the query string. Raises ApiError 400."""
-        path, query = request.path_info, request.META.get("QUERY_STRING", "")
-        parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
-        page_query = parse(view.filters, path, query)
-        rows: list[Any] = queryset.where(**page_query.conditions).fetch(page_query.limit + 1, self._using)
-        if len(rows) > page_query.limit:
-            rows.pop()
-            base = settings.BASE_URL  # Never from the Host header (D10).
-            last_id = rows[-1]["id"]
-            self.next_url = build_next_url(base, path, page_query.filters, page_query.limit, last_id)
-        return rows
-
-    def get_paginated_response(self, data: list[Any]) -> Any:
-        headers = {"Link": format_link(self.next_url, "next")} if self.next_url else {}
-        return Response(data, headers=headers)
+class KeysetPagination(BasePagination):
+    """Describes the pages in the OpenAPI document."""
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         return schema
@@ -118,6 +111,7 @@ def build_next_url(
 
 
 def build_cursor(path: str, last_id: int) -> str:
+    """Sign the last id of a page for its path, so that clients can't forge a cursor."""
     return _get_signer(path).sign(b62_encode(last_id))
 
 

@@ -13,8 +13,6 @@ from petstore.api.errors import ApiError, ErrorCode, build_error_response
 from petstore.api.pagination import KeysetPagination
 from petstore.api.parsers import JSONRequest
 from petstore.api.query_params import Filters
-from petstore.api.responses import Response
-from petstore.event_loop.compiled_reads import Read
 
 
 class ApiView(APIView):
@@ -60,13 +58,6 @@ class ApiView(APIView):
             negotiator=self.negotiator,
             parser_context=self.get_parser_context(request),
         )
-
-    def get_page(self, rows: Read, request: Request, using: str) -> Response:
-        """Return the requested page of a list, read from the database `using`. Raises ApiError 400."""
-        paginator = self.pagination_class(using)
-        page = paginator.paginate_queryset(rows, request, self)
-        response: Response = paginator.get_paginated_response(page)
-        return response
 
     def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise 405 with Allow (RFC 9110 section 15.5.6)."""

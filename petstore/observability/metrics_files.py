@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
@@ -84,10 +84,8 @@ def lock(path: Path, operation: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-@contextmanager
-def lock_metrics_files(folder: str, operation: int) -> Iterator[None]:
-    with lock(Path(folder) / "lock", operation):
-        yield
+def lock_metrics_files(folder: str, operation: int) -> AbstractContextManager[None]:
+    return lock(Path(folder) / "lock", operation)
 
 
 def preallocate_metrics_files() -> None:
