@@ -26,19 +26,10 @@ from tests.conftest import Api
 from tests.support.live import ROOT
 
 GOLDEN = ROOT / "tests/openapi.yaml"
-OPERATIONS = {
-    "getAccount": ("/account", "get"),
-    "listEvents": ("/events", "get"),
-    "listPets": ("/pets", "get"),
-    "createPet": ("/pets", "post"),
-    "getPet": ("/pets/{petId}", "get"),
-    "listCategories": ("/categories", "get"),
-    "listOrders": ("/store/orders", "get"),
-    "placeOrder": ("/store/orders", "post"),
-    "getOrder": ("/store/orders/{orderId}", "get"),
-    "cancelOrder": ("/store/orders/{orderId}", "delete"),
-}
 CREATIONS = ["createPet", "placeOrder"]
+
+
+Operations = dict[str, tuple[str, str, dict[str, Any]]]  # Path, method and description by ID.
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +37,13 @@ def spec() -> dict[str, Any]:
     return dict(json.loads(views.render_json()))
 
 
-def operation(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    path, method = OPERATIONS[name]
-    description = spec["paths"][path][method]
-    assert description["operationId"] == name
-    return dict(description)
+@pytest.fixture(scope="module")
+def operations(spec: dict[str, Any]) -> Operations:
+    return {
+        operation["operationId"]: (path, method.upper(), operation)
+        for path, methods in spec["paths"].items()
+        for method, operation in methods.items()
+    }
 
 
 def test_document_is_the_golden_one_and_builds_without_a_warning(tmp_path: Path) -> None:
@@ -117,21 +110,23 @@ def test_pattern_of_a_name_matches_the_validation(spec: dict[str, Any]) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("together", [True, False], ids=["together", "each alone"])
-def test_parameter_examples_work_with_demo_data(api: Api, spec: dict[str, Any], *, together: bool) -> None:
+def test_parameter_examples_work_with_demo_data(
+    api: Api, operations: Operations, *, together: bool
+) -> None:
     call_command("seed_demo", "--pets", "300", verbosity=0)
     pet = Pet.objects.earliest("pk").pk
     order = api.post("/store/orders", {"petId": pet}).json()["id"]
-    for name, (path, method) in OPERATIONS.items():
-        if method == "post":
+    for path, method, operation in operations.values():
+        if method == "POST":
             continue
-        parameters = [item for item in operation(spec, name)["parameters"] if "example" in item]
+        parameters = [item for item in operation["parameters"] if "example" in item]
         path_examples = {item["name"]: item["example"] for item in parameters if item["in"] == "path"}
         assert set(path_examples.values()) <= {1}  # The first id of a new database.
         url = path.format(**{name: {"petId": pet, "orderId": order}[name] for name in path_examples})
         query = [(item["name"], item["example"]) for item in parameters if item["in"] == "query"]
         headers = {item["name"]: item["example"] for item in parameters if item["in"] == "header"}
         for pairs in [query] if together else [[pair] for pair in query]:
-            response = api(method.upper(), f"{url}?{urlencode(pairs)}", **headers)
+            response = api(method, f"{url}?{urlencode(pairs)}", **headers)
             assert response.status_code in {200, 204}, (url, pairs, response.content)
 
 
@@ -143,8 +138,8 @@ def test_license_of_document_project_and_readme_agree(spec: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("name", CREATIONS)
-def test_pattern_of_an_idempotency_key_allows_visible_characters(spec: dict[str, Any], name: str) -> None:
-    (parameter,) = operation(spec, name)["parameters"]
+def test_pattern_of_an_idempotency_key_allows_visible_characters(operations: Operations, name: str) -> None:
+    (parameter,) = operations[name][2]["parameters"]
     assert parameter["name"] == "Idempotency-Key"
     pattern = re.compile(parameter["schema"]["pattern"])
     for character in map(chr, range(256)):
@@ -180,20 +175,20 @@ def test_rate_limits_of_the_document_are_the_plans_of_a_new_database(spec: dict[
     ],
 )
 def test_example_of_an_error_is_the_actual_response(
-    *, api: Api, spec: dict[str, Any], name: str, code: str, body: Any, headers: dict[str, str]
+    *, api: Api, operations: Operations, name: str, code: str, body: Any, headers: dict[str, str]
 ) -> None:
-    path, method = OPERATIONS[name]
-    response = api(method.upper(), path + "?limit=0" * (method == "get"), body, **headers)
-    responses = operation(spec, name)["responses"]
-    examples = responses[str(response.status_code)]["content"]["application/json"]["examples"]
+    path, method, operation = operations[name]
+    response = api(method, path + "?limit=0" * (method == "GET"), body, **headers)
+    examples = operation["responses"][str(response.status_code)]["content"]["application/json"]["examples"]
     assert response.json() == examples[code]["value"]
 
 
-def test_examples_of_requests_are_accepted(api: Api, spec: dict[str, Any]) -> None:
+def test_examples_of_requests_are_accepted(api: Api, operations: Operations) -> None:
     for name in CREATIONS:
-        content = operation(spec, name)["requestBody"]["content"]["application/json"]
+        path, _, operation = operations[name]
+        content = operation["requestBody"]["content"]["application/json"]
         for example in content["examples"].values():
             body = example["value"]
             if "petId" in body:
                 body = {"petId": api.get("/pets?status=available").json()[0]["id"]}
-            assert api.post(OPERATIONS[name][0], body).status_code == 201
+            assert api.post(path, body).status_code == 201
