@@ -174,9 +174,9 @@ def convert_exception(exc: Exception) -> ApiError:
 def _may_succeed_later(exc: Exception) -> bool:
     """Check for errors that a retry resolves, including some that Django does not class as operational.
 
-    An IntegrityError that no view handles comes from a race between requests. The causes occur when the
-    server became a standby, when an idle transaction timed out, and when the connection broke in the middle
-    of a response: libpq reports that without an SQLSTATE, so psycopg raises a bare DatabaseError.
+    An IntegrityError that no view handles comes from a race between requests. The other causes are a server
+    that became a standby, an idle transaction that timed out, and a connection that broke in the middle of
+    a response: libpq reports that without an SQLSTATE, so psycopg raises a bare DatabaseError.
     """
     return (
         isinstance(exc, OperationalError | InterfaceError | IntegrityError)

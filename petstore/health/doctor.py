@@ -62,9 +62,8 @@ def check_database(host: str, port: int) -> tuple[str, str]:
         encoding_errors = check_encoding(["default"])
         version = ".".join(map(str, connection.get_database_version()))
     except Error as error:
-        return str(
-            error
-        ), "Start it, or correct DATABASE_URL. See PetstoreDatabaseDown in docs/runbooks.md."
+        advice = "Start it, or correct DATABASE_URL. See PetstoreDatabaseDown in docs/runbooks.md."
+        return str(error), advice
     for message in encoding_errors:
         return message.msg, message.hint or ""
     return f"{connection.display_name} {version} responds.", ""

@@ -57,7 +57,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 class StatusView(TemplateView):
-    """The status page for people: the state now, the last 24 hours, and incidents."""
+    """The status page: the current state, the last 24 hours, and incidents."""
 
     http_method_names = ["get", "head"]
     template_name = "status.html"
@@ -94,7 +94,7 @@ def read_history(now: datetime) -> dict[datetime, list[Counter[str]]]:
 
 
 def find_incidents(now: datetime) -> QuerySet[Incident]:
-    """Select incidents that have started and not ended long ago, the current ones first."""
+    """Select incidents that have started and did not end over 30 days ago, current ones first."""
     recent = Q(ends_at=None) | Q(ends_at__gte=now - timedelta(days=30))
     newest_first = F("ends_at").desc(nulls_first=True), "-starts_at"
     return Incident.objects.filter(recent, starts_at__lte=now).order_by(*newest_first)

@@ -49,7 +49,7 @@ class RequestLog:
         caller = context.caller
         self._write_line(
             {
-                # It is no error to be draining, or to wait for a database whose outage is in the log.
+                # A failed readiness check is expected while draining, and the log has any outage already.
                 "level": "info" if status < 500 or route == READINESS_ROUTE else "error",
                 "event": "request",
                 "request_id": context.id,

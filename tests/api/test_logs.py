@@ -65,10 +65,9 @@ def test_request_that_failed_is_an_error(api: Api, lines: Lines, monkeypatch: py
     assert "TypeError" in trace["exception"]
 
 
-def test_failed_readiness_probe_is_no_error(
+def test_failed_readiness_check_is_not_an_error(
     client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proxy that polls a draining service would otherwise log errors, twice a second."""
     monkeypatch.setattr("petstore.health.views.is_draining", lambda: True)
     assert client.get("/readyz").status_code == 503
     (line,) = lines()
@@ -262,13 +261,25 @@ def test_supervisor_logs_the_same_format() -> None:
 # --- The log writer ------------------------------------------------------------------------------
 
 
+Pipe = tuple[int, int]
+
+
 @pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
+def pipe() -> Iterator[Pipe]:
     """The ends of a pipe, for reading and for writing."""
     ends = os.pipe()
     yield ends
     for end in ends:
         os.close(end)
+
+
+@pytest.fixture
+def writer(pipe: Pipe) -> Iterator[LogWriter]:
+    """A writer whose thread writes to the pipe."""
+    writer = LogWriter(2)
+    writer.start(pipe[1])
+    yield writer
+    writer.stop()
 
 
 def dropped() -> float:
@@ -280,18 +291,14 @@ def read_lines(end: int, number: int) -> list[bytes]:
         return [file.readline() for _ in range(number)]
 
 
-def test_full_pipe_drops_lines_without_blocking(pipe: tuple[int, int]) -> None:
+def test_full_pipe_drops_lines_without_blocking(pipe: Pipe, writer: LogWriter) -> None:
     before = dropped()
     line_count = 2 * MAX_QUEUED
-    reading, writing = pipe
-    writer = LogWriter(2)
-    writer.start(writing)
     for number in range(line_count):  # Far more than an unread pipe holds.
         writer.write(b"%0100d\n" % number)
     lost = int(dropped() - before)
     assert 0 < lost < line_count - MAX_QUEUED + 1
-    written = [int(line) for line in read_lines(reading, line_count - lost)]
-    writer.stop()
+    written = [int(line) for line in read_lines(pipe[0], line_count - lost)]
     assert written == sorted(set(written))
 
 
@@ -308,26 +315,21 @@ def test_closed_pipe_drops_lines() -> None:
     assert dropped() - before == 2
 
 
-def test_lines_of_two_writers_are_not_interleaved(pipe: tuple[int, int]) -> None:
-    reading, writing = pipe
-    writers = [LogWriter(2), LogWriter(2)]
-    for letter, writer in zip(b"ab", writers, strict=True):
-        writer.start(writing)
+def test_lines_of_two_writers_are_not_interleaved(pipe: Pipe, writer: LogWriter) -> None:
+    other = LogWriter(2)
+    other.start(pipe[1])
+    for letter, each in zip(b"ab", (writer, other), strict=True):
         for length in range(2_000):
-            writer.write(bytes([letter]) * (length % 400 + 1) + b"\n")
-    lines = read_lines(reading, 4_000)
-    for writer in writers:
-        writer.stop()
+            each.write(bytes([letter]) * (length % 400 + 1) + b"\n")
+    lines = read_lines(pipe[0], 4_000)
+    other.stop()
     assert sorted(len(line) for line in lines) == sorted(2 * [n % 400 + 2 for n in range(2_000)])
     assert all(len(set(line.rstrip(b"\n"))) == 1 for line in lines)
 
 
-def test_stop_flushes_the_last_lines(pipe: tuple[int, int]) -> None:
-    reading, writing = pipe
-    writer = LogWriter(2)
-    writer.start(writing)
+def test_stop_flushes_the_last_lines(pipe: Pipe, writer: LogWriter) -> None:
     writer.write(b"last\n")
     writer.stop()
-    assert os.read(reading, 100) == b"last\n"
+    assert os.read(pipe[0], 100) == b"last\n"
     writer.write(b"after\n")
-    assert os.read(reading, 100) == b"after\n"
+    assert os.read(pipe[0], 100) == b"after\n"

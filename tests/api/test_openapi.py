@@ -1,7 +1,4 @@
-"""The OpenAPI document is the golden one, keeps its own rules, and says what the service does.
-
-What stands in the golden document is not repeated here: its diff shows each change.
-"""
+"""The OpenAPI document equals the golden copy, obeys its own rules, and describes the service."""
 
 import gzip
 import json

@@ -150,26 +150,18 @@ def test_missing_packages_are_reported_with_the_command_to_install_them(
     assert "pip install --require-hashes -r requirements-otel.txt" in message
 
 
-@pytest.mark.parametrize(
-    ("expression", "default"),
-    [
-        ("s.DEBUG", "False"),
-        ("s.ENVIRONMENT", "production"),
-        ("s.PORT", "8000"),
-        ("s.BASE_URL", "http://localhost:8000/v1"),
-        ("s.ALLOWED_HOSTS", "['localhost', '127.0.0.1', '[::1]']"),
-        ("s.ANONYMOUS_PER_MINUTE", "300"),
-        ("s.REDIS_URL", ""),
-        ("s.DATABASES['default']['ENGINE']", "django.db.backends.sqlite3"),
-        ("s.LOG_FORMAT", "json"),
-        ("s.ACCESS_LOG", "True"),
-        ("s.MAIL_SERVER", "{}"),
-        ("s.SUPPORT_URL, s.SUPPORT_EMAIL, s.SECURITY_CONTACT, s.SECURITY_EXPIRES", "('', '', '', None)"),
-        ("s.DATABASES['default']['NAME']", str(ROOT / "petstore.sqlite3")),
-    ],
-)
-def test_unset_variable_has_its_default(expression: str, default: str) -> None:
-    assert setting(expression) == default
+def test_unset_variables_have_their_defaults() -> None:
+    s = load()
+    assert (s.DEBUG, s.ENVIRONMENT, s.PORT) == (False, "production", 8000)
+    assert (s.BASE_URL, s.ALLOWED_HOSTS) == (
+        "http://localhost:8000/v1",
+        ["localhost", "127.0.0.1", "[::1]"],
+    )
+    assert (s.ANONYMOUS_PER_MINUTE, s.REDIS_URL, s.MAIL_SERVER) == (300, "", {})
+    assert (s.LOG_FORMAT, s.ACCESS_LOG) == ("json", True)
+    assert (s.SUPPORT_URL, s.SUPPORT_EMAIL, s.SECURITY_CONTACT, s.SECURITY_EXPIRES) == ("", "", "", None)
+    assert s.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3"
+    assert s.DATABASES["default"]["NAME"] == str(ROOT / "petstore.sqlite3")
 
 
 @pytest.mark.parametrize(
@@ -183,12 +175,7 @@ def test_unset_variable_has_its_default(expression: str, default: str) -> None:
             "(s.EMAIL_HOST, s.EMAIL_PORT, s.EMAIL_HOST_PASSWORD, s.EMAIL_USE_TLS, s.EMAIL_USE_SSL)",
             "('mail.example.com', 587, 'a@b', True, False)",
         ),
-        (
-            "EMAIL_URL",
-            "smtp://localhost:25?from=a@b.example",
-            "s.EMAIL_PORT, s.EMAIL_USE_TLS",
-            "(25, False)",
-        ),
+        ("EMAIL_URL", "smtp://localhost:25?from=a@b.co", "s.EMAIL_PORT, s.EMAIL_USE_TLS", "(25, False)"),
         ("EMAIL_URL", "smtps://m.example?from=a@b.example", "s.EMAIL_PORT, s.EMAIL_USE_SSL", "(465, True)"),
         ("PORT", "", "s.PORT", "8000"),
         ("PORT", "8301", "s.BASE_URL", "http://localhost:8301/v1"),
