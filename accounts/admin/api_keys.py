@@ -226,9 +226,7 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         if obj is None:
             return []
-        if obj.revoked_at:
-            return self.change_fields
-        return [field for field in self.change_fields if field != "name"]
+        return [field for field in self.change_fields if field != "name" or obj.revoked_at]
 
     def get_form_context(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
         buttons: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}

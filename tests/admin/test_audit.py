@@ -60,14 +60,6 @@ def test_each_change_is_recorded_once_with_actor_address_and_difference(staff: C
     assert AuditEntry.objects.filter(model="inventory.category").count() == 3
 
 
-def test_row_page_action_is_recorded_with_reason_and_effect(staff: Client, key: ApiKey) -> None:
-    staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
-    entry = last_entry()
-    assert (entry.action, entry.reason, entry.address) == ("revoked", "Leaked", "192.0.2.7")
-    assert entry.before == {"revoked_at": None, "revoked_reason": ""}
-    assert entry.after["revoked_reason"] == "Leaked"
-
-
 def test_list_action_is_recorded_per_row_with_old_and_new_values(
     staff: Client, account: Account, category: Category
 ) -> None:
@@ -87,14 +79,6 @@ def test_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None
     entry = last_entry()
     assert (entry.before["status"], entry.after["status"]) == ("sold", "available")
     assert entry.reason == "Allergic child."
-
-
-def test_changed_groups_are_recorded_by_name(staff: Client) -> None:
-    clerk = User.objects.create(username="clerk", is_staff=True)
-    stock = Group.objects.get(name="Stock")
-    data = {"username": "clerk", "is_active": "on", "groups": stock.pk}
-    staff.post(f"/admin/auth/user/{clerk.pk}/change/", data)
-    assert (last_entry().before["groups"], last_entry().after["groups"]) == ([], ["Stock"])
 
 
 # --- Secrets -------------------------------------------------------------------------------------
@@ -151,12 +135,8 @@ def test_own_password_change_is_recorded(db: None) -> None:
     client.post("/account/password/", data)
     assert last_entry().action == "signed_in"
     client.post("/account/password/", data | {"oldpassword": PASSWORD})
-    entry = last_entry()
-    assert (entry.action, entry.actor_name, entry.reason) == (
-        "changed",
-        "boss",
-        "Changed their own password.",
-    )
+    entry, reason = last_entry(), "Changed their own password."
+    assert (entry.action, entry.actor_name, entry.reason) == ("changed", "boss", reason)
 
 
 # --- Append-only ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from django.test import Client
 
 from accounts.models import ApiKey, Plan
 from inventory.models import Category, Pet
-from tests.support.staff import signed_in, superuser
+from tests.support.staff import page_url, signed_in, superuser
 
 VERSION_INPUT = re.compile(r'name="_version" value="([0-9a-f]{64})"')
 CONFLICT = "while you had it open. Your changes were not saved."
@@ -27,13 +27,9 @@ def bob(db: None) -> Client:
     return signed_in(superuser("bob"))
 
 
-def change_url(row: Any) -> str:
-    return f"/admin/{row._meta.label_lower.replace('.', '/')}/{row.pk}/change/"
-
-
 def open_form(client: Client, row: Any) -> dict[str, str]:
     """Open the form and return its hidden version field."""
-    match = VERSION_INPUT.search(client.get(change_url(row)).text)
+    match = VERSION_INPUT.search(client.get(page_url(row)).text)
     assert match
     return {"_version": match[1]}
 
@@ -42,8 +38,8 @@ def test_conflict_names_the_other_user_and_the_stored_values(
     ann: Client, bob: Client, category: Category
 ) -> None:
     his, hers = open_form(bob, category), open_form(ann, category)
-    assert ann.post(change_url(category), {"name": "Ann's", "description": ""} | hers).status_code == 302
-    response = bob.post(change_url(category), {"name": "Bob's", "description": "His."} | his)
+    assert ann.post(page_url(category), {"name": "Ann's", "description": ""} | hers).status_code == 302
+    response = bob.post(page_url(category), {"name": "Bob's", "description": "His."} | his)
     assert response.status_code == 200
     text = response.text.replace("&#x27;", "'")
     assert f"ann changed this {CONFLICT}" in text
@@ -56,36 +52,36 @@ def test_conflict_names_the_other_user_and_the_stored_values(
 
 def test_second_save_after_a_conflict_succeeds(ann: Client, bob: Client, category: Category) -> None:
     his = open_form(bob, category)
-    ann.post(change_url(category), {"name": "Hers"} | open_form(ann, category))
-    response = bob.post(change_url(category), {"name": "His"} | his)
+    ann.post(page_url(category), {"name": "Hers"} | open_form(ann, category))
+    response = bob.post(page_url(category), {"name": "His"} | his)
     match = VERSION_INPUT.search(response.text)
     assert match
-    assert bob.post(change_url(category), {"name": "His", "_version": match[1]}).status_code == 302
+    assert bob.post(page_url(category), {"name": "His", "_version": match[1]}).status_code == 302
     category.refresh_from_db()
     assert category.name == "His"
 
 
 def test_two_tabs_of_one_user_conflict(ann: Client, category: Category) -> None:
     first, second = open_form(ann, category), open_form(ann, category)
-    ann.post(change_url(category), {"name": "First"} | first)
-    assert CONFLICT in ann.post(change_url(category), {"name": "Second"} | second).text
+    ann.post(page_url(category), {"name": "First"} | first)
+    assert CONFLICT in ann.post(page_url(category), {"name": "Second"} | second).text
 
 
 def test_invalid_form_keeps_its_version(ann: Client, bob: Client, category: Category) -> None:
     his = open_form(bob, category)
-    response = bob.post(change_url(category), {"name": ""} | his)
+    response = bob.post(page_url(category), {"name": ""} | his)
     assert VERSION_INPUT.findall(response.text) == [his["_version"]]
 
 
 def test_change_of_a_field_outside_the_form_is_no_conflict(ann: Client, key: ApiKey) -> None:
     hers = open_form(ann, key)
     ApiKey.objects.filter(pk=key.pk).update(last_used_at="2026-01-01T00:00:00Z")
-    assert ann.post(change_url(key), {"name": "Till"} | hers).status_code == 302
+    assert ann.post(page_url(key), {"name": "Till"} | hers).status_code == 302
 
 
 @pytest.mark.parametrize("version", ["", "x", "0" * 64, "\u00e9", "x" * 100_000])
 def test_forged_version_is_rejected(ann: Client, category: Category, version: str) -> None:
-    response = ann.post(change_url(category), {"name": "Hers", "_version": version})
+    response = ann.post(page_url(category), {"name": "Hers", "_version": version})
     assert CONFLICT in response.text
     category.refresh_from_db()
     assert category.name != "Hers"
@@ -93,7 +89,7 @@ def test_forged_version_is_rejected(ann: Client, category: Category, version: st
 
 def test_concurrently_deleted_row_is_reported_missing(ann: Client, db: None) -> None:
     kind = Category.objects.create(name="Newts")
-    hers, path = open_form(ann, kind), change_url(kind)
+    hers, path = open_form(ann, kind), page_url(kind)
     kind.delete()
     response: Any = ann.post(path, {"name": "Olms"} | hers)
     assert response.status_code == 404
@@ -126,7 +122,7 @@ def test_every_change_form_detects_conflicts(
     row, theirs, form = prepare_edit(model, request)
     hers = open_form(ann, row)
     type(row).objects.filter(pk=row.pk).update(**theirs)
-    response = ann.post(change_url(row), form | hers)
+    response = ann.post(page_url(row), form | hers)
     assert f"Another user changed this {CONFLICT}" in response.text
     assert type(row).objects.filter(pk=row.pk, **theirs).exists()
 
@@ -136,5 +132,5 @@ def test_changed_permissions_of_a_group_are_a_conflict(ann: Client, db: None) ->
     hers = open_form(ann, group)
     group.permissions.remove(group.permissions.earliest("pk"))
     permissions = set(group.permissions.values_list("pk", flat=True))
-    assert CONFLICT in ann.post(change_url(group), {"name": "Viewer"} | hers).text
+    assert CONFLICT in ann.post(page_url(group), {"name": "Viewer"} | hers).text
     assert set(group.permissions.values_list("pk", flat=True)) == permissions

@@ -39,8 +39,7 @@ def test_every_page_has_one_main_landmark(staff: Client, page: str) -> None:
 def test_icons_are_hidden_from_screen_readers_and_icon_buttons_have_names(
     staff: Client, pet: Pet, page: str
 ) -> None:
-    client = Client() if page == "login/" else staff
-    text = client.get(f"/admin/{page.format(pet=pet)}").text
+    text = staff.get(f"/admin/{page.format(pet=pet)}").text
     icons = re.findall(r"<(?!input)\w+ [^>]*material-symbols-outlined[^>]*>", text)
     # Scripts name the icons that Unfold makes clickable.
     assert not [icon for icon in icons if 'aria-hidden="true"' not in icon and "x-on:click" not in icon]
@@ -91,6 +90,8 @@ def test_headings_keep_the_case_of_names(staff: Client, boss: User, key: ApiKey)
     [
         ("accounts/account/", "Accounts", "Accounts"),
         ("accounts/event/", "Events", "Events"),
+        ("accounts/apikey/", "API keys", "API keys"),
+        ("inventory/pet/", "Pets", "Pets"),
         ("accounts/account/add/", "Add account", "Accounts / Add account"),
         ("accounts/apikey/add/", "Issue a key", "API keys / Issue a key"),
         ("auth/user/", "Staff", "Staff"),
@@ -160,22 +161,21 @@ def test_lists_have_no_apply_button_for_filters(staff: Client, path: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("https", "environment", "label"),
-    [(False, "production", "Local"), (True, "production", "Production"), (True, "staging", "Staging")],
+    ("label", "options"),
+    [
+        ("Local", {"HTTPS": False}),
+        ("Demo", {"HTTPS": False, "DEMO_KEY": "psk_live_demo"}),
+        ("Production", {"HTTPS": True, "ENVIRONMENT": "production"}),
+        ("Staging", {"HTTPS": True, "ENVIRONMENT": "staging"}),
+    ],
 )
 def test_pages_show_the_environment_label(
-    staff: Client, settings: Any, https: bool, environment: str, label: str
+    staff: Client, settings: Any, label: str, options: dict[str, Any]
 ) -> None:
-    settings.HTTPS, settings.ENVIRONMENT = https, environment
-    text = staff.get("/admin/accounts/plan/").text
-    assert [
-        each for each in ("Local", "Production", "Staging") if f">{each}<" in re.sub(r"\s+", "", text)
-    ] == [label]
-
-
-def test_environment_label_of_a_demo(staff: Client, settings: Any) -> None:
-    settings.DEMO_KEY = "psk_live_demo"
-    assert ">Demo<" in re.sub(r"\s+", "", staff.get("/admin/accounts/plan/").text)
+    for name, value in options.items():
+        setattr(settings, name, value)
+    text = re.sub(r"\s+", "", staff.get("/admin/accounts/plan/").text)
+    assert re.findall(">(Local|Demo|Production|Staging)<", text) == [label]
 
 
 # --- 403 and 404 ---------------------------------------------------------------------------------

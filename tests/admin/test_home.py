@@ -14,55 +14,18 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.admin.dashboard import MAX_SUSPENSIONS
-from accounts.models import (
-    EPOCH,
-    Account,
-    ApiKey,
-    DailyUsage,
-    DeprecatedUse,
-    KeyStanding,
-    PlanCode,
-    QuotaCounter,
-)
-from accounts.quota.limits import to_microseconds
+from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, PlanCode
 from inventory import stock
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.charts import BarChart, Series
 from tests.conftest import OPERATOR
 from tests.support.costs import big_scans, fill_shop, plans
+from tests.support.customers import ban, use
 from tests.support.skips import READS_PLANS
 from tests.support.staff import clerk_who_may, member_of, signed_in
 
 MAX_QUERIES = 18
 Issue = Callable[..., tuple[ApiKey, str]]
-
-
-def today() -> int:
-    """Return the UTC day as the counters store it."""
-    return (datetime.now(UTC).date() - EPOCH).days
-
-
-def use_quota(account: Account, requests: int) -> None:
-    """Set the number of requests today."""
-    QuotaCounter.objects.create(
-        account=account,
-        minute_ends_at=0,
-        minute_used=0,
-        day=today(),
-        day_used=requests,
-        last_request_at=0,
-        last_request_admitted=True,
-    )
-
-
-def ban(key: ApiKey, until: datetime) -> None:
-    KeyStanding.objects.create(
-        key=key, banned_at=to_microseconds(timezone.now()), banned_until=to_microseconds(until)
-    )
-
-
-def count_stock() -> None:
-    assert stock.refresh()
 
 
 @pytest.fixture
@@ -71,11 +34,11 @@ def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> Non
     now = timezone.now()
     small = Account.objects.create(name="<b>Tiny</b> & Co", plan_id=PlanCode.FREE)
     DailyUsage.objects.create(key=key, day=now.date(), admitted=1200, rejected=34)
-    use_quota(account, 20_000)
-    use_quota(small, 950)
+    use(account, 20_000)
+    use(small, 950)
     issue(small, expires_at=now + timedelta(days=3))
     issue(small, expires_at=now + timedelta(days=20))
-    ban(key, now + timedelta(hours=1))
+    ban(key)
     DeprecatedUse.objects.create(
         account=small, operation="getPet", day=now.date(), admitted=4321, last_call_at=now
     )
@@ -84,7 +47,7 @@ def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> Non
         Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     order = Order.objects.latest("id")
     order.approve(by="tests")
-    count_stock()
+    assert stock.refresh()
 
 
 def steps(page: Any) -> list[tuple[str, str, str]]:
@@ -139,16 +102,12 @@ def test_unreplaced_expiring_keys_are_listed_despite_many_rotated_keys(staff: Cl
 
 def test_step_links_all_accounts_that_reached_80_percent(staff: Client) -> None:
     for number in range(12):
-        use_quota(Account.objects.create(name=f"Busy {number}", plan_id=PlanCode.FREE), 800 + number)
-    use_quota(Account.objects.create(name="Calm", plan_id=PlanCode.FREE), 799)
+        use(Account.objects.create(name=f"Busy {number}", plan_id=PlanCode.FREE), 800 + number)
+    use(Account.objects.create(name="Calm", plan_id=PlanCode.FREE), 799)
     page = staff.get("/admin/")
-    (step,) = [step for step in steps(page) if "quota" in step[0]]
-    assert step == (
-        "10 accounts or more have used at least 80% of today's quota.",
-        "View accounts",
-        "/admin/accounts/account/?used=80",
-    )
-    accounts = staff.get(step[2]).context["cl"].result_list
+    text = "10 accounts or more have used at least 80% of today's quota."
+    assert (text, "View accounts", "/admin/accounts/account/?used=80") in steps(page)
+    accounts = staff.get("/admin/accounts/account/?used=80").context["cl"].result_list
     assert sorted(account.name for account in accounts) == sorted(f"Busy {number}" for number in range(12))
     assert not staff.get("/admin/accounts/account/?used=100").context["cl"].result_list
 
@@ -289,12 +248,7 @@ def test_sections_require_their_permissions(busy: None, permissions: list[str], 
 
 @pytest.mark.parametrize(
     ("group", "sections"),
-    [
-        ("Viewer", SECTIONS),
-        ("Support", SECTIONS),
-        ("Stock", {"orders", "pets"}),
-        ("Owner", SECTIONS),
-    ],
+    [("Viewer", SECTIONS), ("Support", SECTIONS), ("Stock", {"orders", "pets"}), ("Owner", SECTIONS)],
 )
 def test_each_group_sees_its_own_sections(busy: None, group: str, sections: set[str]) -> None:
     client = signed_in(member_of(group))
@@ -342,8 +296,8 @@ def test_query_count_does_not_grow_with_rows(
     for number in range(30):
         new = Account.objects.create(name=f"Customer {number}", plan_id=PlanCode.PRO)
         key, _ = issue(new, expires_at=timezone.now() + timedelta(days=1 + number))
-        use_quota(new, 10 + number)
-        ban(key, timezone.now() + timedelta(hours=1))
+        use(new, 10 + number)
+        ban(key)
         Category.objects.create(name=f"Kind {number}")
     assert [len(home_queries(client)) for client in clients] == [len(queries) for queries in before]
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import User
-from django.db import IntegrityError, connection
+from django.db import IntegrityError
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
-from accounts.models import Account, ApiKey, Plan, PlanCode
+from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, Plan, PlanCode
 from inventory.models import Category, Pet
+from tests.support.costs import queries_of
+from tests.support.customers import use
+from tests.support.staff import member_of
 from tests.support.thorough import some
 
 HUGE = "9" * 22
@@ -77,7 +79,7 @@ def test_lists_accept_any_query_without_error(staff: Client, rows: None, model: 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_pages_accept_any_id_without_error(staff: Client, rows: None, model: str) -> None:
-    pages = ("", "change/", "delete/", "history/", "revoke/", "rotate/", "password/")
+    pages = ("", "change/", "delete/", "history/", "revoke/", "rotate/", "password/", "what-if/")
     for object_id, page in some([*product(IDS, pages)], 4):
         assert_bears(staff.get(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
         assert_bears(staff.post(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
@@ -156,13 +158,7 @@ def test_integrity_error_gets_a_409_page(
 
 
 def test_lookups_outside_the_filters_of_a_list_are_rejected(staff: Client, key: ApiKey) -> None:
-    for lookup in (
-        "digest__startswith",
-        "digest",
-        "pepper_number",
-        "pepper_number__exact",
-        "account__name",
-    ):
+    for lookup in ("digest__startswith", "digest", "pepper_number", "account__name", "account__plan__code"):
         assert staff.get(url("accounts_apikey_changelist"), {lookup: "1"}).status_code == 400
     assert staff.get(url("auth_user_changelist"), {"password__startswith": "a"}).status_code == 400
     assert staff.get(url("accounts_account_changelist"), {"plan__code__exact": "free"}).status_code == 200
@@ -186,22 +182,6 @@ def test_plans_cannot_be_added_or_deleted(staff: Client) -> None:
     assert set(Plan.objects.values_list("code", flat=True)) == set(PlanCode.values)
 
 
-@pytest.mark.parametrize("number", ["", "0", "-1", HUGE, "1.5"])
-def test_plan_with_an_invalid_limit_is_rejected(staff: Client, number: Any) -> None:
-    response = staff.post(url("accounts_plan_change", "free"), {"per_minute": 5, "per_day": number})
-    assert response.context["errors"]
-    assert Plan.objects.get(code="free").per_day == 1000
-
-
-def test_enterprise_plan_has_no_limits_of_its_own(staff: Client) -> None:
-    assert staff.get(url("accounts_plan_change", "enterprise")).status_code == 200
-    assert (
-        staff.post(url("accounts_plan_change", "enterprise"), {"per_minute": 5, "per_day": 6}).status_code
-        == 403
-    )
-    assert Plan.objects.get(code="enterprise").per_minute is None
-
-
 # --- Accounts ------------------------------------------------------------------------------------
 
 
@@ -221,24 +201,35 @@ def test_only_enterprise_accounts_have_limits_of_their_own(
     assert not Account.objects.exists()
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_list_query_count_does_not_grow_with_rows(
-    staff: Client, rows: None, model: str, issue: Callable[..., Any]
+MAX_LIST_QUERIES = {"accounts/account": 7, "accounts/apikey": 6, "accounts/event": 4}
+
+
+@pytest.mark.parametrize(
+    ("model", "search"), [*((model, "") for model in MODELS), ("accounts/account", "c")]
+)
+def test_list_has_a_constant_number_of_queries(
+    staff: Client, rows: None, model: str, search: str, issue: Callable[..., Any]
 ) -> None:
-    def add_rows(number: Any) -> None:
+    def add_rows(number: int) -> None:
         account = Account.objects.create(name=f"Customer {number}", plan_id="pro")
-        issue(of=account)
+        use(account, number)
+        key, _ = issue(of=account)
+        DailyUsage.objects.create(key=key, day=timezone.now().date(), admitted=5)
+        KeyStanding.objects.create(key=key)
         new = Category.objects.create(name=f"Kind {number}")
         Pet.objects.create(name=f"Pet {number}", category=new)
-        User.objects.create(username=f"user {number}")
+        member_of("Viewer", "Stock", name=f"user {number}")
+        sequence_all()
 
-    counts = []
-    for number in range(3):
+    def count_queries() -> int:
+        return queries_of(lambda: staff.get(f"/admin/{model}/", {"q": search} if search else {}))
+
+    add_rows(0)
+    count_queries()
+    before = count_queries()
+    for number in range(1, 10):
         add_rows(number)
-        with CaptureQueriesContext(connection) as queries:
-            assert staff.get(f"/admin/{model}/").status_code == 200
-        counts.append(len(queries))
-    assert counts[1] == counts[2]
+    assert count_queries() == before <= MAX_LIST_QUERIES.get(model, 12)
 
 
 def test_account_without_keys_can_be_deleted(staff: Client, account: Account) -> None:
@@ -247,23 +238,17 @@ def test_account_without_keys_can_be_deleted(staff: Client, account: Account) ->
 
 
 def test_account_with_keys_is_not_deleted_and_the_page_says_why(
-    staff: Client, account: Account, key: ApiKey
+    staff: Client, account: Account, issue: Callable[..., tuple[ApiKey, str]]
 ) -> None:
     path = url("accounts_account_delete", account.pk)
+    assert path in staff.get(url("accounts_account_change", account.pk)).text
+    key, _ = issue()
+    assert path not in staff.get(url("accounts_account_change", account.pk)).text
     for response in (staff.get(path, follow=True), staff.post(path, {"post": "yes"}, follow=True)):
         assert "because other records refer to it" in response.text
         assert f"Api key: {key.public_id}" in response.text
         assert "Suspend it instead: its keys stop working." in response.text
     assert Account.objects.exists()
-
-
-def test_delete_link_is_hidden_for_protected_rows(
-    staff: Client, account: Account, issue: Callable[..., tuple[ApiKey, str]]
-) -> None:
-    path, delete = url("accounts_account_change", account.pk), url("accounts_account_delete", account.pk)
-    assert delete in staff.get(path).text
-    issue()
-    assert delete not in staff.get(path).text
 
 
 def test_add_form_shows_no_panels_of_existing_rows(staff: Client) -> None:
@@ -281,9 +266,6 @@ def test_add_form_shows_no_panels_of_existing_rows(staff: Client) -> None:
     ("search", "found"),
     [
         ("re", ["Rex", "Rex Junior"]),
-        ("rex j", ["Rex Junior"]),
-        ("ex", []),
-        ("%", []),
         (HUGE, []),
         ("", ["Rex", "Rex Junior", "Tom"]),
         ("{tom} ", ["Tom"]),

@@ -53,8 +53,10 @@ def test_change_that_affects_accounts_needs_confirmation(staff: Client, account:
 
 
 def test_unchanged_or_invalid_limits_need_no_confirmation(staff: Client, account: Account) -> None:
-    page = staff.post(page_url("business"), {"per_minute": 0, "per_day": "", "confirmed": "on"})
-    assert set(page.context["adminform"].form.errors) == {"per_minute", "per_day"}
+    for per_minute, per_day in ((0, ""), (-1, "9" * 22), ("1.5", 0)):
+        limits = {"per_minute": per_minute, "per_day": per_day, "confirmed": "on"}
+        page = staff.post(page_url("business"), limits)
+        assert set(page.context["adminform"].form.errors) == {"per_minute", "per_day"}
     assert Plan.objects.get(pk="business").per_day == 100_000
     current = {"per_minute": 1000, "per_day": 100_000}
     assert staff.post(page_url("business"), current).status_code == 302
@@ -65,6 +67,8 @@ def test_enterprise_shows_its_accounts_and_is_read_only(staff: Client) -> None:
     text = staff.get(page_url("enterprise")).text
     assert "1 account with 0 active keys" in text
     assert 'name="confirmed"' not in text
+    assert staff.post(page_url("enterprise"), {"per_minute": 5, "per_day": 6}).status_code == 403
+    assert Plan.objects.get(pk="enterprise").per_minute is None
     AccountDayLoad.objects.create(account=big, day=timezone.now().date(), minutes={"90": 1})
     page = staff.get(page_url("enterprise", "what_if"), {"per_minute": 100, "per_day": 100})
     assert cells(page)["Requests per minute"] == ("custom", "100")
@@ -163,12 +167,6 @@ def test_invalid_limits_get_a_message(staff: Client, query: dict[str, str]) -> N
     assert "<script>&" not in page.text
 
 
-@pytest.mark.parametrize("value", ["\0", "x" * 100_000])
-def test_malformed_input_is_rejected(staff: Client, value: str) -> None:
-    page = staff.get(page_url("business", "what_if"), {"per_minute": value, "per_day": value})
-    assert page.status_code == 400
-
-
 def test_what_if_has_a_constant_number_of_queries(staff: Client, loads: None) -> None:
     def queries() -> int:
         limits = {"per_minute": 5, "per_day": 50}
@@ -179,9 +177,3 @@ def test_what_if_has_a_constant_number_of_queries(staff: Client, loads: None) ->
         other = Account.objects.create(name=f"Customer {number}", plan_id="business")
         AccountDayLoad.objects.create(account=other, day=timezone.now().date(), minutes={"90": 1})
     assert queries() == before <= 6
-
-
-@pytest.mark.parametrize("object_id", ["nothing", "%00", "9" * 30, "x" * 3000])
-def test_unknown_id_does_not_break_the_page(staff: Client, object_id: str) -> None:
-    for model in ("plan", "account"):
-        assert staff.get(f"/admin/accounts/{model}/{object_id}/what-if/").status_code in {302, 400, 404}

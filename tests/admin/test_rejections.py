@@ -11,7 +11,6 @@ import pytest
 from django.db import connection
 from django.db.models import Q
 from django.test import Client
-from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import Account, ApiKey, PlanCode, Refusal
@@ -21,7 +20,7 @@ from tests.support import customers
 from tests.support.costs import queries_of
 from tests.support.customers import ban
 from tests.support.skips import READS_PLANS
-from tests.support.staff import clerk_who_may
+from tests.support.staff import clerk_who_may, page_url
 
 PAGE = "/admin/accounts/refusal/"
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -126,13 +125,10 @@ def test_next_steps_remove_the_cause_if_it_applies_and_is_permitted(staff: Clien
         links = re.findall(r'<a href="([^"]*)" class="step-button plain">([^<]*)</a>', steps)
         return [(text, link) for link, text in links]
 
-    def url(row: Any, page: str = "change") -> str:
-        return reverse(f"admin:accounts_{row._meta.model_name}_{page}", args=[row.pk])
-
     issue_step = ("Issue a key", f"/admin/accounts/apikey/add/?account={account.pk}")
     limits = [
-        ("Change the plan", url(account, "change_plan")),
-        ("Try other limits", url(account, "what_if")),
+        ("Change the plan", page_url(account, "change_plan")),
+        ("Try other limits", page_url(account, "what_if")),
     ]
     assert list_steps(staff, "api_key_banned") == []  # It has ended.
     ban(key)
@@ -140,17 +136,17 @@ def test_next_steps_remove_the_cause_if_it_applies_and_is_permitted(staff: Clien
     for reason, steps in {
         "rate_limit_exceeded": limits,
         "daily_quota_exceeded": limits,
-        "api_key_banned": [("Lift the ban", url(key, "unban"))],
+        "api_key_banned": [("Lift the ban", page_url(key, "unban"))],
         "revoked": [issue_step],
-        "expired": [("Open its replacement", url(new)), issue_step],
-        "elsewhere": [("Open the key", url(key)), issue_step],
+        "expired": [("Open its replacement", page_url(new)), issue_step],
+        "elsewhere": [("Open the key", page_url(key)), issue_step],
         "suspended": [],
         "insufficient_scope": [issue_step],
     }.items():
         assert list_steps(staff, reason) == steps, reason
         assert list_steps(clerk, reason) == [], reason
     account.suspend(reason="Unpaid", by=OPERATOR)
-    assert list_steps(staff, "suspended") == [("Lift the suspension", url(account, "lift_suspension"))]
+    assert list_steps(staff, "suspended") == [("Lift the suspension", page_url(account, "lift_suspension"))]
     assert list_steps(staff, "revoked") == []
 
 
@@ -178,11 +174,6 @@ def test_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> None
     assert (page.context["explanations"], list(page.context["matches"])) == ([], [])
     assert "No refusal was found" in page.text
     assert "<script>alert" not in page.text
-
-
-@pytest.mark.parametrize("text", ["\0", "x" * 100_000, "\ud800".encode("utf-8", "surrogatepass")])
-def test_malformed_text_is_rejected(staff: Client, text: Any) -> None:
-    assert staff.get(PAGE, {"q": text}).status_code in {200, 400}
 
 
 # --- List ----------------------------------------------------------------------------------------
@@ -215,16 +206,6 @@ def test_latest_rejections_are_filtered_by_key_account_and_time(
     assert list_request_ids(staff, hours="24") == ["other-account", "same-account", "recent"]
     assert list_request_ids(staff, q="Acme", hours="1") == ["same-account"]
     assert list_request_ids(staff, q=key_with_rejections.public_id, hours="24") == ["recent"]
-
-
-def test_pasted_key_finds_its_rejections_without_the_secret(
-    staff: Client, key_with_rejections: Any
-) -> None:
-    response = staff.get(PAGE, {"q": f"Bearer {key_with_rejections.text}", "hours": "24"})
-    assert response["Location"] == f"{PAGE}?q={key_with_rejections.public_id}&hours=24"
-    assert key_with_rejections.text not in response.text
-    page = staff.get(response["Location"])
-    assert [rejection.request_id for rejection in page.context["matches"]] == ["recent"]
 
 
 @pytest.mark.parametrize("hours", ["2", "x", "9" * 30, "-1"])
@@ -273,12 +254,10 @@ def test_rejections_are_read_only(staff: Client, key: ApiKey) -> None:
     rejection = reject(key)
     assert staff.get(f"{PAGE}add/").status_code == 403
     for page in ("change", "delete"):
-        path = reverse(f"admin:accounts_refusal_{page}", args=[rejection.pk])
-        staff.post(path, {"post": "yes", "reason": "api_key_banned"})
+        staff.post(page_url(rejection, page), {"post": "yes", "reason": "api_key_banned"})
     rejection.refresh_from_db()
     assert rejection.reason == "rate_limit_exceeded"
-    response = staff.get(reverse("admin:accounts_refusal_change", args=[rejection.pk]))
-    assert response["Location"] == f"{PAGE}?q=req-1"
+    assert staff.get(page_url(rejection))["Location"] == f"{PAGE}?q=req-1"
 
 
 @pytest.mark.parametrize(("codename", "status"), [("view_refusal", 200), ("view_account", 403)])

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth.models import Group, Permission, User
 from django.db.models import Model
 from django.test import Client
+from django.urls import reverse
 
 PASSWORD = "correct horse battery staple"
 CONFIRMED = {"confirmed": "1"}  # Submits a confirmation page.
@@ -54,3 +55,8 @@ def run_bulk_action(staff: Client, action: str, *rows: Model, path: str, **form_
     """Run an action on rows of the list at `path`; `form_data` is that of the confirmation page."""
     data = {"action": action, "_selected_action": [row.pk for row in rows]}
     return str(staff.post(path, data | form_data, follow=True).text.replace("&#x27;", "'"))
+
+
+def page_url(row: Model, page: str = "change") -> str:
+    """Return the URL of a page of a row in the back office."""
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{page}", args=[row.pk])
