@@ -110,7 +110,7 @@ def claim_submission(submission_token: str, account: Account) -> bool:
 
 
 class NarrowForm(ReasonForm):
-    """Offers what the key has. An empty end leaves it unchanged."""
+    """Offers the rights that the key has. An empty expiry leaves it unchanged."""
 
     key_scopes = IssueKeyForm.declared_fields["scopes"]
     expires_at = forms.DateTimeField(

@@ -222,8 +222,8 @@ class AccountAdmin(MembersAdmin):
 
     def build_command_result(self, command: RowCommand, account: Account) -> SearchResult:
         url = issue_key_url(account) if command is ISSUE_KEY else page_url(account, command.page)
-        is_useless = command is ISSUE_KEY and account.suspended_at
-        description = "Suspended: lift the suspension first" if is_useless else ""
+        is_blocked = command is ISSUE_KEY and account.suspended_at
+        description = "Suspended: lift the suspension first" if is_blocked else ""
         return SearchResult(3, command.icon, f"{command.phrase} {account}", description, url)
 
     # --- The form

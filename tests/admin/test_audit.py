@@ -116,8 +116,7 @@ def attempt(name: str, password: str) -> Client:
     return client
 
 
-def test_sign_ins_and_sign_outs_are_recorded_and_failed_sign_ins_stored_separately(db: None) -> None:
-    User.objects.create_superuser("boss", password=PASSWORD)
+def test_sign_ins_and_sign_outs_are_recorded_and_failed_sign_ins_stored_separately(boss: User) -> None:
     attempt("boss", "wrong")
     client = attempt("boss", PASSWORD)
     client.post("/account/logout/")
@@ -128,8 +127,7 @@ def test_sign_ins_and_sign_outs_are_recorded_and_failed_sign_ins_stored_separate
     ]
 
 
-def test_own_password_change_is_recorded(db: None) -> None:
-    User.objects.create_superuser("boss", password=PASSWORD)
+def test_own_password_change_is_recorded(boss: User) -> None:
     client, new = attempt("boss", PASSWORD), "another horse, another battery"
     data = {"oldpassword": "wrong", "password1": new, "password2": new}
     client.post("/account/password/", data)

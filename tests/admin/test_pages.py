@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.db import IntegrityError
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -66,7 +65,7 @@ IDS = [HUGE, f"-{HUGE}", "abc", "%00", "%ED%A0%80", "_00", "x" * 5000, "1/2", "9
 VALUES = ["\0", LONG, HUGE, f"-{HUGE}", "abc", LONE_SURROGATE, "5", "-1", ""]
 
 
-def assert_bears(response: Any, what: Any) -> None:
+def assert_handled(response: Any, what: Any) -> None:
     assert response.status_code in {200, 302, 400, 403, 404}, (response.status_code, what)
 
 
@@ -74,15 +73,15 @@ def assert_bears(response: Any, what: Any) -> None:
 def test_lists_accept_any_query_without_error(staff: Client, rows: None, model: str) -> None:
     queries = [{name: value} for name, values in QUERIES.items() for value in values]
     for query in some(queries[MODELS.index(model) % 3 :], 3):
-        assert_bears(staff.get(f"/admin/{model}/", query), query)
+        assert_handled(staff.get(f"/admin/{model}/", query), query)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_pages_accept_any_id_without_error(staff: Client, rows: None, model: str) -> None:
     pages = ("", "change/", "delete/", "history/", "revoke/", "rotate/", "password/", "what-if/")
     for object_id, page in some([*product(IDS, pages)], 4):
-        assert_bears(staff.get(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
-        assert_bears(staff.post(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
+        assert_handled(staff.get(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
+        assert_handled(staff.post(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -96,8 +95,8 @@ def test_pages_accept_any_form_without_error(staff: Client, rows: None, model: s
     paths = ["add"] + ([f"{row.pk}/change"] if row else [])
     for value, path in some([*product(VALUES, paths)], 3):
         sent = dict.fromkeys(names, value)
-        assert_bears(staff.get(f"/admin/{model}/{path}/", sent), (path, value))
-        assert_bears(staff.post(f"/admin/{model}/{path}/", sent), (path, value))
+        assert_handled(staff.get(f"/admin/{model}/{path}/", sent), (path, value))
+        assert_handled(staff.post(f"/admin/{model}/{path}/", sent), (path, value))
 
 
 @pytest.mark.parametrize(
@@ -142,19 +141,6 @@ def test_list_filters_survive_a_visit_to_a_pet(staff: Client, pet: Pet) -> None:
     filters = "q=" + "%F0%9F%90%B6" * 250
     page = staff.get(url("inventory_pet_change", pet.pk), {"_changelist_filters": filters})
     assert page.status_code == 200
-
-
-def test_integrity_error_gets_a_409_page(
-    staff: Client, pet: Pet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def too_late(*args: Any, **kwargs: Any) -> None:
-        raise IntegrityError("duplicate key")
-
-    monkeypatch.setattr(Category, "save", too_late)
-    response = staff.post(url("inventory_category_add"), {"name": "Newts"})
-    assert response.status_code == 409
-    assert "Another user has just changed the same data" in response.text
-    assert "duplicate key" in caplog.text
 
 
 def test_lookups_outside_the_filters_of_a_list_are_rejected(staff: Client, key: ApiKey) -> None:

@@ -79,7 +79,9 @@ def test_waiting_orders_are_found_by_their_next_action(staff: Client, order: Ord
 
 
 @pytest.mark.parametrize("text", ["issue key", "issue a key f", "issue a key for acme", "Issue acme pets"])
-def test_action_is_found_by_its_words(staff: Client, account: Account, text: str) -> None:
+def test_key_to_issue_is_found_by_prefixes_of_the_phrase(
+    staff: Client, account: Account, text: str
+) -> None:
     assert "Issue a key for Acme Pets" in find_titles(staff, text)
 
 
@@ -107,7 +109,7 @@ def test_action_is_found_by_its_words(staff: Client, account: Account, text: str
         ("log out", "Sign out", ""),
     ],
 )  # fmt: skip
-def test_act_is_found_by_its_usual_words(
+def test_command_is_found_by_its_synonyms(
     staff: Client, key: ApiKey, text: str, title: str, link: str
 ) -> None:
     names = {"account": key.account, "key": key}
@@ -229,7 +231,7 @@ def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -
         ("Stock", "add a pet", ["Add a pet"]),
     ],
 )
-def test_each_group_finds_its_own_part(order: Order, group: str, text: str, expected: list[str]) -> None:
+def test_each_group_finds_what_it_may_use(order: Order, group: str, text: str, expected: list[str]) -> None:
     client = signed_in(member_of(group))
     titles = [title.format(order=order.pk) for title in expected]
     assert find_titles(client, text.format(order=order.pk)) == titles
