@@ -415,7 +415,7 @@ def test_narrowing_offers_only_what_the_key_has(staff: Client, limited_key: ApiK
 def test_narrowed_key_keeps_what_the_form_leaves_unchanged(
     staff: Client, boss: User, limited_key: ApiKey
 ) -> None:
-    data = {"allowed_networks": "127.0.0.1/32\r\n10.0.0.0/8\r\n", "reason": "Reads pets"}
+    data: dict[str, Any] = {"allowed_networks": "127.0.0.1/32\r\n10.0.0.0/8\r\n", "reason": "Reads pets"}
     data |= {"key_scopes": ["pets:read", "orders:read"]}
     assert "Nothing would change" in staff.post(page_url(limited_key, "narrow"), data).text
     data |= {"key_scopes": ["pets:read"], "expires_at": ""}
