@@ -83,14 +83,14 @@ class Shop(RuleBasedStateMachine):
 
     # --- Clients ---
 
-    @rule(who=st.integers(0, 1), number=numbers, key=st.sampled_from([None, None, "a", "b"]))
-    def order(self, who: int, number: int, key: str | None) -> None:
+    @rule(buyer=st.integers(0, 1), number=numbers, key=st.sampled_from([None, None, "a", "b"]))
+    def order(self, buyer: int, number: int, key: str | None) -> None:
         """Order a pet, sometimes with an Idempotency-Key, which may be reused."""
         pet = self.pet(number)
         headers = {} if key is None else {"Idempotency_Key": key}
-        response = self.clients[who]("POST", "/store/orders", {"petId": pet}, **headers)
-        if key is not None and (who, key) in self.sent:
-            first_pet, first_response = self.sent[who, key]
+        response = self.clients[buyer]("POST", "/store/orders", {"petId": pet}, **headers)
+        if key is not None and (buyer, key) in self.sent:
+            first_pet, first_response = self.sent[buyer, key]
             if pet == first_pet:
                 assert (response.status_code, response.content) == (201, first_response)
                 assert response.headers["Idempotent-Replayed"] == "true"
@@ -101,19 +101,19 @@ class Shop(RuleBasedStateMachine):
         else:
             assert response.status_code == 201
             self.pets[pet] = "pending"
-            self.sales[response.json()["id"]] = Sale(who, pet)
+            self.sales[response.json()["id"]] = Sale(buyer, pet)
             if key is not None:
-                self.sent[who, key] = pet, response.content
+                self.sent[buyer, key] = pet, response.content
 
-    @rule(who=st.integers(0, 1), number=numbers, times=st.integers(1, 2))
-    def cancel(self, who: int, number: int, times: int) -> None:
+    @rule(buyer=st.integers(0, 1), number=numbers, times=st.integers(1, 2))
+    def cancel(self, buyer: int, number: int, times: int) -> None:
         """Cancel an order, possibly of another account, once or twice."""
         if (choice := self.sale(number)) is None:
             return
         order, sale = choice
         for _ in range(times):
-            response = self.clients[who]("DELETE", f"/store/orders/{order}")
-            if sale.account != who:
+            response = self.clients[buyer]("DELETE", f"/store/orders/{order}")
+            if sale.account != buyer:
                 assert (response.status_code, response.json()["code"]) == (404, "order_not_found")
             elif sale.status in {"approved", "delivered"}:
                 assert (response.status_code, response.json()["code"]) == (409, "order_not_cancellable")
@@ -188,9 +188,9 @@ class Shop(RuleBasedStateMachine):
 
     @invariant()
     def accounts_see_exactly_their_own_orders(self) -> None:
-        for who, client in enumerate(getattr(self, "clients", [])):
+        for buyer, client in enumerate(getattr(self, "clients", [])):
             listed: list[dict[str, Any]] = client.get("/store/orders?limit=100").json()
-            expected = {order: sale for order, sale in self.sales.items() if sale.account == who}
+            expected = {order: sale for order, sale in self.sales.items() if sale.account == buyer}
             assert [order["id"] for order in listed] == list(expected)
             for order in listed:
                 sale = expected[order["id"]]
