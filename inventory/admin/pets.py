@@ -51,12 +51,11 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
     def clean(self) -> dict[str, Any]:
         """Report a transition that the model would reject as an error of the form."""
         cleaned_data = super().clean() or {}
-        stored_pet = Pet.objects.filter(pk=self.instance.pk).first()
-        status = cleaned_data.get("status")
-        if stored_pet is not None and status and status != stored_pet.status:
+        pet, status = self.instance, cleaned_data.get("status")  # `pet` still has the stored status.
+        if pet.pk is not None and status and status != pet.status:
             try:
-                stored_pet.check_not_held()
-                stored_pet.check_transition(PetStatus(status), cleaned_data.get("reason", ""))
+                pet.check_not_held()
+                pet.check_transition(PetStatus(status), cleaned_data.get("reason", ""))
             except TransitionError as error:
                 self.add_error("status", error)
         return cleaned_data
