@@ -225,7 +225,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @pytest.fixture(params=["database", "redis"])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: None) -> QuotaStore:
-    """Each quota store in turn; the one on Redis hears of changes at once, for a test never commits."""
+    """Each quota store in turn. Changes are published to Redis at once, since tests never commit."""
     if request.param == "database":
         return DatabaseQuotaStore()
     server: RedisServer = request.getfixturevalue("redis")
@@ -233,7 +233,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: N
     store = RedisQuotaStore(server.url)
     monkeypatch.setattr("accounts.quota.store.redis", store)
     monkeypatch.setattr(
-        "accounts.quota.publication.transaction.on_commit", lambda tell, robust=False: tell()
+        "accounts.quota.publication.transaction.on_commit", lambda publish, robust=False: publish()
     )
     return store
 

@@ -1,4 +1,4 @@
-"""Who may call the API: every refusal of a key, over HTTP (D16-D20)."""
+"""Who may call the API: every rejection of a key, over HTTP (D16-D20)."""
 
 from datetime import timedelta
 from typing import Any
@@ -233,7 +233,7 @@ def get_last_use(key: ApiKey) -> Any:
     return key.last_used_at
 
 
-def test_first_use_is_shown(key: ApiKey, api: Api) -> None:
+def test_first_use_is_stored(key: ApiKey, api: Api) -> None:
     assert get_last_use(key) is None
     before = timezone.now()
     api.get("/pets")

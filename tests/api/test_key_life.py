@@ -20,7 +20,7 @@ from tests.support.customers import expire
 ONE_DAY = timedelta(days=1)
 
 
-def history(key: ApiKey) -> list[tuple[str, str, str]]:
+def get_history(key: ApiKey) -> list[tuple[str, str, str]]:
     """Return the audit entries of the key, oldest first."""
     return list(key.audit_entries.order_by("id").values_list("action", "actor_name", "reason"))
 
@@ -38,12 +38,12 @@ def test_secret_is_stored_nowhere(issue: Issue) -> None:
     assert secret not in str(key)
 
 
-def test_highest_number_signs_and_not_the_last_one_written(issue: Issue, settings: Any) -> None:
+def test_pepper_with_the_highest_number_signs(issue: Issue, settings: Any) -> None:
     settings.API_KEY_PEPPERS = {10: b"ten", 9: b"nine"}
     assert issue()[0].pepper_number == 10
 
 
-def test_key_is_refused_once_the_secret_of_its_pepper_is_another(issue: Issue, settings: Any) -> None:
+def test_key_is_rejected_once_the_secret_of_its_pepper_has_changed(issue: Issue, settings: Any) -> None:
     _, text = issue()
     settings.API_KEY_PEPPERS = {2: b"another secret"}
     assert Api(text).get("/pets").json()["code"] == "invalid_api_key"
@@ -61,7 +61,7 @@ def test_key_is_refused_once_the_secret_of_its_pepper_is_another(issue: Issue, s
         ),
     ],
 )
-def test_rights_are_stored_in_one_form(issue: Issue, options: Any, field: str, stored: Any) -> None:
+def test_rights_are_stored_in_canonical_form(issue: Issue, options: Any, field: str, stored: Any) -> None:
     assert getattr(issue(**options)[0], field) == stored
 
 
@@ -90,7 +90,7 @@ def test_invalid_key_is_rejected_and_nothing_is_stored(
 @pytest.mark.parametrize(
     "stored", [[" 10.0.0.0/8"], ["10.0.0.0/8\n"], ["the office"], [5], [None], "10.0.0.0/8"]
 )
-def test_networks_that_could_not_be_compared_are_not_stored(issue: Issue, stored: Any) -> None:
+def test_networks_in_another_form_are_rejected(issue: Issue, stored: Any) -> None:
     key, _ = issue()
     key.allowed_networks = stored
     with pytest.raises(ValidationError):
@@ -196,7 +196,7 @@ def test_key_is_active_until_its_end_and_expired_from_it_on(issue: Issue) -> Non
 # --- Revoking ------------------------------------------------------------------------------------
 
 
-def test_revoked_key_says_when_and_why(issue: Issue) -> None:
+def test_revocation_stores_its_time_and_reason(issue: Issue) -> None:
     key, _ = issue()
     before = timezone.now()
     key.revoke(reason="  Laptop stolen ", by=OPERATOR)
@@ -206,7 +206,7 @@ def test_revoked_key_says_when_and_why(issue: Issue) -> None:
     assert key.get_state(before) == "revoked"
 
 
-def test_long_reason_is_cut_and_not_refused(issue: Issue) -> None:
+def test_long_reason_is_truncated(issue: Issue) -> None:
     key, _ = issue()
     key.revoke(reason="r" * 1000, by=OPERATOR)
     assert key.revoked_reason == "r" * 255
@@ -220,7 +220,7 @@ def test_key_is_revoked_once_and_for_a_reason(issue: Issue) -> None:
     key.revoke(reason="Lost", by=OPERATOR)
     with pytest.raises(ValidationError, match="is already revoked"):
         key.revoke(reason="Found", by=OPERATOR)
-    assert history(key) == [("issued", "tests", ""), ("revoked", "tests", "Lost")]
+    assert get_history(key) == [("issued", "tests", ""), ("revoked", "tests", "Lost")]
     key.refresh_from_db()
     assert key.revoked_reason == "Lost"
 
@@ -228,9 +228,9 @@ def test_key_is_revoked_once_and_for_a_reason(issue: Issue) -> None:
 def test_other_keys_of_the_account_keep_working(issue: Issue) -> None:
     key, _ = issue()
     _, other = issue()
-    _, successor = key.rotate(by=OPERATOR)
+    _, replacement = key.rotate(by=OPERATOR)
     key.revoke(reason="Lost", by=OPERATOR)
-    assert [Api(text).get("/pets").status_code for text in (other, successor)] == [200, 200]
+    assert [Api(text).get("/pets").status_code for text in (other, replacement)] == [200, 200]
 
 
 # --- History -------------------------------------------------------------------------------------
@@ -240,12 +240,12 @@ def test_history_has_action_actor_and_reason(issue: Issue) -> None:
     old, _ = issue()
     new, _ = old.rotate(by=Actor("ann"))
     old.revoke(reason="Lost", by=Actor("bob"))
-    assert history(old) == [
+    assert get_history(old) == [
         ("issued", "tests", ""),
         ("rotated", "ann", f"Replaced by {new.public_id}."),
         ("revoked", "bob", "Lost"),
     ]
-    assert history(new) == [("issued", "ann", "")]
+    assert get_history(new) == [("issued", "ann", "")]
 
 
 def test_history_keeps_the_name_of_a_member_of_staff_who_left(account: Account) -> None:
@@ -253,7 +253,7 @@ def test_history_keeps_the_name_of_a_member_of_staff_who_left(account: Account) 
     key, _ = ApiKey.objects.issue(account, by=Actor(ann.username, ann.pk))
     assert key.audit_entries.get().actor_id == ann.pk
     ann.delete()
-    assert history(key) == [("issued", "ann", "")]
+    assert get_history(key) == [("issued", "ann", "")]
 
 
 def test_history_outlives_the_key(issue: Issue) -> None:
@@ -317,7 +317,7 @@ def test_database_rejects_two_accounts_with_one_public_id(account: Account) -> N
 def test_audit_trail_rejects_unknown_actions_of_a_key(issue: Issue) -> None:
     key, _ = issue()
     with pytest.raises(ValueError, match="lent"):
-        audit.record(OPERATOR, key, "lent")  # type: ignore[arg-type]  # As a slip would have it.
+        audit.record(OPERATOR, key, "lent")  # type: ignore[arg-type]  # Not an Action.
 
 
 def test_key_with_the_longest_life_can_be_rotated(issue: Issue) -> None:

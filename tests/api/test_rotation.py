@@ -1,4 +1,4 @@
-"""A key moves to the pepper that signs when it is used, and an operator sees which pepper may go."""
+"""Used keys are rehashed with the signing pepper, and operators see which pepper they may remove."""
 
 import io
 import json
