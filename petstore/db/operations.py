@@ -42,12 +42,6 @@ def uses_postgresql(app_label: str, schema_editor: Any, *states: Any) -> bool:
     return bool(schema_editor.connection.vendor == "postgresql")
 
 
-class NoOperation(Operation):
-    def database_forwards(self, *args: Any, **kwargs: Any) -> None: ...
-
-    database_backwards = database_forwards
-
-
 class AddIndexConcurrently(PortableOperation, operations.AddIndexConcurrently):
     """Requires `atomic = False`, and preferably a separate migration.
 
@@ -81,10 +75,12 @@ class AddConstraintNotValid(PortableOperation, operations.AddConstraintNotValid)
     plain = migrations.AddConstraint
 
 
-class ValidateConstraint(PortableOperation, operations.ValidateConstraint):
+class ValidateConstraint(operations.ValidateConstraint):
     """Checks existing rows. SQLite did so when the constraint was added."""
 
-    plain = NoOperation
+    def database_forwards(self, *args: Any) -> None:
+        if uses_postgresql(*args):
+            super().database_forwards(*args)
 
 
 def drop_invalid_index(schema_editor: BaseDatabaseSchemaEditor, table: str, index: Index) -> None:

@@ -73,12 +73,11 @@ def read(alias: str, run: Callable[..., Result], *arguments: Any) -> Result:
     if alias != DEFAULT_DB_ALIAS:
         try:
             result = run(alias, *arguments)
+            READS.labels(alias).inc()
+            return result
         except Error as error:  # The replica may be unavailable, cancel the query, or lack a new table.
             FAILED_READS.labels(alias).inc()
             logger.warning("A read on %s failed and is retried on the primary: %s", alias, error)
-        else:
-            READS.labels(alias).inc()
-            return result
     READS.labels(DEFAULT_DB_ALIAS).inc()
     return run(DEFAULT_DB_ALIAS, *arguments)
 

@@ -7,6 +7,7 @@ the SQL. Later runs reuse the prepared statement with other values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from petstore.event_loop.libpq import Statement, compile_named_parameters, compi
 from petstore.event_loop.pg_connection import get_read_pipeline
 
 Rows = list[dict[str, Any]]
-GetQueryset = Callable[[], QuerySet[Any, Any]]
 
 FIRST_PLACEHOLDER = -(10**15)  # Stands for a value during compilation. No id, choice or text equals it.
 
@@ -35,28 +35,21 @@ class CompiledRead(NamedTuple):
     convert: Callable[[Any], Any] | None  # Converts values of types that the database lacks.
 
 
+@dataclass(eq=False, slots=True)
 class Read:
     """An immutable query for the rows of a `.values()` queryset, in ascending order of ids.
 
     Running it raises LookupError if the model has no index for its filters.
     """
 
-    def __init__(
-        self,
-        model: type[models.Model],
-        get_queryset: GetQueryset,
-        parent: Read | None = None,
-        /,
-        **filters: Any,
-    ) -> None:
-        self._model = model
-        self._get_queryset = get_queryset
-        self._filters = filters
-        self._statements: dict[tuple[Any, ...], CompiledRead] = parent._statements if parent else {}
+    _model: type[models.Model]
+    _get_queryset: Callable[[], QuerySet[Any, Any]]
+    _filters: dict[str, Any] = field(default_factory=dict)
+    _statements: dict[tuple[Any, ...], CompiledRead] = field(default_factory=dict)
 
     def where(self, **filters: Any) -> Read:
         """Return a narrower query. Each value must have the type of its field."""
-        return Read(self._model, self._get_queryset, self, **(self._filters | filters))
+        return Read(self._model, self._get_queryset, self._filters | filters, self._statements)
 
     def fetch(self, count: int, using: str = DEFAULT_DB_ALIAS) -> Rows:
         """Read up to `count` rows, from the primary if the database `using` fails."""
@@ -125,7 +118,7 @@ def run(
 
 @cache
 def get_choice_fields(model: type[models.Model]) -> frozenset[str]:
-    return frozenset(field.name for field in model._meta.concrete_fields if field.choices)
+    return frozenset(column.name for column in model._meta.concrete_fields if column.choices)
 
 
 def compile_row_mapper(columns: Sequence[str]) -> Callable[[Any], Rows]:

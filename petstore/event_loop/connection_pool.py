@@ -24,7 +24,7 @@ from petstore.event_loop.pg_connection import (
     Rows,
     to_django_error,
 )
-from petstore.event_loop.shared_connection import PAUSE_AFTER_FAILURE
+from petstore.event_loop.shared_connection import RECONNECT_DELAY
 
 MAX_CONCURRENT_OPENS = CONNECT_THREADS - 1  # One thread remains free for the read pipeline.
 
@@ -225,7 +225,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         while self._waiting and (connection := self._pop_idle()) is not None:
             loop.call_soon(self._waiting.popleft().switch, connection)
-        pause_ends = self._failed_at + PAUSE_AFTER_FAILURE
+        pause_ends = self._failed_at + RECONNECT_DELAY
         if loop.time() < pause_ends or is_unavailable(self._alias):
             if not self._can_serve():
                 self._fail_waiting("The last attempt to connect has just failed.")

@@ -44,7 +44,7 @@ class RequestTask:
     def start(self) -> None:
         """Run until the task first waits or ends. Only the loop may call this, and only once."""
         assert not is_on_loop()
-        runner = greenlet_pool.idle.pop() if greenlet_pool.idle else PooledGreenlet()
+        runner = greenlet_pool.idle.pop() if greenlet_pool.idle else PooledGreenlet(run_tasks)
         runner.parent = getcurrent()
         runner.task, self._greenlet = self, runner
         runner.switch()
@@ -66,9 +66,6 @@ class PooledGreenlet(greenlet):
     """A greenlet that runs one request after another, because allocating stacks is expensive."""
 
     task: RequestTask | None = None
-
-    def __init__(self) -> None:
-        super().__init__(run_tasks)
 
 
 def run_tasks() -> None:

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from petstore.event_loop.connection import Connection, ConnectionFailedError, with_timeout
 from petstore.event_loop.greenlets import wait
 
-PAUSE_AFTER_FAILURE = 0.5  # Seconds.
+RECONNECT_DELAY = 0.5  # Seconds.
 
 Shared = TypeVar("Shared", bound=Connection)
 
@@ -32,7 +32,7 @@ class SharedConnection(ABC, Generic[Shared]):
     def get_connection(self) -> Shared:
         """Return the open connection, or wait until one is open. Only requests on the loop may call this.
 
-        Raises ConnectionFailedError if connecting fails, or failed less than PAUSE_AFTER_FAILURE ago.
+        Raises ConnectionFailedError if connecting fails, or failed less than RECONNECT_DELAY ago.
         """
         if self._connection is not None:
             if self._connection.is_usable:
@@ -42,7 +42,7 @@ class SharedConnection(ABC, Generic[Shared]):
             raise ConnectionFailedError("The server is unavailable.")
         loop = asyncio.get_running_loop()
         if self._attempt is None:
-            if loop.time() - self._failed_at < PAUSE_AFTER_FAILURE:
+            if loop.time() - self._failed_at < RECONNECT_DELAY:
                 raise ConnectionFailedError("The last attempt to connect has just failed.")
             self._attempt = loop.create_task(self._connect())
         try:

@@ -107,8 +107,7 @@ async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asynci
         async with asyncio.timeout(QUEUE_SECONDS):
             await queue.acquire()
     except TimeoutError:
-        body = Body(error=ApiError(ErrorCode.SERVICE_UNAVAILABLE))
-        await serve_in_thread(scope, exchange, body)
+        await serve_in_thread(scope, exchange, Body(error=ApiError(ErrorCode.SERVICE_UNAVAILABLE)))
         return
     try:
         await serve_in_thread(scope, exchange, body)

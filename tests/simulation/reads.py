@@ -17,7 +17,7 @@ from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.connector import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import RETRY_WITHIN, PostgresqlConnection, ReadPipeline
-from petstore.event_loop.shared_connection import PAUSE_AFTER_FAILURE
+from petstore.event_loop.shared_connection import RECONNECT_DELAY
 from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
 from tests.simulation.postgresql import ALIAS, SLOWEST_GREETING, SimulatedPostgresql
 from tests.simulation.scenario import Request, Scenario, answer_bound
@@ -37,7 +37,7 @@ WRITE_CONNECTIONS = 3
 class PostgresqlScenario(Scenario):
     """The base of reads and writes."""
 
-    recovery = CONNECT_TIMEOUT + SLOWEST_GREETING + PAUSE_AFTER_FAILURE + 0.5
+    recovery = CONNECT_TIMEOUT + SLOWEST_GREETING + RECONNECT_DELAY + 0.5
 
     def prepare(self) -> None:
         self.server = SimulatedPostgresql(self.world, self.network)
