@@ -19,7 +19,6 @@ from dotenv.parser import parse_stream
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
-DOTENV_DISABLED = "PYTHON_DOTENV_DISABLED"  # A variable of python-dotenv.
 POSTGRESQL_SCHEMES = {"postgres", "postgresql"}
 
 TRACING_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
@@ -34,7 +33,7 @@ def require(condition: object, name: str, problem: str) -> None:
 
 def load(file: Path) -> None:
     """Set the variables of a .env file that are not set yet. Values are not interpolated."""
-    if os.environ.get(DOTENV_DISABLED, "").lower() in TRUE or not file.exists():
+    if os.environ.get("PYTHON_DOTENV_DISABLED", "").lower() in TRUE or not file.exists():
         return
     try:
         # A variable can't contain NUL, so treat NUL as an invalid byte.

@@ -106,25 +106,22 @@ def test_request_is_in_flight_until_its_response(client: Any, monkeypatch: pytes
 
 
 def test_deferred_updates_are_applied_by_flush() -> None:
-    deferred_updates, counted = DeferredUpdates(), [0.0]
-
-    def add(amount: float) -> None:
-        counted[0] += amount
-
-    deferred_updates.add(add)
-    assert counted == [1]  # Immediately: not started.
+    applied: list[float] = []
+    deferred_updates = DeferredUpdates()
+    deferred_updates.add(applied.append)
+    assert applied == [1]  # Immediately: not started.
     deferred_updates.start(max_queued=2)
-    deferred_updates.add(add, 10)
-    deferred_updates.add(add, 10)
-    assert counted == [1]
-    deferred_updates.add(add, 100)
-    assert counted == [101]  # Immediately: the queue is full.
+    deferred_updates.add(applied.append, 2)
+    deferred_updates.add(applied.append, 3)
+    assert applied == [1]
+    deferred_updates.add(applied.append, 4)
+    assert applied == [1, 4]  # Immediately: the queue is full.
     deferred_updates.flush()
-    assert counted == [121]
-    deferred_updates.add(add, 10)
+    assert applied == [1, 4, 2, 3]
+    deferred_updates.add(applied.append, 5)
     deferred_updates.stop()
-    deferred_updates.add(add)
-    assert counted == [132]
+    deferred_updates.add(applied.append, 6)
+    assert applied == [1, 4, 2, 3, 5, 6]
 
 
 # --- The quota, the database ---------------------------------------------------------------------

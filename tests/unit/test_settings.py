@@ -120,24 +120,21 @@ def test_demo_key_is_rejected_with_https() -> None:
     assert load(DEMO_KEY="psk_live_demo", BASE_URL="http://pets.example/v1").DEMO_KEY == "psk_live_demo"
 
 
-@pytest.mark.parametrize(
-    "base_url",
-    ["http://localhost:8000/v1", "http://127.0.0.2/v1", "http://[::1]:8000/v1", "https://LOCALHOST/v1"],
-)
-def test_sign_up_can_be_open_on_this_machine(base_url: str) -> None:
-    assert load(SIGN_UP="open", BASE_URL=base_url).SIGN_UP == "open"
-    assert load(BASE_URL=base_url).SIGN_UP == "closed"
+@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.2", "[::1]:8000", "LOCALHOST"])
+def test_sign_up_can_be_open_on_this_machine(host: str) -> None:
+    assert load(SIGN_UP="open", BASE_URL=f"http://{host}/v1").SIGN_UP == "open"
+    assert load(BASE_URL=f"http://{host}/v1").SIGN_UP == "closed"
 
 
 @pytest.mark.parametrize(
-    "base_url",
+    "host",
     [
-        "https://pets.example/v1", "http://10.0.0.1/v1", "http://0.0.0.0:8000/v1", "http://[2001:db8::1]/v1",
-        "http://localhost.example/v1", "http://127.0.0.1.example/v1", "http://localhost@pets.example/v1",
+        "pets.example", "10.0.0.1", "0.0.0.0:8000", "[2001:db8::1]", "localhost.example",
+        "127.0.0.1.example", "localhost@pets.example",
     ],
 )  # fmt: skip
-def test_open_sign_up_is_rejected_elsewhere(base_url: str) -> None:
-    message = rejection(SIGN_UP="open", BASE_URL=base_url)
+def test_open_sign_up_is_rejected_elsewhere(host: str) -> None:
+    message = rejection(SIGN_UP="open", BASE_URL=f"https://{host}/v1")
     assert message.startswith(("SIGN_UP can only be open on this machine", "BASE_URL must be"))
 
 
@@ -200,11 +197,9 @@ def test_valid_value_is_parsed(name: str, value: str, expression: str, expected:
     assert setting(expression, **{name: value}) == expected
 
 
-@pytest.mark.parametrize(
-    ("log_format", "debug", "expected"), [("", "", "json"), ("", "1", "text"), ("json", "1", "json")]
-)
-def test_debug_logs_text(log_format: str, debug: str, expected: str) -> None:
-    assert setting("s.LOG_FORMAT", LOG_FORMAT=log_format, DEBUG=debug) == expected
+def test_debug_logs_text_by_default() -> None:
+    assert load(DEBUG="1").LOG_FORMAT == "text"
+    assert load(DEBUG="1", LOG_FORMAT="json").LOG_FORMAT == "json"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ COMMON_ERRORS = [
 ]  # fmt: skip
 # A free operation needs no scope, and no quota or ban rejects it (D39).
 ERRORS_OF_COUNTED_OPERATIONS = {Code.INSUFFICIENT_SCOPE, Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED}
-LIST_ERRORS = [Code.INVALID_PARAMETER]
 IDEMPOTENCY_ERRORS = [Code.INVALID_PARAMETER, Code.IDEMPOTENCY_KEY_IN_USE, Code.IDEMPOTENCY_KEY_REUSED]
 BODY_ERRORS = [
     Code.MALFORMED_JSON, Code.MISSING_FIELD, Code.INVALID_FIELD, Code.REQUEST_TIMEOUT,
@@ -189,7 +188,7 @@ def add_error_responses(method: str, operation: Schema, *, is_list: bool) -> Non
         codes = [code for code in codes if code not in ERRORS_OF_COUNTED_OPERATIONS]
     codes += operation.pop("x-error-codes", [])
     if is_list:
-        codes += LIST_ERRORS
+        codes.append(Code.INVALID_PARAMETER)
     if "requestBody" in operation:
         codes += BODY_ERRORS
     if method == "post":
