@@ -2,11 +2,9 @@
 
 import json
 import re
-import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from io import StringIO
@@ -29,27 +27,12 @@ from petstore.api.link_header import get_page_url
 from petstore.backoffice.password_links import create_link
 from petstore.management.commands.quickstart import create_staff_login
 from tests.conftest import COMMITTED
-from tests.support.concurrency import before_commit, other_connection
+from tests.support.concurrency import before_commit, other_connection, run_concurrently
 from tests.support.staff import PASSWORD, signed_in, superuser
 from tests.support.two_factor import add_app, current_code, get_secret
 
 pytestmark = COMMITTED
 STAFF = 8
-
-
-def concurrently(*actions: Callable[[], Any]) -> list[Any]:
-    """Run all at once, each in a thread with its own connection."""
-    start = threading.Barrier(len(actions))
-
-    def run(action: Callable[[], Any]) -> Any:
-        start.wait(timeout=30)
-        try:
-            return action()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(actions)) as pool:
-        return list(pool.map(run, actions))
 
 
 def superuser_in(browsers: int) -> list[Client]:
@@ -66,7 +49,7 @@ def test_concurrently_sold_pets_are_sold_once_each() -> None:
     pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(20)]
     ids = [pet.pk for pet in pets]
     clients = superuser_in(STAFF)
-    concurrently(*(lambda client=client: sell(client, ids) for client in clients))
+    run_concurrently(*(lambda client=client: sell(client, ids) for client in clients))
     assert not Pet.objects.exclude(status=PetStatus.SOLD).exists()
     assert PetEvent.objects.count() == len(ids)
 
@@ -84,7 +67,7 @@ def test_concurrent_order_and_manual_move_of_a_pet_exclude_each_other() -> None:
                 continue
 
     [boss] = superuser_in(1)
-    concurrently(buy, lambda: sell(boss, ids), buy)
+    run_concurrently(buy, lambda: sell(boss, ids), buy)
     ordered = set(Order.objects.filter(status=OrderStatus.PLACED).values_list("pet_id", flat=True))
     for pet in Pet.objects.filter(pk__in=ids):
         assert pet.status == ("pending" if pet.pk in ordered else "sold")
@@ -98,7 +81,7 @@ def test_concurrently_confirmed_file_is_imported_once() -> None:
     token = re.findall(r'name="upload" value="([^"]+)"', page.text)[0]
     sent = {"upload": token}
     imports = "/admin/inventory/pet/process_import/"
-    responses = concurrently(*(lambda client=client: client.post(imports, sent) for client in clients))
+    responses = run_concurrently(*(lambda client=client: client.post(imports, sent) for client in clients))
     assert {response.status_code for response in responses} == {302}
     assert Pet.objects.count() == 2
 
@@ -118,7 +101,7 @@ def test_keys_issued_concurrently_for_a_new_account_share_one_account(plan: list
     for number in range(5):
         names = [unicodedata.normalize(form, f"Caf\u00e9 {number}") for form in ("NFC", "NFD")]
         commands = [lambda name=name: run("issue_key", "--account", name, *plan) for name in names]
-        issued = concurrently(*commands * (STAFF // 2))
+        issued = run_concurrently(*commands * (STAFF // 2))
         assert {key["plan"] for key in issued} == {"pro" if plan else "free"}
         account = Account.objects.get(name__in=names)
         assert {key["id"] for key in issued} == set(account.keys.values_list("public_id", flat=True))
@@ -127,7 +110,7 @@ def test_keys_issued_concurrently_for_a_new_account_share_one_account(plan: list
 
 def test_concurrent_first_starts_create_one_staff_login() -> None:
     for _ in range(5):
-        passwords = [one for one in concurrently(*[create_staff_login] * 4) if one is not None]
+        passwords = [one for one in run_concurrently(*[create_staff_login] * 4) if one is not None]
         user = User.objects.get()
         assert [user.check_password(one) for one in passwords] == [True]
         user.delete()
@@ -135,7 +118,7 @@ def test_concurrent_first_starts_create_one_staff_login() -> None:
 
 def test_concurrently_seeded_history_is_added_once_or_rejected_with_a_reason() -> None:
     command = ("seed_demo", "--pets", "0", "--history-days", "1", "--accounts", "3", "--force")
-    responses = concurrently(*[lambda: run(*command)] * 3)
+    responses = run_concurrently(*[lambda: run(*command)] * 3)
     told = [str(response) for response in responses if isinstance(response, CommandError)]
     assert len(told) < 3
     assert all("No customers were added" in text for text in told)
@@ -149,7 +132,7 @@ def test_concurrently_added_account_is_added_once_and_reported_to_the_others() -
         {"name": name, "plan": "free", "per_minute": "", "per_day": ""}
         for name in ("Caf\u00e9", "Cafe\u0301")
     ]
-    responses = concurrently(
+    responses = run_concurrently(
         *(
             lambda client=client, form=form: client.post(page, form)
             for client, form in zip(clients, forms * (STAFF // 2), strict=True)
@@ -193,7 +176,7 @@ def test_usage_writes_are_not_blocked_by_a_save_of_the_account(
         Batch(requests=requests, last_used={key.pk: 0}, in_redis=elsewhere).write(0)
 
     def save_meanwhile(self: Account, *args: Any, **options: Any) -> None:
-        concurrently(write_usage)
+        run_concurrently(write_usage)
         save(self, *args, **options)
 
     monkeypatch.setattr(Account, "save", save_meanwhile)
@@ -212,7 +195,7 @@ def test_concurrent_submits_of_a_key_form_issue_one_key() -> None:
     clients = superuser_in(STAFF)
     page, form = "/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}
     form["submission_token"] = clients[0].get(page).context["adminform"].form["submission_token"].value()
-    responses = concurrently(*(lambda client=client: client.post(page, form) for client in clients))
+    responses = run_concurrently(*(lambda client=client: client.post(page, form) for client in clients))
     assert Counter("This key has already been issued." in response.text for response in responses) == {
         True: STAFF - 1,
         False: 1,
@@ -227,7 +210,7 @@ def test_concurrent_two_factor_set_ups_confirm_one_app() -> None:
     for client in clients:
         client.post("/account/login/", {"login": "boss", "password": PASSWORD})
     secrets = [get_secret(client.get(page)) for client in clients]
-    responses = concurrently(
+    responses = run_concurrently(
         *(
             lambda client=client, secret=secret: client.post(page, {"code": current_code(secret)})
             for client, secret in zip(clients, secrets, strict=True)
@@ -246,7 +229,7 @@ def test_concurrent_uses_of_a_code_sign_in_once() -> None:
     clients = [Client(REMOTE_ADDR=f"192.0.2.{number}") for number in range(browsers)]
     for client in clients:
         client.post("/account/login/", {"login": "boss", "password": PASSWORD})
-    responses = concurrently(
+    responses = run_concurrently(
         *(lambda client=client: client.post("/account/login/code/", {"code": code}) for client in clients)
     )
     assert Counter(response.status_code for response in responses) == {302: 1, 200: browsers - 1}
@@ -262,7 +245,7 @@ def test_concurrent_uses_of_a_password_link_set_one_password() -> None:
         sent = dict.fromkeys(("new_password1", "new_password2"), f"pass phrase number {number}")
         return browsers[number].post(pages[number], sent).status_code
 
-    statuses = concurrently(*(lambda number=number: choose(number) for number in range(STAFF)))
+    statuses = run_concurrently(*(lambda number=number: choose(number) for number in range(STAFF)))
     assert Counter(statuses) == {302: 1, 410: STAFF - 1}
 
 
@@ -272,7 +255,7 @@ def overlap(first: Callable[[], Any], second: Callable[[], Any]) -> None:
         with before_commit(second):
             first()
     else:
-        concurrently(first, second)
+        run_concurrently(first, second)
 
 
 def make_account_with_owners(*names: str) -> tuple[Account, list[Membership]]:

@@ -1,6 +1,5 @@
 """Stock counts: content, locking and cost."""
 
-import threading
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from accounts.models import Account
 from inventory import stock
 from inventory.models import Category, Order, Pet, PetStatus, StockCount
 from tests.conftest import COMMITTED
+from tests.support.concurrency import run_concurrently
 
 
 def add_pets(category: Category, status: str, count: int = 1) -> list[Pet]:
@@ -97,12 +97,12 @@ def test_slow_count_is_followed_by_a_pause_of_fifty_times_its_duration(
     assert row.took_ms == 4_000
 
 
+def fail(*_: Any) -> None:
+    raise DatabaseError("The server is unavailable.")
+
+
 def test_abandoned_count_is_taken_over_after_the_lease(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = timezone.now()
-
-    def fail() -> float:
-        raise DatabaseError("The server is unavailable.")
-
     with monkeypatch.context() as patched:
         patched.setattr(stock, "perf_counter", fail)
         with pytest.raises(DatabaseError):
@@ -113,22 +113,7 @@ def test_abandoned_count_is_taken_over_after_the_lease(db: None, monkeypatch: py
 
 @COMMITTED
 def test_one_of_many_workers_counts() -> None:
-    barrier = threading.Barrier(6)
-    results: list[bool] = []
-
-    def refresh() -> None:
-        try:
-            barrier.wait()
-            results.append(stock.refresh())
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=refresh) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(results) == [False] * 5 + [True]
+    assert sorted(run_concurrently(*[stock.refresh] * 6)) == [False] * 5 + [True]
 
 
 @COMMITTED
@@ -142,10 +127,6 @@ def test_worker_polls_without_writing_and_survives_a_database_failure(
     assert all(query["sql"].startswith("SELECT") for query in queries)
     assert StockCount.objects.get().due_at == before.due_at
     StockCount.objects.update(due_at=timezone.now())
-
-    def fail(_: Any) -> None:
-        raise DatabaseError("The server is unavailable.")
-
     monkeypatch.setattr(stock, "refresh", fail)
     stock.refresh_if_due()
     assert "The stock count failed" in caplog.text

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -24,6 +23,7 @@ from petstore.backoffice.spreadsheets import escape_formula, unescape_formula
 from tests.commands.test_import_pets import measure_peak_memory, stored_pets
 from tests.conftest import COMMITTED, Api
 from tests.support.commands import get_error, run, run_json
+from tests.support.concurrency import in_other_thread
 
 pytestmark = pytest.mark.django_db
 
@@ -212,19 +212,13 @@ def test_existing_file_is_replaced_and_keeps_its_mode(tmp_path: Path, pets: list
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def rename_pets() -> None:
-    Pet.objects.update(name="Tom")
-    connection.close()
-
-
 @COMMITTED
 def test_export_is_a_consistent_snapshot(category: Category) -> None:
     Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(2 * BATCH_SIZE))
     with consistent_snapshot():
         exported = stream_pets(Pet.objects.all())
         next(exported)
-        with ThreadPoolExecutor(1) as executor:
-            executor.submit(rename_pets).result()
+        in_other_thread(lambda: Pet.objects.update(name="Tom"))
         assert {pet["name"] for pet in exported} == {"Rex"}
     assert set(Pet.objects.values_list("name", flat=True)) == {"Tom"}
 
