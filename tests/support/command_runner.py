@@ -54,15 +54,19 @@ class CommandRunner:
 
 def execute(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
     """Run a command in this fork, and return its exit status."""
-    from django.core.management import execute_from_command_line
+    import manage
 
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out.fileno(), 1)
     os.dup2(err.fileno(), 2)
+    sys.argv = ["manage.py", *arguments]
     try:
-        execute_from_command_line(["manage.py", *arguments])
+        manage.main()
     except SystemExit as ended:
-        return int(ended.code or 0)
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
+            return 1
+        return ended.code or 0
     except BaseException:  # noqa: BLE001  As the interpreter does.
         traceback.print_exc()
         return 1

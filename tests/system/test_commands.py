@@ -4,7 +4,8 @@ import os
 import pty
 import signal
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
@@ -14,6 +15,7 @@ import psycopg
 import pytest
 
 from petstore.observability.healthcheck import is_alive
+from tests.support.command_runner import CommandRunner
 from tests.support.live import ROOT, STOP_SECONDS, Service, run_manage
 from tests.support.packages import python
 from tests.support.servers import START_SECONDS, free_port, postgresql, wait_until
@@ -197,6 +199,14 @@ def test_closed_output_is_reported_with_a_message(
 # --- The database --------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def without_database() -> Iterator[CommandRunner]:
+    """Runs commands with an unreachable database."""
+    url = f"postgresql://petstore@127.0.0.1:{free_port()}/petstore"
+    with closing(CommandRunner(os.environ | {"DATABASE_URL": url})) as commands:
+        yield commands
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -204,22 +214,24 @@ def test_closed_output_is_reported_with_a_message(
         "list_keys", "unlock_sign_in ann", "housekeeping", "clear_events", "showmigrations",
     ],
 )  # fmt: skip
-def test_unreachable_database_is_reported_in_one_line(command: str) -> None:
-    url = f"postgresql://petstore@127.0.0.1:{free_port()}/petstore"
-    done = run_manage(os.environ | {"DATABASE_URL": url}, *command.split())
-    assert done.returncode == 1, done.stdout
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert "The database failed. connection failed:" in done.stderr
-    assert done.stderr.endswith("manage.py doctor looks for the cause.\n")
+def test_unreachable_database_is_reported_in_one_line(
+    without_database: CommandRunner, command: str
+) -> None:
+    status, out, err = without_database.run(*command.split())
+    assert status == 1, out
+    assert err.count("\n") == 1, err
+    assert "The database failed. connection failed:" in err
+    assert err.endswith("manage.py doctor looks for the cause.\n")
 
 
 def test_missing_migrations_are_reported_in_one_line(tmp_path: Path) -> None:
     environment = os.environ | {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"}
-    for command in ("clearsessions", "list_keys"):
-        done = run_manage(environment, command)
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert "The database failed. no such table: " in done.stderr
-    assert "Traceback" in run_manage(environment, "clearsessions", "--traceback").stderr
+    with closing(CommandRunner(environment)) as commands:
+        for command in ("clearsessions", "list_keys"):
+            status, _, err = commands.run(command)
+            assert (status, err.count("\n")) == (1, 1)
+            assert "The database failed. no such table: " in err
+        assert "Traceback" in commands.run("clearsessions", "--traceback")[2]
 
 
 def test_migrate_rejects_a_database_that_is_not_utf8() -> None:
