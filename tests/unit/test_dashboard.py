@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +33,7 @@ QUERIES += [rule["expr"] for rule in SERVICE_RULES]
 ADDED_BY_PROMETHEUS = {"job", "instance"}
 
 
+@cache
 def exposed() -> dict[str, set[str]]:
     """Return the labels of each exported series by name."""
     import_module("petstore.urls")
