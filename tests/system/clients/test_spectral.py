@@ -1,4 +1,4 @@
-"""Spectral, with its ruleset for OpenAPI, reports nothing about the document."""
+"""Spectral, with its ruleset for OpenAPI, reports nothing about the document but a planted mistake."""
 
 import json
 import subprocess
@@ -12,18 +12,17 @@ SPECTRAL = Path(__file__).parent / "spectral"
 
 def test_spectral_finds_a_mistake_and_nothing_else_of_any_severity(tmp_path: Path) -> None:
     packages = npm.install(SPECTRAL)
-    served, mistaken = tmp_path / "served.json", tmp_path / "mistaken.json"
-    served.write_bytes(views.render_json())
+    mistaken = tmp_path / "mistaken.json"
     document = json.loads(views.render_json())
     document["paths"]["/pets"]["get"]["operationId"] = "createPet"
     mistaken.write_text(json.dumps(document))
     done = subprocess.run(
         [
             packages / ".bin" / "spectral", "lint", "--ruleset", SPECTRAL / "ruleset.yaml",
-            "--format", "json", "--fail-severity", "hint", "--quiet", served, mistaken,
+            "--format", "json", "--fail-severity", "hint", "--quiet", mistaken,
         ],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr  # The only finding is the planted mistake.
-    found = [(Path(one["source"]).name, one["code"]) for one in json.loads(done.stdout)]
-    assert found == [(mistaken.name, "operation-operationId-unique")], done.stdout
+    found = [one["code"] for one in json.loads(done.stdout)]
+    assert found == ["operation-operationId-unique"], done.stdout
