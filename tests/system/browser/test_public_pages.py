@@ -53,6 +53,7 @@ UNREACHABLE = """() => [...document.querySelectorAll("main *")].filter((one) => 
     const isNamed = one.ariaLabel || document.getElementById(one.getAttribute("aria-labelledby"));
     return scrolls && !(one.tabIndex === 0 && one.role && isNamed);
 }).map((one) => one.outerHTML.slice(0, 200))"""
+BOXES = "all => all.map((one) => JSON.stringify(one.getBoundingClientRect()))"
 LOOKS = [
     pytest.param({"narrow": narrow, "dark": dark}, id=f"{width} {look}")
     for narrow, width in ((False, "wide"), (True, "narrow"))
@@ -79,9 +80,12 @@ def change(page: Page, path: str, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("look", some(LOOKS, 3))
-def test_no_public_page_has_a_finding(open_page: Open, look: dict[str, bool]) -> None:
+def test_no_public_page_has_a_finding_and_logo_and_search_stay_in_place(
+    open_page: Open, look: dict[str, bool]
+) -> None:
     page = open_page(**look)
     findings = {}
+    boxes = set()
     paths = PAGES + SIGN_IN_PAGES
     for path in some(paths[look["dark"] :] + paths[: look["dark"]], 2):  # Outside CI, each in one theme.
         page.goto(path)
@@ -89,19 +93,10 @@ def test_no_public_page_has_a_finding(open_page: Open, look: dict[str, bool]) ->
         if path in PAGES:
             found += page.locator(TARGETS).evaluate_all(SMALL_TARGETS, MIN_TARGET)
             found += page.evaluate(UNREACHABLE)
+            boxes.add(tuple(page.locator(".brand, .top input").evaluate_all(BOXES)))
         if found:
             findings[path] = found
     assert not findings, json.dumps(findings, indent=1)
-
-
-@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
-def test_logo_and_search_stay_in_place(open_page: Open, *, narrow: bool) -> None:
-    page = open_page(narrow=narrow)
-    boxes = set()
-    for path in PAGES:
-        page.goto(path, wait_until="domcontentloaded")
-        rectangles = "all => all.map((one) => JSON.stringify(one.getBoundingClientRect()))"
-        boxes.add(tuple(page.locator(".brand, .top input").evaluate_all(rectangles)))
     (box,) = boxes
     assert len(box) == 2
 
