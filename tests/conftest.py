@@ -27,6 +27,7 @@ from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.store_protocol import QuotaStore
 from inventory.models import Category
 from tests.support.live import Service, live_service, migrated_database, name_of
+from tests.support.restoring import restoring_after_commits
 from tests.support.servers import RedisServer, redis_server
 
 TESTS = Path(__file__).parent
@@ -45,8 +46,8 @@ Issue = Callable[..., tuple[ApiKey, str]]  # The fixture `issue`.
 gc.set_threshold(10_000)  # With its usual 700 the collector takes a tenth of the tests' time.
 finished = itertools.count(1)
 
-# For tests that need real commits: tests/support/isolation.py restores the database after them.
-COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+# For tests that need real commits: django_db_setup restores the database after them.
+COMMITTED = pytest.mark.django_db(transaction=True)
 
 
 def keep_contexts(kept: dict[str, Any], context: Any, **_: Any) -> None:
@@ -121,7 +122,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,
-    database_restored_after_commits: None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Copy a migrated database for this process.
@@ -141,6 +141,13 @@ def django_db_modify_db_settings(
 def django_db_keepdb() -> bool:
     """Have Django take the copy, where it is a file."""
     return ON_SQLITE
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """Restore the database after tests that commit."""
+    with restoring_after_commits(django_db_blocker):
+        yield
 
 
 class Api:

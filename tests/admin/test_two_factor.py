@@ -23,6 +23,7 @@ from django.utils import timezone
 from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.sign_in import rate_limits
 from petstore.sign_in.models import CacheEntry
+from tests.conftest import COMMITTED
 from tests.support.staff import PASSWORD, enter_password, is_signed_in, member_of, signed_in
 from tests.support.two_factor import (
     add_app,
@@ -396,7 +397,7 @@ def test_each_step_is_audited_without_secrets(boss: User, django_capture_on_comm
     assert not any(secret in stored for secret in (secret, PASSWORD, *codes, current_code(secret)))
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@COMMITTED
 def test_upgrade_keeps_apps_and_recovery_codes() -> None:
     boss = User.objects.create_superuser("boss", password=PASSWORD)
     tables = {

@@ -5,53 +5,11 @@ from typing import Any
 
 import pytest
 from django.core.cache import caches
-from django.db import connection
-from django.db.backends.base.operations import BaseDatabaseOperations
-from django.test import TransactionTestCase
 
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.usage.write_behind import UsageRecorder
 from inventory.fields import known_category_ids
 from petstore.event_loop.redis_scripts import ScriptRunner
-
-AUDIT = "backoffice_auditentry"
-
-
-@pytest.fixture(scope="session")
-def database_restored_after_commits() -> Iterator[None]:
-    """Restore the database after each test that commits, so that tests run in any order.
-
-    Django restores it only before the next test that commits, so all of those had to run last. The audit
-    trail is emptied, too: the tables' owner disables its triggers in the transaction that empties the
-    tables. The service itself can't do that.
-    """
-    flush = BaseDatabaseOperations.execute_sql_flush
-
-    def flush_all(operations: Any, statements: list[str]) -> None:
-        if operations.connection.vendor == "sqlite":
-            with connection.cursor() as cursor:
-                found = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-                triggers = cursor.execute(found).fetchall()
-            drops = [f'DROP TRIGGER "{name}"' for name, _ in triggers]
-            statements = [*drops, *statements, *(sql for _, sql in triggers)]
-        else:
-            rest, wake = (f"ALTER TABLE {AUDIT} {verb} TRIGGER USER" for verb in ("DISABLE", "ENABLE"))
-            statements = [rest, *statements, wake]
-        flush(operations, statements)
-
-    database: Any = connection
-    test_case: Any = TransactionTestCase
-    empty = test_case._fixture_teardown
-
-    def empty_and_restore(case: Any) -> None:
-        empty(case)
-        database.creation.deserialize_db_from_string(database._test_serialized_contents)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BaseDatabaseOperations, "execute_sql_flush", flush_all)
-        patch.setattr(test_case, "_fixture_setup", classmethod(lambda _: None))
-        patch.setattr(test_case, "_fixture_teardown", empty_and_restore)
-        yield
 
 
 @pytest.fixture
