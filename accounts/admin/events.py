@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 from django.contrib import admin
-from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR
 from django.db.models import BigIntegerField, F, Func, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
@@ -56,8 +56,12 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
             start = feed.find_id_before(to_microseconds(timezone.now() - days))
         except ApiError:  # Pruned: all stored events are newer.
             start = 0
-        # Merged with the bound of the page, since SQLite would scan all rows between the two bounds.
-        after, before = (parse_id(request.GET.get(name)) for name in (AFTER, BEFORE))
+        # Merged with the boundary of the page, since SQLite would scan the rows between the two. In an
+        # ascending list, the boundary is on the other side.
+        is_ascending = not request.GET.get(ORDER_VAR, "-").startswith("-")
+        after, before = (
+            None if is_ascending else parse_id(request.GET.get(name)) for name in (AFTER, BEFORE)
+        )
         events = queryset.alias(position=get_ordering_key(request) or F("id"))
         if chosen == "older":
             return events.filter(position__lte=start if after is None else min(start, after))
@@ -65,7 +69,7 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
 
 
 def get_ordering_key(request: HttpRequest) -> Key | None:
-    """Return the key of the index that serves the selected type and account; None without either."""
+    """Return the key of the index that serves the type filter and the search; None without either."""
     event_type = request.GET.get(EventTypeFilter.parameter_name, "")
     has_type = event_type in EventType.values
     has_term = bool(request.GET.get(SEARCH_VAR, "").strip())
@@ -160,5 +164,5 @@ def find_account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Mode
         yield from ApiKey.objects.filter(public_id=data["key"]["id"])
 
 
-# Yield an event's subjects from its account ID and data. Other apps append to this.
+# Functions that yield an event's subjects, given its account ID and data. Other apps append theirs.
 subject_finders: list[Callable[[int, dict[str, Any]], Iterator[Model]]] = [find_account_and_key]

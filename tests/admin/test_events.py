@@ -102,17 +102,24 @@ def test_events_are_found_by_account_key_and_number(
         assert list_events(staff, q=text) == [], text
 
 
-@pytest.mark.parametrize("filters", [{}, {"type": "order.placed"}, {"days": "1"}, {"q": "Acme Pets"}])
-def test_pagination_shows_each_event_once(staff: Client, account: Account, filters: dict[str, str]) -> None:
-    append_events(120, account.pk)
+@pytest.mark.parametrize("ordering", [{}, {"o": "0"}])
+@pytest.mark.parametrize(
+    "filters", [{}, {"type": "order.placed"}, {"days": "7"}, {"days": "older"}, {"q": "Acme Pets"}]
+)
+def test_pagination_shows_each_event_once(
+    staff: Client, account: Account, filters: dict[str, str], ordering: dict[str, str]
+) -> None:
+    age = timedelta(days=10 if filters == {"days": "older"} else 3)
+    append_events(120, account.pk, to_microseconds(timezone.now() - age))
+    query = filters | ordering
     ids: list[int] = []
     after: dict[str, Any] = {}
-    while len(page := list_events(staff, **filters, **after)) == 50:
+    while len(page := list_events(staff, **query, **after)) == 50:
         ids += [event.pk for event in page]
         after = {"after": ids[-1]}
     ids += [event.pk for event in page]
-    assert ids == sorted(Event.objects.values_list("pk", flat=True), reverse=True)
-    previous = list_events(staff, **filters, before=ids[50])
+    assert ids == sorted(Event.objects.values_list("pk", flat=True), reverse=not ordering)
+    previous = list_events(staff, **query, before=ids[50])
     assert [event.pk for event in previous] == ids[:50]
 
 
