@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from allauth.account import admin as account_pages  # noqa: F401  Registers what is unregistered.
+from allauth.account import admin as account_pages  # noqa: F401  Registers admins that are unregistered below.
 from allauth.account.models import EmailAddress
 from allauth.mfa import admin as mfa_pages  # noqa: F401
 from allauth.mfa.models import Authenticator
@@ -40,14 +40,14 @@ from petstore.backoffice.password_links import create_link
 from petstore.backoffice.text import format_time
 from petstore.sign_in.second_factors import SECOND_FACTORS, reset_two_factor
 
-# django-allauth's own pages would show the secrets of authenticator apps.
+# Replaced below or hidden. django-allauth's page of authenticators would show their secrets.
 admin.site.unregister([User, Group, Authenticator, EmailAddress, UserSession])
 
 RESET_TWO_FACTOR = Confirmation(
     "Reset two-factor sign-in?",
     "Reset two-factor sign-in",
-    "Their app, passkeys and recovery codes stop working. Make sure that the request really comes from "
-    "them: until they set up a new app, their password alone is enough to sign in.",
+    "Their authenticator app, passkeys and recovery codes stop working. Make sure that the request really "
+    "comes from them: until they set up a new app, their password alone is enough to sign in.",
     danger=True,
 )
 MAKE_STAFF = Confirmation(
@@ -56,7 +56,7 @@ MAKE_STAFF = Confirmation(
     "For a person who can already sign in, such as a customer. They are signed out, and choose a new "
     "password with a link that you pass on to them. They remain a member of their accounts.",
 )
-NO_SUCH_PERSON = "No customer has this username. Check the spelling, or add a new member of staff."
+NO_SUCH_CUSTOMER = "No active customer has this username. Check the spelling, or add a new member of staff."
 REMOVE_FROM_STAFF = Confirmation(
     "Remove from staff?",
     "Remove from staff",
@@ -64,12 +64,15 @@ REMOVE_FROM_STAFF = Confirmation(
     "Their entries in the audit trail remain.",
     danger=True,
 )
-TWO_FACTOR_WAS_RESET = "{} can now sign in with the password alone, and set up a new app."
+TWO_FACTOR_WAS_RESET = "{} can now sign in with just the password, and set up a new app."
 RESET_PASSWORD = Confirmation(
     "Reset the password?",
     "Create a link",
     "Creates a link for choosing a new password. Make sure that the request really comes from them. "
     "Their old password works until they use the link.",
+)
+SIGN_IN_DISABLED = (
+    'This user is not allowed to sign in, so the link would not work. Turn on "May sign in" first.'
 )
 MAX_FAILED_SIGN_INS = 20  # A low limit, so that an attack does not hide other entries.
 ROLE_DESCRIPTIONS = {
@@ -199,7 +202,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             permission_fields.append("is_superuser")
         if obj.user_permissions.exists():
             permission_fields.append("user_permissions")
-        password = ["reset_password"] if self.may_reset(request, obj) else []
+        password = ["reset_password"] if self.may_manage(request, obj) else []
         return (
             (None, {"fields": (*self.identity_fields, *password)}),
             ("Permissions", {"fields": permission_fields}),
@@ -229,12 +232,11 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002  Django's name.
         """Create a link, so that staff never know the password of a colleague."""
-        user = self.get_permitted_object(request, id, self.may_reset)
+        user = self.get_permitted_object(request, id, self.may_manage)
 
         def issue_link(cleaned_data: dict[str, Any]) -> HttpResponse:
             if not user.is_active:
-                text = 'They may not sign in, so the link would not work. Turn on "May sign in" first.'
-                raise ValidationError(text)
+                raise ValidationError(SIGN_IN_DISABLED)
             return self.show_password_link(request, user, reason=cleaned_data["reason"])
 
         return self.confirm_change(request, user, RESET_PASSWORD, ReasonForm, issue_link)
@@ -286,7 +288,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         return is_superuser or super().outranks(request, obj)
 
     def get_object_permissions(self, obj: User) -> QuerySet[Permission]:
-        """Include the permissions that membership of an account amounts to."""
+        """Include the permissions implied by membership of an account."""
         codenames = MEMBER_PERMISSIONS if obj.memberships.exists() else []
         user_permissions = permissions.get_user_permissions(obj).values("pk")
         return Permission.objects.filter(Q(pk__in=user_permissions) | Q(codename__in=codenames))
@@ -315,24 +317,24 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
                 raise PermissionDenied
         return super().get_object(request, object_id, from_field)
 
-    def may_reset(self, request: HttpRequest, user: User) -> bool:
-        """Whether the user is a colleague whose password and second factor the editor may reset."""
+    def may_manage(self, request: HttpRequest, user: User) -> bool:
+        """Whether the user is a colleague whom the editor may reset or remove from staff."""
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
     def get_form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         if row is None:
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
-        may_reset = self.may_reset(request, row)
-        return {"may_reset": row.second_factor and may_reset, "may_remove": may_reset}
+        may_manage = self.may_manage(request, row)
+        return {"may_reset": row.second_factor and may_manage, "may_remove": may_manage}
 
     reset_two_factor_view = make_reason_view(
-        RESET_TWO_FACTOR, reset_two_factor, TWO_FACTOR_WAS_RESET, permission="may_reset"
+        RESET_TWO_FACTOR, reset_two_factor, TWO_FACTOR_WAS_RESET, permission="may_manage"
     )
     # In a transaction, `get_object` locks all users.
     remove_from_staff_view = method_decorator(transaction.atomic)(
         make_reason_view(
             REMOVE_FROM_STAFF, remove_from_staff, "{} is no longer a member of staff.",
-            permission="may_reset", get_next_url=lambda user: reverse("admin:auth_user_changelist"),
+            permission="may_manage", get_next_url=lambda user: reverse("admin:auth_user_changelist"),
         )
     )  # fmt: skip
 
@@ -345,13 +347,13 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             people = User.objects.select_for_update().filter(is_active=True, is_staff=False)
             user = people.filter(username=cleaned_data["username"]).first()
             if user is None:
-                raise ValidationError({"username": NO_SUCH_PERSON})
+                raise ValidationError({"username": NO_SUCH_CUSTOMER})
             if self.outranks(request, user):
                 raise PermissionDenied
             actor, reason = Actor.from_request(request), cleaned_data["reason"]
             with record_changes(actor, user, Action.MADE_STAFF, reason=reason):
                 user.is_staff, user.is_superuser = True, False
-                # Also ends sessions, which began without the checks for staff.
+                # Also ends the sessions, which started without the checks for staff.
                 user.set_unusable_password()
                 user.save()
                 user.groups.set(cleaned_data["groups"])

@@ -12,14 +12,14 @@ from petstore.db.names import visible_name
 
 TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
 MAX_ENTRIES = 100
-# An entry shows its own object and time, so these fields would only repeat them.
+# Redundant with the object, time or action of an entry.
 OMITTED_FIELDS = {"id", "created_at", "updated_at", "date_joined", "last_login", "is_staff", "public_id"}
 FIELD_LABELS = {"groups": "role", "is_active": "may sign in", "is_superuser": "superuser"}
 
 
 class Change(NamedTuple):
     field: str
-    before: str  # Empty for a new row.
+    before: str  # Empty for a new row or a hidden value.
     after: str
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Session expiry for staff and customers.
 
-A session ends SESSION_IDLE_SECONDS after its last request and SESSION_COOKIE_AGE after signing in. The
-server enforces both limits. The cookie itself lasts until the browser is closed.
+A session ends SESSION_IDLE_SECONDS after its last request, or SESSION_COOKIE_AGE after signing in if that
+is earlier. The server enforces both limits. The cookie itself lasts until the browser is closed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ TOUCH_INTERVAL = 60  # Seconds between writes of LAST_SEEN_AT.
 
 
 def has_expired(session: SessionBase, now: float) -> bool:
-    """Whether the session has ended. A session without a start time has."""
+    """Check both limits. A session without a start time counts as expired."""
     age, idle_time = now - session.get(STARTED_AT, 0), now - session.get(LAST_SEEN_AT, 0)
     return bool(age >= settings.SESSION_COOKIE_AGE or idle_time >= settings.SESSION_IDLE_SECONDS)
 
 
 def find_user(cookies: str) -> User | None:
-    """Return the user of a Cookie header with a valid session. Without a database, no session is valid."""
+    """Return the user of the session in a Cookie header; None if it is invalid, or without a database."""
     close_old_connections()
     try:
         session = SessionStore(parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME))
@@ -51,7 +51,7 @@ def touch(session: SessionBase, now: float) -> None:
         session[LAST_SEEN_AT] = now
 
 
-@receiver(user_logged_in, dispatch_uid="start of sessions")
+@receiver(user_logged_in, dispatch_uid="petstore.start_session")
 def start_session(request: HttpRequest | None, **kwargs: Any) -> None:
     session: SessionBase | None = getattr(request, "session", None)
     if session is not None:
@@ -59,6 +59,7 @@ def start_session(request: HttpRequest | None, **kwargs: Any) -> None:
 
 
 def log_out_if_expired(request: HttpRequest) -> None:
+    """Log out if the session has expired, else record that it is in use."""
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
         now = time.time()
         if has_expired(request.session, now):

@@ -34,7 +34,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
     index_title = "Home"
 
     def has_permission(self, request: HttpRequest) -> bool:
-        """Require active staff and, if it is required, a second factor. All pages rely on this check."""
+        """Require active staff and, if configured, a second factor. All pages rely on this check."""
         return super().has_permission(request) and not self.lacks_second_factor(request)
 
     def lacks_second_factor(self, request: HttpRequest) -> bool:
@@ -82,7 +82,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
         return response
 
     def get_urls(self) -> list[Any]:
-        """Add the pages that are available without signing in."""
+        """Add the page for choosing a password, which requires no sign-in."""
         new_password = NewPasswordView.as_view(site=self)
         return [
             path("new-password/<uidb64>/<token>/", new_password, name="new_password"),
@@ -107,7 +107,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
     @login_not_required
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Redirect to the page if the user may see it, else to the next step towards it."""
+        """Redirect to the requested page, or to the missing step of the sign-in. Customers get 403."""
         if self.has_permission(request):
             return redirect(self.get_next_url(request))
         if not request.user.is_authenticated:

@@ -1,4 +1,4 @@
-"""The HTTP client of `manage.py conformance` and `manage.py listen`."""
+"""The HTTP client and common options of `manage.py conformance` and `manage.py listen`."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from django.core.management.base import CommandError
 from petstore.environment import is_api_url
 
 Headers = dict[str, str]
-NEXT = re.compile(r'<([^<>]*)>; rel="next"')
+NEXT_LINK = re.compile(r'<([^<>]*)>; rel="next"')
 TIMEOUT_SECONDS = 30
 INVALID_OPTIONS = 2
 
@@ -33,13 +33,13 @@ class UnreachableError(Exception):
 class Response:
     """A response, with assertions that raise ViolationError."""
 
-    request: str  # Method and path with query.
+    request: str  # Method and path with query, truncated.
     status: int
     headers: Message
     body: bytes
 
     @property
-    def now(self) -> float:
+    def date(self) -> float:
         """The time in the Date header, as Unix time."""
         return parsedate_to_datetime(self.header("Date")).timestamp()
 

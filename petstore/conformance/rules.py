@@ -19,7 +19,7 @@ from petstore.conformance.client import Headers, Response, ViolationError, excha
 from petstore.conformance.document import expect_documented, expect_error, find_operation, get_schemas
 from petstore.conformance.session import USER_AGENT, Check, NothingToCheckError, NotRunError, Session
 
-Row = dict[str, Any]
+JsonObject = dict[str, Any]
 
 CHECKS: list[Check] = []
 GET_PET_REMOVED = timezone.now() >= settings.GET_PET_REMOVED_AT  # D33
@@ -32,7 +32,7 @@ TOLERANCE = 2  # Seconds by which two times may differ.
 
 
 def check(rule: str, *, writes: bool = False) -> Callable[[Callable[[Session], None]], None]:
-    """Register a function as a check. Its docstring is the rule that it asserts."""
+    """Register a function as a check. Its docstring is the title in the report."""
 
     def register(function: Callable[[Session], None]) -> None:
         title = (function.__doc__ or "").strip().rstrip(".")
@@ -41,7 +41,7 @@ def check(rule: str, *, writes: bool = False) -> Callable[[Callable[[Session], N
     return register
 
 
-def expect_members(response: Response, row: Row, expected: Row) -> None:
+def expect_members(response: Response, row: JsonObject, expected: JsonObject) -> None:
     different = {name: row[name] for name, value in expected.items() if row[name] != value}
     response.expect(not different, f"the response has {different}, not {expected}.")
 
@@ -51,7 +51,7 @@ def expect_members(response: Response, row: Row, expected: Row) -> None:
 
 @check('The contract, "List pets"; D9, D10')
 def lists_are_paginated(session: Session) -> None:
-    """Each list has pages of `limit` items, by default 20, in ascending id order and linked by Link."""
+    """Lists have pages of `limit` items, by default 20, ascending by id, with a Link to the next page."""
     for path in get_list_filters():
         expected_ids = [row["id"] for row in session.fetch_page(path)[0]]
         limit = len(expected_ids) // 2 + 1
@@ -119,7 +119,7 @@ def head_matches_get(session: Session) -> None:
 
 @check('The contract, "Get a pet"; D33')
 def pet_is_retrievable_by_id(session: Session) -> None:
-    """A pet fetched by id equals that in the list; its status may have changed in between."""
+    """getPet returns the pet as listed, although its status may have changed; once removed, 410."""
     pets, _ = session.fetch_page("/pets?limit=1")
     if not pets:
         raise NothingToCheckError("There are no pets.")
@@ -141,14 +141,14 @@ def account_reports_quota_for_free(session: Session) -> None:
         response.expect(body == header, f"the body has {body}, but RateLimit has {header}.")
     used = [response.json()["quota"]["day"]["used"] for response in responses]
     increments = {after - before for before, after in pairwise(used)}
-    responses[-1].expect(increments != {1}, "each read uses a request of the daily quota.")
+    responses[-1].expect(increments != {1}, "each read counts against the daily quota.")
     if increments != {0}:
         raise NothingToCheckError("The account has concurrent users, or the day has ended.")
 
 
 @check("D40, D42")
 def feed_end_has_a_cursor(session: Session) -> None:
-    """The feed has no future events, and its empty page links to the next one."""
+    """The feed has no future events, and even an empty page links to the next one."""
     path = "/events?limit=100&since=9999-12-31T23:59:59Z"
     events, session.feed_end = session.fetch_page(path, is_feed=True)
     if events:
@@ -160,7 +160,7 @@ def deprecation_is_announced(session: Session) -> None:
     """getPet announces its deprecation, removal and replacement, on errors as well."""
     response = session.send("GET", "/pets/-1")
     since = response.header("Deprecation")
-    response.expect(since[0] == "@" and int(since[1:]) <= response.now, f"Deprecation is {since!r}.")
+    response.expect(since[0] == "@" and int(since[1:]) <= response.date, f"Deprecation is {since!r}.")
     response.expect_equal("Sunset", response.header("Sunset"), SUNSET)
     links = ", ".join(response.headers.get_all("Link", []))
     has_successor = 'rel="successor-version"' in links and f"<{session.url}/pets" in links
@@ -187,7 +187,7 @@ def get_operation_names(document: dict[str, Any]) -> set[str]:
 UNKNOWN_IDS = ("-1", "conformance", "9223372036854775808")
 FEED_PARAMETERS = ("cursor", "type", "since")
 INVALID_LIMITS = ("limit=0", "limit=101", "limit=", "limit=5&limit=5")
-WRONG_KEY = {"Authorization": "Bearer psk_live_conformance_0000"}
+MALFORMED_KEY = {"Authorization": "Bearer psk_live_conformance_0000"}
 PLAIN_TEXT = {"Content-Type": "text/plain"}
 
 
@@ -208,14 +208,14 @@ REJECTIONS = [
     rejects("missing_key_is_rejected", "D17", "A request without a key", Code.MISSING_API_KEY,
             "GET /pets", authenticated=False),
     rejects("malformed_key_is_rejected", "D16, D17", "A malformed key", Code.INVALID_API_KEY,
-            "GET /pets", authenticated=False, headers=WRONG_KEY),
+            "GET /pets", authenticated=False, headers=MALFORMED_KEY),
     rejects("authentication_precedes_routing", "D17", "An unknown path without a key",
             Code.MISSING_API_KEY, "GET /conformance", authenticated=False),
     rejects("unknown_path_is_not_found", "D29", "An unknown path", Code.RESOURCE_NOT_FOUND,
             "GET /conformance"),
-    rejects("trailing_slash_is_not_redirected", "D1", "A path with a trailing slash, without a redirect",
+    rejects("trailing_slash_is_not_redirected", "D1", "A path with a trailing slash (not redirected)",
             Code.RESOURCE_NOT_FOUND, "GET /pets/"),
-    rejects("unsupported_method_lists_allowed_ones", "D29", "An unsupported method",
+    rejects("unsupported_method_is_rejected", "D29", "An unsupported method",
             Code.METHOD_NOT_ALLOWED, "PUT /categories"),
     rejects("limit_out_of_range_is_rejected", "D6", "A limit outside 1..100, empty or repeated",
             Code.INVALID_PARAMETER, *(f"GET /pets?{query}" for query in INVALID_LIMITS)),
@@ -224,8 +224,8 @@ REJECTIONS = [
     rejects("unknown_pet_is_not_found", "D7, D33", "A pet id that does not exist or is not an int64",
             Code.ENDPOINT_REMOVED if GET_PET_REMOVED else Code.PET_NOT_FOUND,
             *(f"GET /pets/{unknown_id}" for unknown_id in UNKNOWN_IDS)),
-    rejects("unknown_order_is_not_found", "D14", "An order id that does not exist", Code.ORDER_NOT_FOUND,
-            *(f"GET /store/orders/{unknown_id}" for unknown_id in UNKNOWN_IDS)),
+    rejects("unknown_order_is_not_found", "D14", "An order id that does not exist or is not an int64",
+            Code.ORDER_NOT_FOUND, *(f"GET /store/orders/{unknown_id}" for unknown_id in UNKNOWN_IDS)),
     rejects("malformed_json_is_rejected", "D3, D29", "A body that is not JSON", Code.MALFORMED_JSON,
             "POST /pets", body=b'{"name": '),
     rejects("unsupported_media_type_is_rejected", "D2", "A body of an unsupported media type",
@@ -264,7 +264,7 @@ def wrong_types_are_rejected(session: Session) -> None:
     expect_details(session, body, Code.INVALID_FIELD, body)
 
 
-def expect_details(session: Session, body: Row, code: Code, fields: Iterable[str]) -> None:
+def expect_details(session: Session, body: JsonObject, code: Code, fields: Iterable[str]) -> None:
     response = session.send("POST", "/pets", body)
     details = expect_error(response, code).get("details", [])
     reported = sorted(detail["field"] for detail in details)
@@ -285,9 +285,9 @@ def oversized_url_is_rejected(session: Session) -> None:
 
 # --- Writes: run with --write only. They leave one pet, since the API can't delete pets -----------
 
-NAME = "Conformance check"
-ORDERS = "/store/orders"
-MAX_WRITE_REQUESTS = 14  # Of the check that creates and orders a pet.
+PET_NAME = "Conformance check"
+ORDERS_PATH = "/store/orders"
+MAX_WRITE_REQUESTS = 14  # Of the check that creates and orders a pet: 13, and one to spare.
 POLL_DELAYS = (0, 0.3, 0.3, 0.5, 1, 2, 3, 5)  # Seconds before each poll.
 PAGE_SIZE = 100
 
@@ -296,7 +296,9 @@ def new_idempotency_key() -> Headers:
     return {"Idempotency-Key": f"conformance-{secrets.token_hex(8)}"}
 
 
-def expect_created_once(session: Session, created: Response, path: str, body: Row, key: Headers) -> None:
+def expect_created_once(
+    session: Session, created: Response, path: str, body: JsonObject, key: Headers
+) -> None:
     """Check Location, and the replay for the same Idempotency-Key."""
     replay = session.send("POST", path, body, headers=key)
     replay.expect_status(201, "with the same Idempotency-Key: ")
@@ -308,37 +310,39 @@ def expect_created_once(session: Session, created: Response, path: str, body: Ro
 
 
 @contextmanager
-def temporary_order(session: Session, body: Row, key: Headers) -> Iterator[Response]:
+def temporary_order(session: Session, body: JsonObject, key: Headers) -> Iterator[Response]:
     """Place an order, and cancel it on exit."""
-    placed = session.send("POST", ORDERS, body, headers=key).expect_status(201)
+    placed = session.send("POST", ORDERS_PATH, body, headers=key).expect_status(201)
     order_id = placed.json()["id"]
     session.left_behind.append(f"order {order_id}, not cancelled")
     try:
         yield placed
     finally:
-        cancelled = session.send("DELETE", f"{ORDERS}/{order_id}")
+        cancelled = session.send("DELETE", f"{ORDERS_PATH}/{order_id}")
         if cancelled.status == 204:
             session.left_behind.pop()
     cancelled.expect_status(204)
-    expect_members(cancelled, session.send("GET", f"{ORDERS}/{order_id}").json(), {"status": "cancelled"})
+    expect_members(
+        cancelled, session.send("GET", f"{ORDERS_PATH}/{order_id}").json(), {"status": "cancelled"}
+    )
 
 
 @check("D3, D4, D8, D12, D14, D31", writes=True)
 def pet_is_created_ordered_and_released(session: Session) -> None:
-    """A pet is created once, ordered once, and available again after the order is cancelled."""
+    """A pet and its orders are created once each, and the pet is available again after a cancellation."""
     session.require_quota(MAX_WRITE_REQUESTS)  # An interrupted check would leave an order behind.
     categories, _ = session.fetch_page("/categories?limit=1")
     if not categories:
         raise NothingToCheckError("There are no categories.")
     category_id = categories[0]["id"]
     key = new_idempotency_key()
-    body = {"id": 1, "name": f" {NAME} ", "categoryId": category_id, "colour": "grey"}
+    body = {"id": 1, "name": f" {PET_NAME} ", "categoryId": category_id, "colour": "grey"}
     created = session.send("POST", "/pets", body, headers=key).expect_status(201)
     pet = created.json()
-    session.left_behind.append(f"pet {pet['id']} ({NAME}); the API can't delete it")
+    session.left_behind.append(f"pet {pet['id']} ({PET_NAME}); the API can't delete it")
     schemas = get_schemas()["NewPet"]["properties"]
     defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
-    expect_members(created, pet, defaults | {"name": NAME, "categoryId": category_id})
+    expect_members(created, pet, defaults | {"name": PET_NAME, "categoryId": category_id})
     created.expect("colour" not in pet, "the new pet has an unknown member.")
     expect_created_once(session, created, "/pets", body, key)
     reused = session.send("POST", "/pets", body | {"name": "Another"}, headers=key)
@@ -353,15 +357,15 @@ def pet_is_created_ordered_and_released(session: Session) -> None:
     session.expected_events = {"pet": pet_events, "order": order_events}
 
 
-def order_twice(session: Session, body: Row) -> list[Row]:
+def order_twice(session: Session, body: JsonObject) -> list[JsonObject]:
     """Order the pet, check that it can't be ordered again, cancel, and order it once more."""
     key = new_idempotency_key()
     with temporary_order(session, body, key) as first:
         defaults = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
         expect_members(first, first.json(), body | defaults)
-        expect_created_once(session, first, ORDERS, body, key)
-        expect_error(session.send("POST", ORDERS, body), Code.PET_NOT_AVAILABLE)
-        fetched = session.send("GET", f"{ORDERS}/{first.json()['id']}")
+        expect_created_once(session, first, ORDERS_PATH, body, key)
+        expect_error(session.send("POST", ORDERS_PATH, body), Code.PET_NOT_AVAILABLE)
+        fetched = session.send("GET", f"{ORDERS_PATH}/{first.json()['id']}")
         fetched.expect(fetched.body == first.body, "the order differs from the one placed.")
     with temporary_order(session, body, new_idempotency_key()) as second:
         return [first.json(), second.json()]
@@ -371,9 +375,9 @@ def order_twice(session: Session, body: Row) -> list[Row]:
 def feed_reports_every_write_once(session: Session) -> None:
     """The feed has each change to the new pet and its orders once and in order, also when read again."""
     if not (session.feed_end and session.expected_events):
-        raise NotRunError("Earlier checks wrote nothing to follow.")
+        raise NotRunError("An earlier check failed or did not run, so the expected events are unknown.")
     session.require_quota(len(POLL_DELAYS) + 3)
-    events: list[Row] = []
+    events: list[JsonObject] = []
     path = session.feed_end
     for delay in POLL_DELAYS:
         time.sleep(delay)
@@ -395,7 +399,7 @@ def feed_reports_every_write_once(session: Session) -> None:
             raise ViolationError(f"GET /events{query}: a second read returned other events.")
 
 
-def group_by_subject(session: Session, events: list[Row]) -> dict[str, list[tuple[str, Row]]]:
+def group_by_subject(session: Session, events: list[JsonObject]) -> dict[str, list[tuple[str, JsonObject]]]:
     """Return the types and data of the events of the new pet and its orders."""
     pet_id = session.expected_events["pet"][0][1]["pet"]["id"]
     return {
@@ -459,16 +463,18 @@ def every_response_reports_the_quota(session: Session) -> None:
         if response.status == 429:
             continue  # It may be a ban, which has no window; see rejection_has_retry_after.
         least, _ = min(windows.values())
-        response.expect(remaining == least, f"{remaining} remain, but only {least} in the smallest window.")
+        response.expect(
+            remaining == least, f"Remaining is {remaining}, but the lowest in RateLimit is {least}."
+        )
         smallest = [name for name, window in windows.items() if (window[0], policy[name]) == (least, limit)]
-        response.expect(smallest, f"X-RateLimit-Limit {limit} is not that of the smallest window.")
-        is_end = any(abs(reset - response.now - windows[name][1]) <= TOLERANCE for name in smallest)
+        response.expect(smallest, f"X-RateLimit-Limit {limit} is not that of the lowest window.")
+        is_end = any(abs(reset - response.date - windows[name][1]) <= TOLERANCE for name in smallest)
         response.expect(is_end, f"X-RateLimit-Reset {reset} is not the end of that window.")
 
 
 @check("D21, D39")
 def every_request_uses_quota(session: Session) -> None:
-    """Each request with the key, except getAccount, reduces what remains of a window."""
+    """Each authenticated request, except getAccount, reduces the remaining quota."""
     pairs = 0
     for before, after in pairwise(session.authenticated_responses):
         limit, remaining, reset = parse_quota(before)
@@ -493,7 +499,7 @@ def rejection_has_retry_after(session: Session) -> None:
         response.expect(wait >= 1, f"Retry-After is {wait}, less than a second.")
         _, remaining, reset = parse_quota(response)
         response.expect(remaining == 0, f"rejected although {remaining} remain.")
-        gap = abs(reset - (response.now + wait))
+        gap = abs(reset - (response.date + wait))
         response.expect(gap <= TOLERANCE, f"Reset and Retry-After are {gap:.0f} s apart.")
 
 

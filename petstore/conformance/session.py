@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from petstore.conformance.client import NEXT, Headers, Response, ViolationError, exchange
+from petstore.conformance.client import NEXT_LINK, Headers, Response, ViolationError, exchange
 
 DEFAULT_LIMIT = 20
 NO_HEADERS: Headers = {}
@@ -26,7 +26,7 @@ class Outcome(StrEnum):
 
 
 class NotRunError(Exception):
-    """The check could not run: the quota is low, or the key lacks a scope."""
+    """The check could not run, for example because the quota is low or the key lacks a scope."""
 
 
 class NothingToCheckError(Exception):
@@ -54,7 +54,8 @@ class Session:
     ) -> Response:  # fmt: skip
         """Send a request. A body that is not bytes is encoded as JSON.
 
-        Raises NotRunError if the budget or quota is nearly used up, after a 429, or without the scope.
+        Raises NotRunError if the budget is used up, the quota is down to the reserve, or the key lacks a
+        scope, and after a 429.
         """
         all_headers = dict(USER_AGENT)
         if authenticated:
@@ -83,7 +84,7 @@ class Session:
             raise NotRunError("A request got 429. No more are sent, to avoid a ban.")
         remaining = self.authenticated_responses[-1].headers["X-RateLimit-Remaining"] or ""
         if remaining.isascii() and remaining.isdigit() and int(remaining) - needed < self.reserve:
-            raise NotRunError(f"Only {remaining} requests of the quota remain. See --keep.")
+            raise NotRunError(f"Only {remaining} requests remain in the quota. See --keep.")
 
     def fetch_page(self, path: str, *, is_feed: bool = False) -> tuple[list[dict[str, Any]], str]:
         """Fetch a page. Return its rows, and the path of the next page or "".
@@ -92,10 +93,10 @@ class Session:
         missing in a feed (D40), on another host (D10) or with another query (D9).
         """
         response = self.send("GET", path).expect_status(200)
-        rows, link = response.json(), NEXT.search(response.headers["Link"] or "")
+        rows, link = response.json(), NEXT_LINK.search(response.headers["Link"] or "")
         query = dict(parse_qsl(urlsplit(path).query))
         if is_feed:
-            response.expect(link, "the page has no next page, as every page of the feed must.")
+            response.expect(link, "the page has no next link, which every page of the feed must have.")
         else:
             limit = int(query.get("limit", DEFAULT_LIMIT))
             is_complete = len(rows) == limit or (len(rows) < limit and not link)

@@ -46,7 +46,7 @@ class ContentLengthMiddleware(MiddlewareMixin):
 
 
 class MalformedRequestMiddleware(MiddlewareMixin):
-    """Rejects malformed headers with an error page, as the pipeline does with an Error under /v1."""
+    """Rejects malformed headers and compressed bodies with a page. The pipeline does so under /v1."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         try:
@@ -62,7 +62,7 @@ class MalformedRequestMiddleware(MiddlewareMixin):
 
 
 class ProbesMiddleware(MiddlewareMixin):
-    """Serves probes, which load balancers and Prometheus send to addresses that ALLOWED_HOSTS lacks."""
+    """Serves health checks and metrics without ALLOWED_HOSTS, since probes send the IP address as Host."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         if request.path_info not in PROBES:
@@ -90,7 +90,7 @@ BUSY_TEXT = (
 
 
 class HashingBusyMiddleware(MiddlewareMixin):
-    """Responds with 503 to a form whose password could not be hashed in time."""
+    """Responds with 503 if the queue of forms or the password hasher is busy."""
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
         error = request.META.get(BODY_ERROR)

@@ -177,7 +177,7 @@ def test_no_link_is_created_for_oneself_or_an_inactive_user(clerk: User) -> None
     assert "Reset password" not in client.get(f"/admin/auth/user/{boss.pk}/change/").text
     User.objects.filter(pk=clerk.pk).update(is_active=False)
     page = client.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}).text
-    assert "They may not sign in" in page
+    assert "This user is not allowed to sign in" in page
     assert "new-password" not in page
 
 

@@ -245,7 +245,7 @@ VARIANTS: list[tuple[Variant, str]] = [
     (without("X-Request-Id"), "every_response_has_a_unique_request_id"),
     (without("WWW-Authenticate"), "missing_key_is_rejected"),
     (without("Sunset"), "deprecation_is_announced"),
-    (without("Allow"), "unsupported_method_lists_allowed_ones"),
+    (without("Allow"), "unsupported_method_is_rejected"),
     (without("Vary"), "responses_vary_by_authorization"),
     (remaining_never_falls, "every_request_uses_quota"),
     (header("X-RateLimit-Remaining", lambda left: str(int(left) + 7)), "every_response_reports_the_quota"),

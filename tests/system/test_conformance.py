@@ -142,7 +142,7 @@ def test_run_stops_after_a_429(shop: Service, key: str) -> None:
 @pytest.mark.parametrize(
     ("options", "requests", "reason"),
     [
-        (("--keep", "10"), 20, "Only 10 requests of the quota remain. See --keep."),
+        (("--keep", "10"), 20, "Only 10 requests remain in the quota. See --keep."),
         (("--budget", "5"), 5, "The budget of 5 requests is too small. See --budget."),
     ],
 )

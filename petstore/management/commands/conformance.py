@@ -51,7 +51,7 @@ class Command(JsonCommand):
         parser.add_argument("--write", action="store_true", help=text)
         text = "Send at most N requests with the key. Default: 100."
         parser.add_argument("--budget", type=int, default=100, metavar="N", help=text)
-        text = "Stop when only N requests of the quota remain. Default: 2."
+        text = "Stop when only N requests remain in the quota. Default: 2."
         parser.add_argument("--keep", type=int, default=2, metavar="N", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:

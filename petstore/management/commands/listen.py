@@ -92,7 +92,7 @@ class Command(JsonCommand):
         while True:
             response = self.fetch(options)
             events = response.json()
-            next_link = client.NEXT.search(response.header("Link"))
+            next_link = client.NEXT_LINK.search(response.header("Link"))
             response.expect(isinstance(events, list) and next_link, "this is not a page of a feed.")
             yield from events
             assert next_link is not None
