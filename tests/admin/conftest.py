@@ -10,8 +10,8 @@ from tests.support.staff import PASSWORD, signed_in
 
 
 @pytest.fixture(autouse=True)
-def each_test(apart: None) -> None:
-    """Isolate each test."""
+def each_test(isolated: None) -> None:
+    """Isolate the tests from each other."""
 
 
 @pytest.fixture

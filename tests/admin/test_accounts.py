@@ -18,9 +18,9 @@ from inventory.models import Category, Order, Pet
 from petstore.backoffice import audit
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
-from tests.support.costs import queries_of
-from tests.support.customers import ban, refuse, use
-from tests.support.staff import clerk_who_may, page_url
+from tests.support.costs import count_queries
+from tests.support.customers import add_rejection, ban, use
+from tests.support.staff import clerk_with, page_url
 
 LIST = "/admin/accounts/account/"
 KEYS = "/admin/accounts/apikey/"
@@ -123,7 +123,7 @@ def test_list_links_to_the_actions_that_apply_and_are_permitted(staff: Client, a
         return {link for link in every if f'href="{link}"' in text}
 
     assert find_links(staff) == {issue, change_plan, suspend}
-    viewer = clerk_who_may("view_account")
+    viewer = clerk_with("view_account")
     assert find_links(viewer) == set()
     assert ["column-actions" in client.get(LIST).text for client in (staff, viewer)] == [True, False]
     account.suspend(reason="Unpaid", by=OPERATOR)
@@ -135,7 +135,7 @@ def test_new_account_is_shown_with_a_link_to_issue_its_first_key(staff: Client) 
     account = Account.objects.get()
     assert page.redirect_chain == [(page_url(account), 302)]
     assert f'href="{KEYS}add/?account={account.pk}">Issue the first one' in page.text
-    clerk = clerk_who_may("add_account", "view_plan")
+    clerk = clerk_with("add_account", "view_plan")
     assert clerk.post(f"{LIST}add/", {"name": "Newer", "plan": "free"}).status_code == 302
     assert Account.objects.filter(name="Newer").exists()
 
@@ -148,7 +148,7 @@ def test_list_of_banned_keys_shows_reason_and_end_of_each_ban(
     for text in (staff.get(step.link).text, home.text):
         assert BAN_REASON in text
         assert page_url(banned, "unban") in text
-    viewer = clerk_who_may("view_apikey")
+    viewer = clerk_with("view_apikey")
     assert BAN_REASON in viewer.get(KEYS, {"banned": "now"}).text
     for path in (f"{KEYS}?banned=now", "/admin/"):
         assert page_url(banned, "unban") not in viewer.get(path).text
@@ -165,7 +165,7 @@ def test_page_shows_plan_usage_keys_bans_orders_and_rejections(
     DailyUsage.objects.create(key=banned, day=today - timedelta(days=3), admitted=4_321, rejected=7)
     DailyUsage.objects.create(key=banned, day=today - timedelta(days=30), admitted=9_999)
     (order,) = place_orders(account)
-    refuse(banned)
+    add_rejection(banned)
     page = staff.get(page_url(account))
     text = unescape(page.text)
     for text_part in (
@@ -197,21 +197,21 @@ def test_page_has_a_constant_number_of_queries_and_lists_every_ban(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
     place_orders(account)
-    refuse(key)
+    add_rejection(key)
     ban(key)
     staff.post(page_url(account), {"name": "Renamed", "plan": "business"})
     staff.get(page_url(account))
-    before = queries_of(lambda: staff.get(page_url(account)))
+    before = count_queries(lambda: staff.get(page_url(account)))
     KeyStanding.objects.all().delete()  # No key could be issued during the ban.
     for number in range(40):
         new, _ = issue(name=f"Key {number}")
         KeyStanding.objects.create(key=new)
         if number >= 15:
             new.revoke(reason="An account has at most 20 active keys.", by=OPERATOR)
-        refuse(new, request_id=f"req-{number}")
+        add_rejection(new, request_id=f"req-{number}")
     ban(key)
     place_orders(account, 40)
-    assert queries_of(lambda: staff.get(page_url(account))) == before <= 20
+    assert count_queries(lambda: staff.get(page_url(account))) == before <= 20
     page = staff.get(page_url(account))
     panels = page.context["panels"]
     assert len(panels["keys"]) == MAX_KEYS
@@ -250,7 +250,7 @@ def test_page_shows_nothing_of_other_accounts(
     other_key, _ = issue(of=other, name="Stranger")
     DailyUsage.objects.create(key=other_key, day=timezone.now().date(), admitted=5)
     place_orders(other)
-    refuse(other_key)
+    add_rejection(other_key)
     staff.post(page_url(other), {"name": "Another", "plan": "pro"})
     page = staff.get(page_url(account))
     assert "Stranger" not in page.text
@@ -277,7 +277,7 @@ def test_page_is_escaped(staff: Client, account: Account, issue: Any) -> None:
     key.revoke(reason=evil, by=OPERATOR)
     place_orders(account)
     Pet.objects.update(name=evil)
-    refuse(key, route=evil)
+    add_rejection(key, route=evil)
     sequence_all()
     event = Event.objects.get(type="key.revoked")
     for path in (page_url(account), LIST, page_url(account, "what_if"), EVENTS, page_url(event)):
@@ -290,8 +290,8 @@ def test_panels_need_the_permission_for_their_rows(account: Account, key: ApiKey
     send_quota_warnings({(account.pk, 1, 80): (100, 80)})
     sequence_all()
     place_orders(account)
-    refuse(key)
-    client = clerk_who_may("view_account")
+    add_rejection(key)
+    client = clerk_with("view_account")
     text = client.get(page_url(account)).text
     assert "1,000 requests per minute" in text
     links = [EVENTS, *(page_url(account, page) for page in ("suspend", "change_plan"))]
@@ -299,7 +299,7 @@ def test_panels_need_the_permission_for_their_rows(account: Account, key: ApiKey
         assert hidden not in text
     assert palette_titles(client, "suspend acme") == []
     User.objects.all().delete()
-    assert "req-1" not in clerk_who_may("view_apikey").get(page_url(key)).text
+    assert "req-1" not in clerk_with("view_apikey").get(page_url(key)).text
 
 
 def test_contact_and_notes_are_visible_to_staff_only(staff: Client, account: Account, api: Api) -> None:
@@ -325,8 +325,8 @@ def test_key_page_shows_usage_ban_and_rejections_before_the_form(
     today = timezone.now().date()
     DailyUsage.objects.create(key=banned, day=today, admitted=4_321, rejected=7)
     DailyUsage.objects.create(key=other, day=today, admitted=9_999)
-    refuse(banned, request_id="req-this-key")
-    refuse(other, request_id="req-other-key")
+    add_rejection(banned, request_id="req-this-key")
+    add_rejection(other, request_id="req-other-key")
     text = unescape(staff.get(page_url(banned)).text)
     assert is_in_order(
         text, "Usage in the last 30 days", "req-this-key", 'id="apikey_form"', "History of the key"

@@ -20,7 +20,7 @@ from accounts.quota.limits import to_microseconds
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import Api
-from tests.support.staff import clerk_who_may, page_url
+from tests.support.staff import clerk_with, page_url
 
 LIST = "/admin/accounts/event/"
 
@@ -188,7 +188,7 @@ def test_event_is_described(staff: Client, account: Account) -> None:
 
 
 def test_links_need_the_permission_for_the_subject(order: Order) -> None:
-    page = clerk_who_may("view_event").get(page_url(Event.objects.get(type="order.placed")))
+    page = clerk_with("view_event").get(page_url(Event.objects.get(type="order.placed")))
     assert page.status_code == 200
     assert page.context["subjects"] == []
     assert f"/admin/accounts/account/{order.account_id}/" not in page.text

@@ -19,10 +19,10 @@ from inventory import stock
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.charts import BarChart, Series
 from tests.conftest import OPERATOR
-from tests.support.costs import big_scans, fill_shop, plans
+from tests.support.costs import explain, fill_shop, sequential_scans
 from tests.support.customers import ban, use
 from tests.support.skips import READS_PLANS
-from tests.support.staff import clerk_who_may, member_of, signed_in
+from tests.support.staff import clerk_with, member_of, signed_in
 
 MAX_QUERIES = 18
 Issue = Callable[..., tuple[ApiKey, str]]
@@ -172,7 +172,7 @@ def test_suspended_accounts_are_listed_with_time_and_reason(staff: Client, accou
     assert "/admin/accounts/account/?state=suspended" in links(page)
     for text in ("2031-05-04", "03:02 UTC", "Unpaid since June"):
         assert text in page.text
-    assert "lift-suspension" not in clerk_who_may("view_account").get("/admin/").text
+    assert "lift-suspension" not in clerk_with("view_account").get("/admin/").text
 
 
 def test_linked_lists_contain_the_counted_rows(staff: Client, busy: None, category: Category) -> None:
@@ -240,7 +240,7 @@ SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated", "suspens
     ],
 )
 def test_sections_require_their_permissions(busy: None, permissions: list[str], sections: set[str]) -> None:
-    page: Any = clerk_who_may(*permissions).get("/admin/")
+    page: Any = clerk_with(*permissions).get("/admin/")
     assert set(page.context["cards"]) == sections
     if not sections:
         assert "Ask an Owner" in page.text
@@ -259,7 +259,7 @@ def test_each_group_sees_its_own_sections(busy: None, group: str, sections: set[
 
 
 def test_hidden_sections_cause_no_queries(busy: None) -> None:
-    client = clerk_who_may("view_pet", "view_order")
+    client = clerk_with("view_pet", "view_order")
     with CaptureQueriesContext(connection) as queries:
         assert client.get("/admin/").status_code == 200
     sql = " ".join(query["sql"] for query in queries)
@@ -269,7 +269,7 @@ def test_hidden_sections_cause_no_queries(busy: None) -> None:
 
 def test_viewer_gets_no_next_steps(busy: None) -> None:
     permissions = ("view_order", "view_apikey", "view_account")
-    page = clerk_who_may(*permissions).get("/admin/")
+    page = clerk_with(*permissions).get("/admin/")
     assert steps(page) == []
     assert "Nothing needs your attention." in page.text
 
@@ -289,7 +289,7 @@ def test_query_count_does_not_grow_with_rows(
     staff: Client, busy: None, issue: Issue, category: Category
 ) -> None:
     verbs, shop, customers = ("view", "change", "add"), ("pet", "order"), ("account", "apikey")
-    clerk = clerk_who_may(*(f"{verb}_{name}" for verb in verbs for name in (*shop, *customers)))
+    clerk = clerk_with(*(f"{verb}_{name}" for verb in verbs for name in (*shop, *customers)))
     clients = [staff, clerk]
     before = [home_queries(client) for client in clients]
     assert all(len(queries) <= MAX_QUERIES for queries in before), before
@@ -307,10 +307,11 @@ def test_no_query_scans_a_large_table(staff: Client, busy: None) -> None:
     fill_shop()
     queries = home_queries(staff)
     assert len(queries) <= MAX_QUERIES, queries
-    found = list(plans(queries))
+    found = list(explain(queries))
     assert any("accounts_dailyusage" in plan for plan in found)
     for plan in found:
-        assert not big_scans(plan) - {"accounts_apikey"}, plan  # The charts need every key's account.
+        # The charts need every key's account.
+        assert not sequential_scans(plan) - {"accounts_apikey"}, plan
 
 
 # --- The charts ----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from django.utils import timezone
 from inventory.admin import import_export
 from inventory.models import Category, Pet
 from inventory.models.uploads import LIFETIME, PetUpload
-from tests.support.staff import clerk_who_may, signed_in, superuser
+from tests.support.staff import clerk_with, signed_in, superuser
 
 PETS = "/admin/inventory/pet/"
 IMPORT, CONFIRM, EXPORT = f"{PETS}import/", f"{PETS}process_import/", f"{PETS}export/"
@@ -322,7 +322,7 @@ def test_invalid_filter_does_not_break_the_export(staff: Client, query: dict[str
 
 
 def test_link_to_the_import_needs_the_add_permission(db: None) -> None:
-    assert IMPORT not in clerk_who_may("view_pet").get(PETS).text
+    assert IMPORT not in clerk_with("view_pet").get(PETS).text
 
 
 def test_only_pets_have_import_and_export(db: None) -> None:

@@ -17,7 +17,7 @@ from accounts.models import Account, Invitation, Membership, Role
 from accounts.portal.forms import NewUserForm
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
-from tests.support.costs import queries_of
+from tests.support.costs import count_queries
 from tests.support.staff import PASSWORD, signed_in
 from tests.support.two_factor import add_app
 
@@ -139,7 +139,7 @@ def test_page_of_a_link_does_not_depend_on_whether_its_address_has_a_user(
 
     def see() -> tuple[str, int]:
         client, texts = Client(), []
-        queries = queries_of(lambda: texts.append(client.get(link).text))
+        queries = count_queries(lambda: texts.append(client.get(link).text))
         return re.sub(r'value="\w{64}"', "", texts[0]), queries
 
     before = see()
@@ -195,7 +195,7 @@ def test_joining_requires_the_csrf_token_and_the_page_can_not_be_framed(link: st
 
 def test_page_has_few_queries(link: str, ann: User) -> None:
     client = signed_in(ann)
-    assert queries_of(lambda: client.get(link)) <= 10
+    assert count_queries(lambda: client.get(link)) <= 10
 
 
 @pytest.mark.parametrize("name", ["kim", "KIM"])

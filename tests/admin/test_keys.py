@@ -21,7 +21,7 @@ from accounts.models.api_keys import MAX_ACTIVE_KEYS
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import ban
-from tests.support.staff import clerk_who_may, page_url, signed_in
+from tests.support.staff import clerk_with, page_url, signed_in
 
 LIST = "/admin/accounts/apikey/"
 ADD = f"{LIST}add/"
@@ -189,7 +189,7 @@ def test_digest_and_pepper_are_neither_shown_nor_sortable(staff: Client, key: Ap
 
 def test_key_is_found_by_public_id_name_and_account(staff: Client, issue: Any) -> None:
     key, _ = issue(name="Till 3")
-    issue(of=Account.objects.create(name="Other", plan_id="free"), name="Desk")
+    issue(of=Account.objects.create(name="Other", plan_id="free"), name="Sender")
     ids = [
         key.public_id[:length] for length in (key_format.PUBLIC_ID_LENGTH, 10, key_format.ACCOUNT_ID_LENGTH)
     ]
@@ -512,7 +512,7 @@ def test_invalid_overlap_is_rejected(staff: Client, key: ApiKey, hours: str) -> 
 
 
 def test_viewer_is_offered_no_action(key: ApiKey) -> None:
-    client = clerk_who_may("view_apikey")
+    client = clerk_with("view_apikey")
     text = client.get(page_url(key)).text
     for verb in ("revoke", "rotate", "narrow"):
         assert client.get(page_url(key, verb)).status_code == 403
@@ -536,17 +536,17 @@ def test_list_links_to_the_actions_that_apply_and_are_permitted(
     key.rotate(by=OPERATOR)
     assert find_links(staff, key) == ["revoke"]
     assert page_url(key, "rotate") not in staff.get(page_url(key)).text
-    assert find_links(clerk_who_may("view_apikey", "change_apikey"), banned) == ["revoke", "unban"]
+    assert find_links(clerk_with("view_apikey", "change_apikey"), banned) == ["revoke", "unban"]
 
 
 def test_rotation_needs_the_add_permission(key: ApiKey) -> None:
-    client = clerk_who_may("view_apikey", "change_apikey")
+    client = clerk_with("view_apikey", "change_apikey")
     assert client.post(page_url(key, "rotate")).status_code == 403
     assert client.post(page_url(key, "revoke"), {"reason": "Leaked"}).status_code == 302
 
 
 def test_add_permission_does_not_include_viewing(account: Account, form: dict[str, Any]) -> None:
-    client = clerk_who_may("add_apikey", "view_account")
+    client = clerk_with("add_apikey", "view_account")
     assert KEY_TEXT.search(client.post(ADD, form).text)
     assert client.get(page_url(ApiKey.objects.get())).status_code == 403
 

@@ -21,7 +21,7 @@ from inventory.admin import status_tabs
 from inventory.admin.orders import ACTIONS
 from inventory.models import Category, Order, OrderStatus, Pet
 from petstore.backoffice.models import AuditEntry
-from tests.support.staff import CONFIRMED, clerk_who_may, run_bulk_action, signed_in
+from tests.support.staff import CONFIRMED, clerk_with, run_bulk_action, signed_in
 
 ORDERS = "/admin/inventory/order/"
 
@@ -206,7 +206,7 @@ def test_saving_the_order_form_changes_nothing(staff: Client, order: Order) -> N
 
 
 def test_viewer_has_no_actions(order: Order) -> None:
-    client = clerk_who_may("view_order")
+    client = clerk_with("view_order")
     page = client.get(f"{ORDERS}{order.pk}/change/")
     assert page.status_code == 200
     assert "/act/" not in page.text
@@ -396,7 +396,7 @@ def test_list_offers_the_next_step_of_each_order(staff: Client, orders: list[Ord
         f"Deliver: order {shipped.pk}", f"Return... order {delivered.pk}",
         f"Change ship date... order {approved.pk}", f"Approve: order {orders[0].pk}",
     ]  # fmt: skip
-    viewer = clerk_who_may("view_order").get(ORDERS)
+    viewer = clerk_with("view_order").get(ORDERS)
     assert (viewer.status_code, find_steps(viewer.text)) == (200, [])
     assert "Next step" not in viewer.text
 
@@ -511,7 +511,7 @@ def test_pet_page_shows_its_orders_with_their_buyers(
     ]
     page = staff.get(path).text
     assert all(f'href="{link}"' in page for link in links)
-    clerk = clerk_who_may("view_pet", "view_order")
+    clerk = clerk_with("view_pet", "view_order")
     page = clerk.get(path).text
     assert [f'href="{link}"' in page for link in links] == [True, False, False]
     assert key.public_id in page

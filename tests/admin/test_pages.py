@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, Plan, PlanCode
 from inventory.models import Category, Pet
-from tests.support.costs import queries_of
+from tests.support.costs import count_queries
 from tests.support.customers import use
 from tests.support.staff import member_of
 from tests.support.thorough import some
@@ -207,15 +207,15 @@ def test_list_has_a_constant_number_of_queries(
         member_of("Viewer", "Stock", name=f"user {number}")
         sequence_all()
 
-    def count_queries() -> int:
-        return queries_of(lambda: staff.get(f"/admin/{model}/", {"q": search} if search else {}))
+    def count_list_queries() -> int:
+        return count_queries(lambda: staff.get(f"/admin/{model}/", {"q": search} if search else {}))
 
     add_rows(0)
-    count_queries()
-    before = count_queries()
+    count_list_queries()
+    before = count_list_queries()
     for number in range(1, 10):
         add_rows(number)
-    assert count_queries() == before <= MAX_LIST_QUERIES.get(model, 12)
+    assert count_list_queries() == before <= MAX_LIST_QUERIES.get(model, 12)
 
 
 def test_account_without_keys_can_be_deleted(staff: Client, account: Account) -> None:

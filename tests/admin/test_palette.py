@@ -15,10 +15,10 @@ from accounts.models import Account, ApiKey, Event, PlanCode
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
-from tests.support.costs import big_scans, fill_shop, plans
-from tests.support.customers import ban, refuse
+from tests.support.costs import explain, fill_shop, sequential_scans
+from tests.support.customers import add_rejection, ban
 from tests.support.skips import READS_PLANS
-from tests.support.staff import clerk_who_may, member_of, page_url, signed_in
+from tests.support.staff import clerk_with, member_of, page_url, signed_in
 
 HUGE = "9" * 22
 
@@ -167,7 +167,7 @@ def test_pet_is_found_by_id_and_by_prefix_of_its_name(staff: Client, pet: Pet) -
 
 
 def test_request_id_finds_refusal_and_audit_entries(staff: Client, key: ApiKey) -> None:
-    refuse(key, request_id="a-request.1")
+    add_rejection(key, request_id="a-request.1")
     AuditEntry.objects.create(action="changed", address="127.0.0.1", request_id="a-request.1")
     assert [link for _, link in find(staff, "a-request.1")] == [
         "/admin/backoffice/auditentry/?q=a-request.1&sign_ins=shown",
@@ -212,8 +212,8 @@ def test_empty_result_has_a_message(staff: Client) -> None:
 
 
 def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -> None:
-    refuse(key, request_id="a-request")
-    clerk = clerk_who_may()
+    add_rejection(key, request_id="a-request")
+    clerk = clerk_with()
     for text in ("acme", key.public_id, str(order.pk), "rex", "a-request", "clerk"):
         assert find_titles(clerk, text) == []
     assert find_titles(clerk, "") == ["Home", "Security", "Change password", "Sign out"]
@@ -238,7 +238,7 @@ def test_each_group_finds_what_it_may_use(order: Order, group: str, text: str, e
 
 
 def test_forbidden_rows_are_not_queried(order: Order) -> None:
-    client = clerk_who_may("view_pet")
+    client = clerk_with("view_pet")
     with CaptureQueriesContext(connection) as queries:
         assert search(client, "17").status_code == 200
     sql = " ".join(query["sql"] for query in queries)
@@ -322,5 +322,5 @@ def test_no_search_scans_a_large_table(staff: Client, category: Category) -> Non
             "rotate", "suspend", "approve",
         ):  # fmt: skip
             assert search(staff, text).status_code == 200
-    for plan in plans(query["sql"] for query in queries):
-        assert not big_scans(plan), plan
+    for plan in explain(query["sql"] for query in queries):
+        assert not sequential_scans(plan), plan

@@ -12,8 +12,8 @@ from django.utils import timezone
 from accounts.models import Account, AccountDayLoad, ApiKey, MinuteLoad, Plan
 from accounts.quota.limits import MINUTE, to_microseconds
 from tests.conftest import OPERATOR, Api
-from tests.support.costs import queries_of
-from tests.support.staff import clerk_who_may
+from tests.support.costs import count_queries
+from tests.support.staff import clerk_with
 
 
 def page_url(plan: str, page: str = "change") -> str:
@@ -76,7 +76,7 @@ def test_enterprise_shows_its_accounts_and_is_read_only(staff: Client) -> None:
 
 
 def test_viewer_cannot_change_plans(account: Account) -> None:
-    clerk, limits = clerk_who_may("view_plan"), {"per_minute": 5, "per_day": 6, "confirmed": "on"}
+    clerk, limits = clerk_with("view_plan"), {"per_minute": 5, "per_day": 6, "confirmed": "on"}
     assert 'name="confirmed"' not in clerk.get(page_url("business")).text
     assert clerk.post(page_url("business"), limits).status_code == 403
     assert clerk.get(page_url("business", "what_if")).status_code == 200
@@ -170,7 +170,7 @@ def test_invalid_limits_get_a_message(staff: Client, query: dict[str, str]) -> N
 def test_what_if_has_a_constant_number_of_queries(staff: Client, loads: None) -> None:
     def queries() -> int:
         limits = {"per_minute": 5, "per_day": 50}
-        return queries_of(lambda: staff.get(page_url("business", "what_if"), limits))
+        return count_queries(lambda: staff.get(page_url("business", "what_if"), limits))
 
     before = queries()
     for number in range(20):

@@ -16,8 +16,8 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, DailyUsage, Membership, PlanCode, Role
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import OPERATOR, Api
-from tests.support.costs import check_page, queries_of
-from tests.support.customers import ban, refuse
+from tests.support.costs import check_page, count_queries
+from tests.support.customers import add_rejection, ban
 from tests.support.members import member_of, sign_in
 from tests.support.staff import PASSWORD
 
@@ -288,7 +288,7 @@ def test_no_text_or_name_of_staff_reaches_a_member(account: Account, issue: Any,
     account.save()
     account.change_plan(PlanCode.PRO, None, None, reason=STAFF_TEXT, by=OPERATOR)
     now = timezone.now()
-    refuse(key, reason="api_key_banned", rejected_at=now, ban_ends_at=now + timedelta(hours=1))
+    add_rejection(key, reason="api_key_banned", rejected_at=now, ban_ends_at=now + timedelta(hours=1))
     ban(key)
     staff.post(f"/admin/accounts/apikey/{key.pk}/unban/", {"reason": STAFF_TEXT})
     account.suspend(reason=STAFF_TEXT, by=OPERATOR)
@@ -311,7 +311,7 @@ def test_no_page_costs_more_than_ten_queries(account: Account, issue: Any) -> No
         for _ in range(count):
             key, _ = issue(name="Key")
             DailyUsage.objects.create(key=key, day=today, admitted=1)
-            refuse(key)
+            add_rejection(key)
             issue()[0].rotate(by=OPERATOR)
             issue()[0].revoke(reason="x", by=OPERATOR)
             other = Account.objects.create(name=f"Other {key}", plan_id=PlanCode.FREE)
@@ -322,8 +322,8 @@ def test_no_page_costs_more_than_ten_queries(account: Account, issue: Any) -> No
         forms = [url(account, page, key) for page in (*FORMS, "people/")]
         paths = ["/account/", *(url(account, page) for page in (*PAGES, "requests/?q=req-1")), *forms]
         return [
-            *(queries_of(lambda path=path: client.get(path)) for path in paths),  # type: ignore[misc]
-            *(queries_of(lambda path=path: client.post(path, bad)) for path in forms),  # type: ignore[misc]
+            *(count_queries(lambda path=path: client.get(path)) for path in paths),  # type: ignore[misc]
+            *(count_queries(lambda path=path: client.post(path, bad)) for path in forms),  # type: ignore[misc]
         ]
 
     add(1)
@@ -337,12 +337,12 @@ def test_no_page_costs_more_than_ten_queries(account: Account, issue: Any) -> No
 # --- Rejected requests ------------------------------------------------------------------------------
 
 
-def test_rejected_request_is_explained(account: Account, key: Any, own_recorder: UsageRecorder) -> None:
+def test_rejected_request_is_explained(account: Account, key: Any, usage_recorder: UsageRecorder) -> None:
     account.assign(PlanCode.ENTERPRISE, per_minute=1, per_day=500)
     api = Api(key.text)
     api.get("/pets")
     response = api.get("/pets/7")
-    own_recorder.write()
+    usage_recorder.write()
     client = member_of(account)
     text = unescape(client.get(url(account, "requests/"), {"q": f" {response['X-Request-Id']} "}).text)
     for part in (
@@ -355,7 +355,7 @@ def test_rejected_request_is_explained(account: Account, key: Any, own_recorder:
 def test_foreign_and_unknown_requests_get_the_same_response(
     account: Account, key: ApiKey, other: Account, issue: Any
 ) -> None:
-    foreign = refuse(issue(of=other)[0], request_id="foreign-request")
+    foreign = add_rejection(issue(of=other)[0], request_id="foreign-request")
     client = member_of(account)
     texts = {
         client.get(url(account, "requests/"), {"q": text}).text.replace(text, "")
@@ -368,17 +368,17 @@ def test_foreign_and_unknown_requests_get_the_same_response(
 def test_request_id_that_two_accounts_used_shows_ones_own(
     account: Account, key: ApiKey, other: Account, issue: Any
 ) -> None:
-    refuse(key, request_id="same")
-    refuse(issue(of=other)[0], request_id="same", method="POST")
+    add_rejection(key, request_id="same")
+    add_rejection(issue(of=other)[0], request_id="same", method="POST")
     page = member_of(account).get(url(account, "requests/"), {"q": "same"})
     assert [found["rejection"].key for found in page.context["explanations"]] == [key]
 
 
 def test_latest_rejections_are_paged(account: Account, key: ApiKey, other: Account, issue: Any) -> None:
     for number in range(60):
-        refuse(key, request_id=f"request-{number}")
+        add_rejection(key, request_id=f"request-{number}")
         if number % 20 == 0:
-            refuse(issue(of=other)[0], request_id=f"foreign-{number}")
+            add_rejection(issue(of=other)[0], request_id=f"foreign-{number}")
     client, path, seen, sizes = member_of(account), url(account, "requests/"), [], []
     query = ""
     while True:
@@ -396,5 +396,5 @@ def test_latest_rejections_are_paged(account: Account, key: ApiKey, other: Accou
 
 
 def test_later_pages_cost_as_much_as_the_first(account: Account, key: ApiKey) -> None:
-    client, row = member_of(account), refuse(key)
+    client, row = member_of(account), add_rejection(key)
     check_page(lambda: client.get(url(account, "requests/"), {"before": row.pk + 1}), "accounts_refusal")

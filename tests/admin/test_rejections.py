@@ -17,10 +17,10 @@ from accounts.models import Account, ApiKey, PlanCode, Refusal
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import OPERATOR, Api
 from tests.support import customers
-from tests.support.costs import queries_of
+from tests.support.costs import count_queries
 from tests.support.customers import ban
 from tests.support.skips import READS_PLANS
-from tests.support.staff import clerk_who_may, page_url
+from tests.support.staff import clerk_with, page_url
 
 PAGE = "/admin/accounts/refusal/"
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -35,18 +35,18 @@ def reject(key: ApiKey, **values: Any) -> Refusal:
         "minute_ends_at": AT + timedelta(seconds=13), "day_limit": 100_000, "day_used": 4_321,
         "day_ends_at": datetime(2026, 3, 5, tzinfo=UTC),
     }  # fmt: skip
-    return customers.refuse(key, **defaults | values)
+    return customers.add_rejection(key, **defaults | values)
 
 
 def test_rejection_is_explained_by_request_id(
-    staff: Client, account: Account, key: Any, own_recorder: UsageRecorder
+    staff: Client, account: Account, key: Any, usage_recorder: UsageRecorder
 ) -> None:
     account.assign(PlanCode.ENTERPRISE, per_minute=1, per_day=500)
     api = Api(key.text)
     assert api.get("/pets").status_code == 200
     response = api.get("/pets/7")
     assert response.status_code == 429
-    own_recorder.write()
+    usage_recorder.write()
     page = staff.get(PAGE, {"q": response["X-Request-Id"]})
     (explanation,) = page.context["explanations"]
     minute, day = explanation["windows"]
@@ -116,7 +116,7 @@ def test_each_reason_is_explained_with_advice_and_address(
 def test_next_steps_remove_the_cause_if_it_applies_and_is_permitted(staff: Client, issue: Any) -> None:
     key, _ = issue()
     account = key.account
-    clerk = clerk_who_may("view_refusal")
+    clerk = clerk_with("view_refusal")
 
     def list_steps(client: Client, reason: str) -> list[tuple[str, str]]:
         rejection = reject(key, reason=reason, request_id=reason, ban_ends_at=AT)
@@ -220,7 +220,7 @@ def test_rejection_list_has_a_constant_number_of_queries(
 ) -> None:
     def queries() -> list[int]:
         terms = ("", "acme", key_with_rejections.public_id, "old")
-        return [queries_of(partial(staff.get, PAGE, {"q": text} if text else {})) for text in terms]
+        return [count_queries(partial(staff.get, PAGE, {"q": text} if text else {})) for text in terms]
 
     queries()
     before = queries()
@@ -263,6 +263,6 @@ def test_rejections_are_read_only(staff: Client, key: ApiKey) -> None:
 @pytest.mark.parametrize(("codename", "status"), [("view_refusal", 200), ("view_account", 403)])
 def test_page_needs_the_view_permission(key: ApiKey, codename: str, status: int) -> None:
     reject(key)
-    page = clerk_who_may(codename).get(PAGE, {"q": "req-1"})
+    page = clerk_with(codename).get(PAGE, {"q": "req-1"})
     assert page.status_code == status
     assert f"/admin/accounts/account/{key.account_id}/" not in page.text

@@ -21,7 +21,7 @@ from accounts.quota.limits import Limits, to_microseconds
 from accounts.usage import reports
 from accounts.usage.reports import Rejections, Simulation, simulate_limits
 from tests.conftest import OPERATOR
-from tests.support.costs import queries_of
+from tests.support.costs import count_queries
 
 TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -209,4 +209,4 @@ def test_each_statistic_takes_one_or_two_queries(key: ApiKey, issue: Any) -> Non
         (lambda: reports.get_daily_usage(today=TODAY, key__account=1), 1),
         (lambda: simulate_limits(Plan(code=PlanCode.FREE), Limits(1, 1), today=TODAY), 2),
     ]
-    assert [queries_of(call) for call, _ in calls] == [queries for _, queries in calls]
+    assert [count_queries(call) for call, _ in calls] == [queries for _, queries in calls]

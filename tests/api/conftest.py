@@ -11,8 +11,8 @@ from tests.support.skips import NEEDS_POSTGRESQL
 
 
 @pytest.fixture(autouse=True)
-def each_test(apart: None) -> None:
-    """Leave nothing to the next one."""
+def each_test(isolated: None) -> None:
+    """Isolate the tests from each other."""
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def pet(category: Category) -> Pet:
 
 
 @pytest.fixture
-def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
-    """Each store in turn, as the one that the service uses."""
+def active_store(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
+    """Run the test with each store as the one that the service uses."""
     monkeypatch.setattr("accounts.keys.authentication.store", store)
     return store
 
 
 @pytest.fixture(params=[run_directly, pytest.param(run_on_loop, marks=NEEDS_POSTGRESQL)])
 def run(request: pytest.FixtureRequest) -> Any:
-    """Each way to run a function: in a thread, and on the event loop. It returns what is raised."""
+    """Run a function in a thread and on the event loop; return its result or exception."""
     return request.param

@@ -22,22 +22,22 @@ from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import use
-from tests.support.quota import Desk, ban_by_now, parse
+from tests.support.quota import Sender, ban_by_now, parse
 from tests.support.thorough import times
 
 LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 
 
 @pytest.fixture
-def small(served: QuotaStore, db: None) -> Api:
+def small(active_store: QuotaStore, db: None) -> Api:
     """A client of an account with a small quota, in this test's own store."""
     account = Account(name="Few Pets")
     account.assign(PlanCode.ENTERPRISE, 3, 1000)
     return Api(ApiKey.objects.issue(account, by=OPERATOR)[1])
 
 
-def peek(desk: Desk, key: int = 0) -> RateLimitDecision:
-    decision = desk.peek(key).decision
+def peek(sender: Sender, key: int = 0) -> RateLimitDecision:
+    decision = sender.peek(key).decision
     assert decision is not None
     return decision
 
@@ -45,7 +45,7 @@ def peek(desk: Desk, key: int = 0) -> RateLimitDecision:
 # --- The response ---------------------------------------------------------------------------------
 
 
-def test_key_reads_itself_and_its_account(served: QuotaStore, db: None) -> None:
+def test_key_reads_itself_and_its_account(active_store: QuotaStore, db: None) -> None:
     account = Account.objects.create(name="Zoë 🐕", plan_id=PlanCode.PRO)
     ends = timezone.now() + timedelta(days=30)
     options: Any = {"name": "Kühe", "key_scopes": ["orders:read"], "expires_at": ends}
@@ -77,7 +77,7 @@ def to_json(timestamp: Any) -> str:
     return str(timestamp.isoformat().replace("+00:00", "Z"))
 
 
-def test_windows_agree_with_the_headers_of_the_next_request(served: QuotaStore, small: Api) -> None:
+def test_windows_agree_with_the_headers_of_the_next_request(active_store: QuotaStore, small: Api) -> None:
     small.get("/pets")
     peeked = small.get("/account")
     minute, day = (peeked.json()["quota"][name] for name in ("minute", "day"))
@@ -117,9 +117,9 @@ def test_account_is_readable_while_the_quota_is_used_up(small: Api) -> None:
     assert timestamp(minute["resetsAt"]) == int(rejected.headers["X-RateLimit-Reset"])
 
 
-def test_banned_key_reads_the_end_of_its_ban(small: Api, served: QuotaStore) -> None:
+def test_banned_key_reads_the_end_of_its_ban(small: Api, active_store: QuotaStore) -> None:
     assert small.key is not None
-    ban_by_now(small.key, served)
+    ban_by_now(small.key, active_store)
     rejected = small.get("/pets")
     assert rejected.json()["code"] == "api_key_banned"
     peeked = small.get("/account")
@@ -134,12 +134,12 @@ def timestamp(text: str) -> int:
 @pytest.mark.parametrize("used", [0, 3, 4, None])
 def test_peek_changes_no_state(store: QuotaStore, used: int | None) -> None:
     """The windows are unused, used up or exceeded; None means a ban."""
-    peeking, untouched = (Desk(store, per_minute=3, per_day=100) for _ in range(2))
-    for desk in (peeking, untouched):
+    peeking, untouched = (Sender(store, per_minute=3, per_day=100) for _ in range(2))
+    for sender in (peeking, untouched):
         if used is None:
-            desk.get_banned()
+            sender.get_banned()
         else:
-            desk.admitted(used)
+            sender.admitted(used)
     for _ in range(2 * PEEKS_PER_MINUTE):
         peeking.peek()
     for _ in range(20):
@@ -173,23 +173,23 @@ MOVES = st.lists(
 def test_peek_agrees_with_the_next_request(
     store: QuotaStore, moves: list[tuple[str, int]], start: int
 ) -> None:
-    desk = Desk(store, per_minute=5, per_day=20, now=start)
+    sender = Sender(store, per_minute=5, per_day=20, now=start)
     for name, value in [*moves, ("send", 1)]:
         match name:
             case "send":
                 for _ in range(value):
-                    check_agreement(desk)
+                    check_agreement(sender)
             case "move":
-                desk.now += value
+                sender.now += value
             case "day's end":
-                desk.now = (desk.now // DAY + 1) * DAY + value
+                sender.now = (sender.now // DAY + 1) * DAY + value
             case "limits":
-                desk.account.assign(PlanCode.ENTERPRISE, value, 2 * value)
+                sender.account.assign(PlanCode.ENTERPRISE, value, 2 * value)
 
 
-def check_agreement(desk: Desk) -> None:
+def check_agreement(sender: Sender) -> None:
     """Check that a peek and a request at the same time differ only by this request."""
-    peeked, sent = peek(desk), desk.send()
+    peeked, sent = peek(sender), sender.send()
     assert peeked.admitted
     for before, after in zip(peeked.windows, sent.windows, strict=True):
         assert (before.limit, before.used + sent.admitted, before.ends_at) == (
@@ -206,16 +206,16 @@ def check_agreement(desk: Desk) -> None:
 
 
 def test_key_may_peek_60_times_a_minute(store: QuotaStore) -> None:
-    desk = Desk(store, per_minute=5, per_day=20)
-    desk.add_key()
-    assert [peek(desk).admitted for _ in range(62)] == [True] * 60 + [False] * 2
-    assert peek(desk, key=1).admitted
-    rejected = peek(desk)
+    sender = Sender(store, per_minute=5, per_day=20)
+    sender.add_key()
+    assert [peek(sender).admitted for _ in range(62)] == [True] * 60 + [False] * 2
+    assert peek(sender, key=1).admitted
+    rejected = peek(sender)
     assert format_headers(rejected)["X-RateLimit-Limit"] == "60"
-    desk.wait(rejected.retry_after - 1)
-    assert not peek(desk).admitted
-    desk.wait(1)
-    assert peek(desk).admitted
+    sender.wait(rejected.retry_after - 1)
+    assert not peek(sender).admitted
+    sender.wait(1)
+    assert peek(sender).admitted
 
 
 def test_61st_peek_is_a_429_with_its_own_headers(small: Api) -> None:
@@ -237,24 +237,22 @@ def test_rejected_peeks_are_no_strikes(small: Api) -> None:
 
 
 def test_peek_authenticates_the_key(store: QuotaStore) -> None:
-    desk = Desk(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
+    sender = Sender(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
     for _ in range(3):
-        desk.add_key()
-    desk.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert desk.peek(0).rejection is KeyRejectionReason.REVOKED
-    desk.keys[1].expires_at = timezone.now() + timedelta(hours=1)
-    desk.keys[1].save()
-    desk.wait(2 * 60 * 60)
-    assert desk.peek(1).rejection is KeyRejectionReason.EXPIRED
-    desk.keys[2].allowed_networks = ["203.0.113.0/24"]
-    desk.keys[2].save()
-    assert desk.peek(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
-    assert store.peek(parse(desk.texts[2]), ipaddress.ip_address("203.0.113.7"), desk.now).rejection is None
-    stranger = key_format.generate("live", desk.account.public_id)
-    assert (
-        store.peek(stranger, ipaddress.ip_address("203.0.113.7"), desk.now).rejection
-        is KeyRejectionReason.UNKNOWN
-    )
+        sender.add_key()
+    sender.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    assert sender.peek(0).rejection is KeyRejectionReason.REVOKED
+    sender.keys[1].expires_at = timezone.now() + timedelta(hours=1)
+    sender.keys[1].save()
+    sender.wait(2 * 60 * 60)
+    assert sender.peek(1).rejection is KeyRejectionReason.EXPIRED
+    sender.keys[2].allowed_networks = ["203.0.113.0/24"]
+    sender.keys[2].save()
+    assert sender.peek(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
+    address = ipaddress.ip_address("203.0.113.7")
+    assert store.peek(parse(sender.texts[2]), address, sender.now).rejection is None
+    stranger = key_format.generate("live", sender.account.public_id)
+    assert store.peek(stranger, address, sender.now).rejection is KeyRejectionReason.UNKNOWN
 
 
 # --- Changes by staff -----------------------------------------------------------------------------
@@ -263,18 +261,18 @@ def test_peek_authenticates_the_key(store: QuotaStore) -> None:
 @pytest.mark.parametrize(
     ("change", "is_visible"),
     [
-        (lambda desk: rename(desk.account), lambda record: record.account_name == "Renamed"),
-        (lambda desk: rename(desk.keys[0]), lambda record: record.name == "Renamed"),
-        (lambda desk: desk.account.assign(PlanCode.PRO), lambda record: record.plan == "pro"),
+        (lambda sender: rename(sender.account), lambda record: record.account_name == "Renamed"),
+        (lambda sender: rename(sender.keys[0]), lambda record: record.name == "Renamed"),
+        (lambda sender: sender.account.assign(PlanCode.PRO), lambda record: record.plan == "pro"),
     ],
 )
 def test_changes_by_staff_are_visible_at_once(
-    store: QuotaStore, change: Callable[[Desk], object], is_visible: Callable[[Any], bool]
+    store: QuotaStore, change: Callable[[Sender], object], is_visible: Callable[[Any], bool]
 ) -> None:
-    desk = Desk(store, per_minute=5, per_day=20)
-    desk.peek()
-    change(desk)
-    caller = desk.peek().caller
+    sender = Sender(store, per_minute=5, per_day=20)
+    sender.peek()
+    change(sender)
+    caller = sender.peek().caller
     assert caller is not None
     assert is_visible(caller.record)
 
@@ -299,21 +297,21 @@ def test_peeks_update_the_last_use_but_not_the_usage(small: Api) -> None:
 # --- The windows on pages -------------------------------------------------------------------------
 
 
-def read_windows(store: QuotaStore, desk: Desk) -> Any:
+def read_windows(store: QuotaStore, sender: Sender) -> Any:
     reader = store.read_windows if isinstance(store, RedisQuotaStore) else database_store.read_windows
-    return reader(desk.account, desk.now)
+    return reader(sender.account, sender.now)
 
 
 @pytest.mark.parametrize(
     "later", [0, 1, -3 * SECOND, MINUTE - 1, MINUTE, DAY // 2 - 1, DAY // 2, DAY, -DAY]
 )
 def test_pages_show_the_windows_of_a_peek(store: QuotaStore, db: None, later: int) -> None:
-    desk = Desk(store, 3, 1000)
-    assert read_windows(store, desk) == peek(desk).windows  # Without requests.
+    sender = Sender(store, 3, 1000)
+    assert read_windows(store, sender) == peek(sender).windows  # Without requests.
     for _ in range(4):
-        desk.admit()
-    desk.now += later
-    assert read_windows(store, desk) == peek(desk).windows
+        sender.admit()
+    sender.now += later
+    assert read_windows(store, sender) == peek(sender).windows
 
 
 def test_pages_read_the_database_while_redis_is_unavailable(

@@ -20,11 +20,11 @@ from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
-from tests.support.quota import NOON, Desk, day, minute
+from tests.support.quota import NOON, Sender, day, minute
 from tests.support.servers import RedisServer
 from tests.support.thorough import times
 
-Make = Callable[..., Desk]
+MakeSender = Callable[..., Sender]
 # The fastest ban, in seconds: the first rejection, then 20 strikes.
 QUICKEST = (0, *range(2, 22))
 ATTEMPTS = settings(
@@ -33,26 +33,26 @@ ATTEMPTS = settings(
 
 
 @pytest.fixture
-def desk(store: QuotaStore) -> Make:
-    """Make an account whose window rejects requests from NOON on, for 59 seconds or until midnight."""
+def make_sender(store: QuotaStore) -> MakeSender:
+    """Make a sender whose window rejects requests from NOON on, for 59 seconds or until midnight."""
 
-    def make(per_minute: int = 1, per_day: int = 1_000, *, keys: int = 1) -> Desk:
-        desk = Desk(store, per_minute, per_day, now=NOON - SECOND)
+    def make(per_minute: int = 1, per_day: int = 1_000, *, keys: int = 1) -> Sender:
+        sender = Sender(store, per_minute, per_day, now=NOON - SECOND)
         for _ in range(keys - 1):
-            desk.add_key()
-        assert desk.admitted(min(per_minute, per_day)) == min(per_minute, per_day)
-        desk.now = NOON
-        return desk
+            sender.add_key()
+        assert sender.admitted(min(per_minute, per_day)) == min(per_minute, per_day)
+        sender.now = NOON
+        return sender
 
     return make
 
 
-def send_rejected(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bool]:
+def send_rejected(sender: Sender, seconds: Iterable[float], key: int = 0) -> list[bool]:
     """Send rejected requests at these seconds after NOON; return whether each found the key banned."""
     bans = []
     for second in seconds:
-        desk.now = NOON + round(second * SECOND)
-        decision = desk.send(key)
+        sender.now = NOON + round(second * SECOND)
+        decision = sender.send(key)
         assert not decision.admitted
         bans.append(decision.banned)
     return bans
@@ -61,8 +61,8 @@ def send_rejected(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bo
 # --- Strikes
 
 
-def test_twentieth_strike_bans_the_key(desk: Make) -> None:
-    acme = desk()
+def test_twentieth_strike_bans_the_key(make_sender: MakeSender) -> None:
+    acme = make_sender()
     assert send_rejected(acme, QUICKEST) == [False] * 20 + [True]
     decision = acme.send()
     assert decision.error_code is ErrorCode.API_KEY_BANNED
@@ -79,23 +79,25 @@ def test_twentieth_strike_bans_the_key(desk: Make) -> None:
         (0, *range(2, 21), 20.999999),
     ],
 )
-def test_rejection_a_microsecond_early_is_no_strike(desk: Make, early: tuple[float, ...]) -> None:
-    acme = desk()
+def test_rejection_a_microsecond_early_is_no_strike(
+    make_sender: MakeSender, early: tuple[float, ...]
+) -> None:
+    acme = make_sender()
     assert not any(send_rejected(acme, early))
     assert send_rejected(acme, [early[-1] + 1]) == [True]
 
 
 @pytest.mark.parametrize("limit", [43, 60, 61, 100])
-def test_ban_needs_rejections_of_half_the_minute_limit(desk: Make, limit: int) -> None:
+def test_ban_needs_rejections_of_half_the_minute_limit(make_sender: MakeSender, limit: int) -> None:
     """The last of these rejections need not be a strike."""
-    acme = desk(per_minute=limit)
+    acme = make_sender(per_minute=limit)
     assert not any(send_rejected(acme, QUICKEST))
     bans = send_rejected(acme, [21] * (-(-limit // 2) - len(QUICKEST)))
     assert bans == [False] * (len(bans) - 1) + [True]
 
 
-def test_ban_by_the_day_needs_rejections_of_half_the_minute_limit(desk: Make) -> None:
-    acme = desk(per_minute=1_000, per_day=1)
+def test_ban_by_the_day_needs_rejections_of_half_the_minute_limit(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=1_000, per_day=1)
     assert not any(send_rejected(acme, [*QUICKEST, *[21] * (499 - len(QUICKEST))]))
     assert send_rejected(acme, [21]) == [True]
 
@@ -103,8 +105,8 @@ def test_ban_by_the_day_needs_rejections_of_half_the_minute_limit(desk: Make) ->
 # --- Windows
 
 
-def test_strikes_expire_with_the_minute(desk: Make) -> None:
-    acme = desk()
+def test_strikes_expire_with_the_minute(make_sender: MakeSender) -> None:
+    acme = make_sender()
     for _ in range(3):
         start = acme.now - NOON
         assert not any(send_rejected(acme, [start / SECOND + second for second in QUICKEST[:-1]]))
@@ -112,19 +114,19 @@ def test_strikes_expire_with_the_minute(desk: Make) -> None:
         assert acme.send().admitted
 
 
-def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(desk: Make) -> None:
+def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(make_sender: MakeSender) -> None:
     last = 59.999999
     strikes = [last - second for second in range(19, -1, -1)]
-    acme, globex = desk(per_day=1), desk(per_day=1)
+    acme, globex = make_sender(per_day=1), make_sender(per_day=1)
     assert send_rejected(acme, [0, *strikes]) == [False] * 20 + [True]
     # The last one is the first rejection of another 60 seconds.
     assert not any(send_rejected(globex, [0, *strikes[:-1], 60]))
     assert send_rejected(globex, [60 + second for second in QUICKEST[1:]]) == [False] * 19 + [True]
 
 
-def test_strikes_of_one_window_do_not_count_in_another(desk: Make) -> None:
+def test_strikes_of_one_window_do_not_count_in_another(make_sender: MakeSender) -> None:
     """Both windows reject requests within the same minute."""
-    acme = desk(per_minute=1, per_day=2)
+    acme = make_sender(per_minute=1, per_day=2)
     assert not any(send_rejected(acme, QUICKEST[:-1]))
     acme.account.assign(PlanCode.ENTERPRISE, 1, 1)
     assert not any(send_rejected(acme, range(21, 42)[:-1]))
@@ -134,7 +136,7 @@ def test_strikes_of_one_window_do_not_count_in_another(desk: Make) -> None:
 
 def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
     midnight = 20_801 * DAY
-    acme = Desk(store, per_minute=1_000, per_day=1, now=midnight - 30 * SECOND)
+    acme = Sender(store, per_minute=1_000, per_day=1, now=midnight - 30 * SECOND)
     for start in (acme.now, midnight):
         acme.now = start
         assert acme.send().admitted
@@ -143,8 +145,8 @@ def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
             assert acme.send().error_code is ErrorCode.DAILY_QUOTA_EXCEEDED
 
 
-def test_strikes_count_per_key_not_per_account(desk: Make) -> None:
-    acme = desk(keys=2)
+def test_strikes_count_per_key_not_per_account(make_sender: MakeSender) -> None:
+    acme = make_sender(keys=2)
     assert not any(send_rejected(acme, QUICKEST[:-1], key=0))
     assert not any(send_rejected(acme, [21], key=1))
     assert send_rejected(acme, [21], key=0) == [True]
@@ -168,7 +170,7 @@ GAPS = st.sampled_from([0, 1, SECOND // 2, SECOND - 1, SECOND, SECOND + 1, 2 * S
 @given(gaps=st.lists(GAPS, min_size=20, max_size=45), by_day=st.booleans())
 @example(gaps=[2 * SECOND, *[SECOND] * 19], by_day=False)
 def test_stores_ban_when_the_rule_does(store: QuotaStore, gaps: list[int], *, by_day: bool) -> None:
-    acme = Desk(store, per_minute=1, per_day=1 if by_day else 1_000)
+    acme = Sender(store, per_minute=1, per_day=1 if by_day else 1_000)
     acme.admitted(1)
     sent: list[int] = [0]
     acme.now = NOON if by_day else NOON + 1
@@ -188,16 +190,16 @@ def test_stores_ban_when_the_rule_does(store: QuotaStore, gaps: list[int], *, by
 # --- Clients that are never banned, and one that is
 
 
-def test_client_that_ignores_429_is_banned_after_21_seconds(desk: Make) -> None:
+def test_client_that_ignores_429_is_banned_after_21_seconds(make_sender: MakeSender) -> None:
     """The plan is Free, with ten requests per second."""
-    acme = desk(per_minute=60)
+    acme = make_sender(per_minute=60)
     banned = send_rejected(acme, [tenth / 10 for tenth in range(215)])
     assert banned.index(True) == 210
 
 
 @pytest.mark.parametrize("by_day", [False, True])
-def test_client_with_500_requests_in_flight_is_not_banned(desk: Make, *, by_day: bool) -> None:
-    acme = desk(per_minute=60, per_day=60 if by_day else 1_000)
+def test_client_with_500_requests_in_flight_is_not_banned(make_sender: MakeSender, *, by_day: bool) -> None:
+    acme = make_sender(per_minute=60, per_day=60 if by_day else 1_000)
     assert not any(send_rejected(acme, [number / 250 for number in range(500)]))
 
 
@@ -214,21 +216,21 @@ class Waiter:
             yield self.due + offset
 
 
-def send_and_wait(desk: Desk, waiters: list[Waiter], until: int) -> list[RateLimitDecision]:
+def send_and_wait(sender: Sender, waiters: list[Waiter], until: int) -> list[RateLimitDecision]:
     """Let these clients share the key until then; return the rejections."""
     decisions = []
     queue = [(at, client) for client in waiters for at in client.requests()]
     while queue:
         at, client = min(queue, key=lambda entry: entry[0])
         queue.remove((at, client))
-        desk.now = max(desk.now, at)
-        decision = desk.send()
+        sender.now = max(sender.now, at)
+        decision = sender.send()
         if decision.admitted:
-            client.due = max(client.due, desk.now + 1)
+            client.due = max(client.due, sender.now + 1)
         else:
             decisions.append(decision)
-            client.due = max(client.due, desk.now + decision.retry_after * SECOND)
-        if desk.now < until and not any(other is client for _, other in queue):
+            client.due = max(client.due, sender.now + decision.retry_after * SECOND)
+        if sender.now < until and not any(other is client for _, other in queue):
             queue += [(at, client) for at in client.requests()]
     return decisions
 
@@ -245,9 +247,9 @@ WORST_STARTS = [
 @pytest.mark.parametrize("starts", WORST_STARTS)
 @pytest.mark.parametrize("per_day", [1, 3, 1_000])
 def test_19_waiting_clients_that_share_a_key_are_never_banned(
-    desk: Make, starts: list[int], per_day: int
+    make_sender: MakeSender, starts: list[int], per_day: int
 ) -> None:
-    acme = desk(per_minute=1, per_day=per_day)
+    acme = make_sender(per_minute=1, per_day=per_day)
     decisions = send_and_wait(
         acme, [Waiter(NOON + start, [0, SECOND - 1]) for start in starts], NOON + 3 * MINUTE
     )
@@ -275,15 +277,15 @@ def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
     start = 20_801 * DAY - to_midnight
     for waiter in waiters:
         waiter.due += start - NOON
-    acme = Desk(store, *limits, now=start)
+    acme = Sender(store, *limits, now=start)
     assert not any(decision.banned for decision in send_and_wait(acme, waiters, start + 3 * MINUTE))
 
 
 # --- Bans
 
 
-def test_requests_during_a_ban_do_not_prolong_it(desk: Make) -> None:
-    acme = desk()
+def test_requests_during_a_ban_do_not_prolong_it(make_sender: MakeSender) -> None:
+    acme = make_sender()
     banned_until = acme.get_banned().banned_until
     for second in range(30, 319, 29):
         assert all(send_rejected(acme, [second] * 30))
@@ -291,8 +293,8 @@ def test_requests_during_a_ban_do_not_prolong_it(desk: Make) -> None:
     assert acme.send().admitted
 
 
-def test_bans_escalate_and_clean_days_lower_the_level(desk: Make) -> None:
-    acme = desk(per_day=1_000_000)
+def test_bans_escalate_and_clean_days_lower_the_level(make_sender: MakeSender) -> None:
+    acme = make_sender(per_day=1_000_000)
 
     def ban_seconds() -> int:
         decision = acme.get_banned()
@@ -306,8 +308,8 @@ def test_bans_escalate_and_clean_days_lower_the_level(desk: Make) -> None:
     assert ban_seconds() == 300
 
 
-def test_ban_is_in_the_audit_trail_once(desk: Make) -> None:
-    acme = desk()
+def test_ban_is_in_the_audit_trail_once(make_sender: MakeSender) -> None:
+    acme = make_sender()
     banned_until = acme.get_banned().banned_until
     acme.admitted(10)
     entry = acme.keys[0].audit_entries.get(action=AuditEntry.Action.BANNED)
@@ -325,8 +327,8 @@ def test_reason_states_the_length_of_the_ban() -> None:
     assert lengths == ["5 minutes.", "15 minutes.", "1 hour.", "6 hours.", "24 hours."]
 
 
-def test_banned_key_sees_the_remaining_requests_of_its_account(desk: Make) -> None:
-    acme = desk(per_minute=5, per_day=100)
+def test_banned_key_sees_the_remaining_requests_of_its_account(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=5, per_day=100)
     acme.get_banned()
     acme.wait(60)
     decision = acme.send()
@@ -337,25 +339,25 @@ def test_banned_key_sees_the_remaining_requests_of_its_account(desk: Make) -> No
 
 
 @pytest.fixture
-def lifted(store: QuotaStore) -> Desk:
+def lifted(store: QuotaStore) -> Sender:
     """An account with a banned key. Its clock is close to the real one, which lifting the ban uses."""
-    acme = Desk(store, per_minute=1, per_day=1_000_000, now=time.time_ns() // 1000 - 22 * SECOND)
+    acme = Sender(store, per_minute=1, per_day=1_000_000, now=time.time_ns() // 1000 - 22 * SECOND)
     acme.get_banned()
     write_behind.recorder.write()
     return acme
 
 
-def lift(desk: Desk) -> None:
-    desk.keys[0].unban(reason="A loop in their code, fixed.", by=OPERATOR)
-    desk.now = time.time_ns() // 1000
+def lift(sender: Sender) -> None:
+    sender.keys[0].unban(reason="A loop in their code, fixed.", by=OPERATOR)
+    sender.now = time.time_ns() // 1000
 
 
-def seconds_until_banned(desk: Desk) -> float:
-    start = desk.now
-    return (desk.get_banned().now - start) / SECOND
+def seconds_until_banned(sender: Sender) -> float:
+    start = sender.now
+    return (sender.get_banned().now - start) / SECOND
 
 
-def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Desk) -> None:
+def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Sender) -> None:
     lift(lifted)
     lifted.wait(60)
     assert lifted.send().admitted
@@ -365,7 +367,7 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Desk) -> None:
     assert entry.reason == "A loop in their code, fixed."
 
 
-def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: Desk) -> None:
+def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: Sender) -> None:
     """This holds even if the rejections were counted by a clock ahead of the banning one."""
     KeyStanding.objects.update(first_rejection_at=F("banned_at") + SECOND)
     lift(lifted)
@@ -377,7 +379,7 @@ def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: D
 
 
 def test_ban_lifted_by_the_previous_version_resets_the_strikes(
-    lifted: Desk, request: pytest.FixtureRequest
+    lifted: Sender, request: pytest.FixtureRequest
 ) -> None:
     """The previous version does not write the new columns and fields."""
     state = KeyStanding.objects.get(key=lifted.keys[0])
@@ -399,8 +401,8 @@ def test_ban_lifted_by_the_previous_version_resets_the_strikes(
     assert seconds_until_banned(lifted) == 21
 
 
-def test_row_inserted_by_the_previous_version_has_no_strikes(desk: Make) -> None:
-    acme = desk()
+def test_row_inserted_by_the_previous_version_has_no_strikes(make_sender: MakeSender) -> None:
+    acme = make_sender()
     KeyStanding.objects.filter(key=acme.keys[0]).delete()
     old = ("told_until", "strikes", "strikes_end", "banned_at", "banned_until", "ban_level")
     with connection.cursor() as cursor:
@@ -411,8 +413,10 @@ def test_row_inserted_by_the_previous_version_has_no_strikes(desk: Make) -> None
     assert send_rejected(acme, QUICKEST) == [False] * 20 + [True]
 
 
-def test_lost_rate_limit_state_resets_the_strikes(desk: Make, request: pytest.FixtureRequest) -> None:
-    acme = desk(per_day=1)
+def test_lost_rate_limit_state_resets_the_strikes(
+    make_sender: MakeSender, request: pytest.FixtureRequest
+) -> None:
+    acme = make_sender(per_day=1)
     assert not any(send_rejected(acme, QUICKEST[:-1]))
     if isinstance(acme.store, RedisQuotaStore):
         request.getfixturevalue("redis").client.flushall()

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 from inventory.fields import known_category_ids
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
-from tests.support.int64_texts import NOT_INT64_IN_JSON
+from tests.support.int64_texts import INVALID_JSON_IDS
 from tests.support.responses import get_error
 
 INT64_MAX = 2**63 - 1
@@ -74,7 +74,7 @@ def test_number_with_integral_value_is_accepted(api: Api, category: Category, nu
     assert (response.status_code, response.json().get("categoryId")) == (201, 1)
 
 
-@pytest.mark.parametrize("number", NOT_INT64_IN_JSON)
+@pytest.mark.parametrize("number", INVALID_JSON_IDS)
 def test_category_id_must_be_an_int64(api: Api, db: None, number: str) -> None:
     response = api.post("/pets", f'{{"name": "x", "categoryId": {number.format(1)}}}'.encode())
     assert get_error(response) == (400, "invalid_field")

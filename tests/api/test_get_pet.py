@@ -7,7 +7,7 @@ import pytest
 from inventory.models import Category, Pet
 from inventory.views import PetViewSet
 from tests.conftest import Api
-from tests.support.int64_texts import NOTHING_IN_A_PATH
+from tests.support.int64_texts import UNKNOWN_PATH_IDS
 from tests.support.responses import get_error
 
 REMOVAL = datetime(2030, 12, 5, tzinfo=UTC)
@@ -20,7 +20,7 @@ def test_pet_with_any_int64_id_is_returned(api: Api, category: Category, pet_id:
     assert (response.status_code, response.json()["id"]) == (200, pet_id)
 
 
-@pytest.mark.parametrize("pet_id", NOTHING_IN_A_PATH)
+@pytest.mark.parametrize("pet_id", UNKNOWN_PATH_IDS)
 def test_unknown_or_malformed_id_is_not_found(api: Api, pet: Pet, pet_id: str) -> None:
     assert get_error(api.get(f"/pets/{pet_id}")) == (404, "pet_not_found")
 

@@ -86,50 +86,50 @@ def test_concurrent_roll_ups_count_each_minute_once() -> None:
 
 
 def test_minute_counts_include_rejections_except_during_a_ban(
-    key: ApiKey, own_recorder: UsageRecorder
+    key: ApiKey, usage_recorder: UsageRecorder
 ) -> None:
     for rate_limit_decision in (
         decision(NOON),
         decision(NOON, admitted=False),
         decision(NOON, admitted=False, banned=True),
     ):
-        own_recorder.count(build_caller(key), rate_limit_decision)
-    own_recorder.write()
+        usage_recorder.count(build_caller(key), rate_limit_decision)
+    usage_recorder.write()
     assert MinuteLoad.objects.get().requests == 2
 
 
 def test_minute_counts_and_deprecated_calls_survive_a_failed_write(
-    key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
+    key: ApiKey, usage_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caller = build_caller(key)
 
     def use(now: int) -> None:
-        own_recorder.count(caller, decision(now))
-        own_recorder.record_deprecated_call(caller, "getPet", now)
+        usage_recorder.count(caller, decision(now))
+        usage_recorder.record_deprecated_call(caller, "getPet", now)
 
     use(NOON)
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_DEPRECATED_CALLS", SimpleNamespace(execute=fail))  # The last step.
-        own_recorder.write()
+        usage_recorder.write()
     assert not MinuteLoad.objects.exists()  # In one transaction, so nothing is counted twice.
     use(NOON + SECOND)
-    own_recorder.write()
+    usage_recorder.write()
     assert MinuteLoad.objects.get().requests == 2
     used = DeprecatedUse.objects.get()
     assert (used.admitted, used.last_call_at) == (2, datetime.fromtimestamp(NOON // SECOND + 1, UTC))
 
 
 def test_unwritten_minute_counts_are_bounded(
-    key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
+    key: ApiKey, usage_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "MAX_MINUTES", 3)
 
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_DEPRECATED_CALLS", SimpleNamespace(execute=fail))
         for minute in range(6):
-            own_recorder.count(build_caller(key), decision(NOON + minute * MINUTE))
-            own_recorder.write()
-    own_recorder.write()
+            usage_recorder.count(build_caller(key), decision(NOON + minute * MINUTE))
+            usage_recorder.write()
+    usage_recorder.write()
     first = NOON // MINUTE
     minutes = MinuteLoad.objects.order_by("minute").values_list("minute", flat=True)
     assert [minute - first for minute in minutes] == [3, 4, 5]
@@ -150,12 +150,12 @@ def test_days_are_kept_for_a_quarter_of_a_year_and_deprecated_calls_for_400_days
 
 
 def test_each_admitted_call_of_the_deprecated_operation_is_counted(
-    api: Api, account: Account, own_recorder: UsageRecorder
+    api: Api, account: Account, usage_recorder: UsageRecorder
 ) -> None:
     account.assign("enterprise", 3, 100)  # type: ignore[arg-type]
     codes = [api("GET", "/pets/1").status_code, api("HEAD", "/pets/nothing").status_code]
     codes += [api.get("/pets").status_code, api.get("/pets/1").status_code]
-    own_recorder.write()
+    usage_recorder.write()
     assert codes == [404, 404, 200, 429]
     used = DeprecatedUse.objects.get()
     assert (used.account, used.operation, used.admitted) == (account, "getPet", 2)

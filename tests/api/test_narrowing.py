@@ -21,7 +21,7 @@ from accounts.quota.store_protocol import QuotaStore
 from accounts.usage.batch import write_bans
 from tests.conftest import OPERATOR, Issue
 from tests.support.customers import ban
-from tests.support.quota import Desk
+from tests.support.quota import Sender
 from tests.support.thorough import times
 
 ONE_DAY = timedelta(days=1)
@@ -156,22 +156,22 @@ def test_narrowing_is_in_the_audit_trail_and_the_feed(issue: Issue) -> None:
 
 
 def test_narrowed_rights_hold_from_the_next_request_on(store: QuotaStore) -> None:
-    desk = Desk(store, 60, 1_000, now=to_microseconds(timezone.now()))
-    desk.add_key()
-    narrowed, other = desk.keys
-    assert {len(desk.admit(index).caller.scopes) for index in (0, 1)} == {len(SCOPES)}  # type: ignore[union-attr]
+    sender = Sender(store, 60, 1_000, now=to_microseconds(timezone.now()))
+    sender.add_key()
+    narrowed, other = sender.keys
+    assert {len(sender.admit(index).caller.scopes) for index in (0, 1)} == {len(SCOPES)}  # type: ignore[union-attr]
     narrowed.narrow(key_scopes=["pets:read"], by=OPERATOR)
-    for result in (desk.admit(), desk.peek()):
+    for result in (sender.admit(), sender.peek()):
         assert result.caller is not None
         assert result.caller.scopes == {"pets:read"}
     narrowed.narrow(allowed_networks=["192.0.2.0/30"], by=OPERATOR)
-    assert desk.admit().rejection is None
+    assert sender.admit().rejection is None
     narrowed.narrow(allowed_networks=["192.0.2.2/31"], by=OPERATOR)
-    assert desk.admit().rejection is desk.peek().rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
-    other.narrow(expires_at=to_datetime(desk.now + MINUTE), by=OPERATOR)
-    assert desk.admit(1).rejection is None
-    desk.wait(60)
-    assert desk.admit(1).rejection is KeyRejectionReason.EXPIRED
+    assert sender.admit().rejection is sender.peek().rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
+    other.narrow(expires_at=to_datetime(sender.now + MINUTE), by=OPERATOR)
+    assert sender.admit(1).rejection is None
+    sender.wait(60)
+    assert sender.admit(1).rejection is KeyRejectionReason.EXPIRED
 
 
 # --- Rotation
@@ -275,26 +275,26 @@ def test_ban_of_a_replacement_is_lifted_on_its_own(issue: Issue) -> None:
 
 
 def test_replacement_of_a_banned_key_is_banned_at_its_level(store: QuotaStore) -> None:
-    desk = Desk(store, 1, 1_000, now=to_microseconds(timezone.now()) - 25 * SECOND)
-    ban_end = desk.get_banned().banned_until
-    new, text = desk.keys[0].rotate(by=OPERATOR)
-    desk.texts.append(text)
-    assert desk.send(1).banned_until == desk.send(0).banned_until == ban_end
-    desk.now = ban_end
-    assert not desk.send(1).banned
-    assert desk.get_banned(1).banned_until - desk.now == BAN_LENGTHS[1]
+    sender = Sender(store, 1, 1_000, now=to_microseconds(timezone.now()) - 25 * SECOND)
+    ban_end = sender.get_banned().banned_until
+    new, text = sender.keys[0].rotate(by=OPERATOR)
+    sender.texts.append(text)
+    assert sender.send(1).banned_until == sender.send(0).banned_until == ban_end
+    sender.now = ban_end
+    assert not sender.send(1).banned
+    assert sender.get_banned(1).banned_until - sender.now == BAN_LENGTHS[1]
     assert new.audit_entries.filter(action="banned").count() == 2
     assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 3
 
 
 def test_level_of_a_past_ban_is_inherited(store: QuotaStore) -> None:
-    desk = Desk(store, 1, 1_000, now=to_microseconds(timezone.now()) - MINUTE * 10)
-    desk.now = desk.get_banned().banned_until
-    new, text = desk.keys[0].rotate(by=OPERATOR)
-    desk.texts.append(text)
-    assert not desk.send(1).banned
+    sender = Sender(store, 1, 1_000, now=to_microseconds(timezone.now()) - MINUTE * 10)
+    sender.now = sender.get_banned().banned_until
+    new, text = sender.keys[0].rotate(by=OPERATOR)
+    sender.texts.append(text)
+    assert not sender.send(1).banned
     assert not new.audit_entries.filter(action="banned").exists()
-    assert desk.get_banned(1).banned_until - desk.now == BAN_LENGTHS[1]
+    assert sender.get_banned(1).banned_until - sender.now == BAN_LENGTHS[1]
 
 
 def test_ban_that_began_before_the_rotation_also_bans_the_replacements(issue: Issue) -> None:

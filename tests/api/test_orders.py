@@ -13,7 +13,7 @@ from django.db.models import ProtectedError
 from accounts.models import Account, PlanCode
 from inventory.models import Category, Order, OrderStatus, Pet
 from tests.conftest import Api
-from tests.support.int64_texts import NOTHING_IN_A_PATH
+from tests.support.int64_texts import UNKNOWN_PATH_IDS
 from tests.support.responses import follow_pages, get_error, get_next_path
 
 INT64_MAX = 2**63 - 1
@@ -124,7 +124,7 @@ def test_order_is_fetched_and_listed_in_its_current_state(
     assert api.get("/store/orders").json() == [delivered]
 
 
-@pytest.mark.parametrize("order_id", NOTHING_IN_A_PATH)
+@pytest.mark.parametrize("order_id", UNKNOWN_PATH_IDS)
 def test_unknown_order_id_is_not_found(api: Api, pet: Pet, order_id: str) -> None:
     place_order(api, pet)
     for method in ("GET", "DELETE"):

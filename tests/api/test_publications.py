@@ -17,7 +17,7 @@ from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.redis_store import LEASE, RedisQuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
-from tests.support.quota import Desk
+from tests.support.quota import Sender
 from tests.support.servers import RedisServer
 from tests.support.staff import signed_in, superuser
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
@@ -42,11 +42,11 @@ def store(way: TcpProxy, redis: RedisServer) -> RedisQuotaStore:
 
 
 @pytest.fixture
-def acme(store: RedisQuotaStore, db: None) -> Desk:
-    return Desk(store, per_minute=5, per_day=100)
+def acme(store: RedisQuotaStore, db: None) -> Sender:
+    return Sender(store, per_minute=5, per_day=100)
 
 
-def test_changes_apply_after_the_connection_was_cut(acme: Desk, way: TcpProxy) -> None:
+def test_changes_apply_after_the_connection_was_cut(acme: Sender, way: TcpProxy) -> None:
     acme.send()
     way.cut()
     acme.account.assign(PlanCode.ENTERPRISE, 7, 100)
@@ -64,7 +64,7 @@ def test_changes_apply_after_the_connection_was_cut(acme: Desk, way: TcpProxy) -
     assert acme.admit().rejection is KeyRejectionReason.REVOKED
 
 
-def test_failed_publication_is_retried(acme: Desk, way: TcpProxy, redis: RedisServer) -> None:
+def test_failed_publication_is_retried(acme: Sender, way: TcpProxy, redis: RedisServer) -> None:
     acme.send()
     target, way.target = way.target, None
     way.cut()
@@ -85,7 +85,7 @@ def test_failed_publication_is_retried(acme: Desk, way: TcpProxy, redis: RedisSe
     ],
 )
 def test_unpublished_change_is_published_by_workers(
-    acme: Desk, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
+    acme: Sender, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
 ) -> None:
     acme.send()
     with monkeypatch.context() as elsewhere:
@@ -97,7 +97,7 @@ def test_unpublished_change_is_published_by_workers(
 
 
 def test_change_during_a_publication_is_published(
-    acme: Desk, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
+    acme: Sender, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish_all = RedisQuotaStore.publish_all
 
@@ -119,7 +119,7 @@ def test_change_during_a_publication_is_published(
 
 
 def test_record_read_before_a_change_never_overwrites_it(
-    acme: Desk, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
+    acme: Sender, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a pipeline of PostgreSQL, a snapshot can be older than its statement."""
     outdated = key_record.read(acme.keys[0].public_id)
@@ -129,7 +129,7 @@ def test_record_read_before_a_change_never_overwrites_it(
 
 
 def test_lifted_ban_stays_lifted_for_any_order_of_publications(
-    acme: Desk, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
+    acme: Sender, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acme.get_banned()
     write_behind.recorder.write()
@@ -141,7 +141,7 @@ def test_lifted_ban_stays_lifted_for_any_order_of_publications(
     assert not acme.send().banned
 
 
-def test_promoted_standby_overtakes_the_versions_in_redis(acme: Desk) -> None:
+def test_promoted_standby_overtakes_the_versions_in_redis(acme: Sender) -> None:
     for _ in range(3):
         publication.publish("pk", acme.keys[0].pk)
     acme.send()
@@ -154,16 +154,16 @@ def test_promoted_standby_overtakes_the_versions_in_redis(acme: Desk) -> None:
 # --- A reader that is slower than the expiry of records -------------------------------------------
 
 
-def revoke(desk: Desk) -> None:
-    desk.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+def revoke(sender: Sender) -> None:
+    sender.keys[0].revoke(reason="Leaked.", by=OPERATOR)
 
 
-def suspend(desk: Desk) -> None:
-    desk.account.suspend(reason="Unpaid.", by=OPERATOR)
+def suspend(sender: Sender) -> None:
+    sender.account.suspend(reason="Unpaid.", by=OPERATOR)
 
 
-def delete(desk: Desk) -> None:
-    desk.keys[0].delete()
+def delete(sender: Sender) -> None:
+    sender.keys[0].delete()
 
 
 CHANGES = {
@@ -177,7 +177,7 @@ LONG_PAUSE = pytest.mark.parametrize("others_send", [False, True])
 @pytest.mark.parametrize("rejection", CHANGES)
 @LONG_PAUSE
 def test_reader_paused_across_a_change_publishes_nothing(
-    acme: Desk,
+    acme: Sender,
     store: RedisQuotaStore,
     monkeypatch: pytest.MonkeyPatch,
     rejection: KeyRejectionReason,
@@ -202,7 +202,7 @@ def test_reader_paused_across_a_change_publishes_nothing(
 @pytest.mark.parametrize("rejection", [KeyRejectionReason.REVOKED, KeyRejectionReason.SUSPENDED])
 @LONG_PAUSE
 def test_late_publication_does_not_revert_a_later_change(
-    acme: Desk,
+    acme: Sender,
     store: RedisQuotaStore,
     rejection: KeyRejectionReason,
     others_send: bool,
@@ -217,7 +217,7 @@ def test_late_publication_does_not_revert_a_later_change(
 
 
 def test_lease_of_another_reader_does_not_admit_a_late_one(
-    acme: Desk, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
+    acme: Sender, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = key_record.read
 
@@ -235,7 +235,7 @@ def test_lease_of_another_reader_does_not_admit_a_late_one(
 
 
 def test_concurrent_readers_share_a_lease(
-    acme: Desk, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
+    acme: Sender, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = key_record.read
     reads: list[str] = []
@@ -254,7 +254,7 @@ def test_concurrent_readers_share_a_lease(
 
 
 def test_plan_change_reaches_its_keys_in_few_round_trips(
-    acme: Desk, monkeypatch: pytest.MonkeyPatch
+    acme: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acme.account.assign(PlanCode.FREE)
     for _ in range(19):  # Beside the first, as many as an account may have.
@@ -276,7 +276,7 @@ def test_plan_change_reaches_its_keys_in_few_round_trips(
     assert {acme.send(key).windows[0].limit for key in range(20)} == {61}
 
 
-def test_keys_not_published_in_time_stay_unpublished(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_not_published_in_time_stay_unpublished(acme: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     acme.account.assign(PlanCode.FREE)
     monkeypatch.setattr(publication, "PUBLISH_TIMEOUT", 0)
     Plan.objects.get(pk=PlanCode.FREE).save()
@@ -284,7 +284,7 @@ def test_keys_not_published_in_time_stay_unpublished(acme: Desk, monkeypatch: py
     monkeypatch.undo()
 
 
-def test_key_deleted_by_hand_leaves_no_publication(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_deleted_by_hand_leaves_no_publication(acme: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     Publication.objects.update(published_version=0)
     key = acme.keys[0]
     type(key).objects.filter(pk=key.pk)._raw_delete("default")
@@ -303,14 +303,14 @@ def unreachable(way: TcpProxy) -> TcpProxy:
     return way
 
 
-def test_page_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
+def test_page_reports_an_unpublished_change(acme: Sender, unreachable: TcpProxy) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
     response = staff.post(page, {"reason": "Leaked."}, follow=True)
     assert [str(message) for message in response.context["messages"]][-1] == publication.NOT_PUBLISHED
 
 
-def test_form_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
+def test_form_reports_an_unpublished_change(acme: Sender, unreachable: TcpProxy) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_account_change", args=[acme.account.pk])
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
@@ -318,7 +318,7 @@ def test_form_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -
     assert publication.NOT_PUBLISHED in [str(message) for message in response.context["messages"]]
 
 
-def test_command_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
+def test_command_reports_an_unpublished_change(acme: Sender, unreachable: TcpProxy) -> None:
     out, err = io.StringIO(), io.StringIO()
     options = ("--reason", "Leaked.", "--json")
     call_command("revoke_key", acme.keys[0].public_id, *options, stdout=out, stderr=err)

@@ -12,13 +12,15 @@ from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from tests.conftest import OPERATOR
-from tests.support.quota import NOON, Desk, day, minute, replace_secret
+from tests.support.quota import NOON, Sender, day, minute, replace_secret
+
+MakeSender = Callable[..., Sender]
 
 
 @pytest.fixture
-def desk(store: QuotaStore) -> Callable[..., Desk]:
-    def make(per_minute: int = 60, per_day: int = 1_000) -> Desk:
-        return Desk(store, per_minute, per_day)
+def make_sender(store: QuotaStore) -> MakeSender:
+    def make(per_minute: int = 60, per_day: int = 1_000) -> Sender:
+        return Sender(store, per_minute, per_day)
 
     return make
 
@@ -27,13 +29,13 @@ def desk(store: QuotaStore) -> Callable[..., Desk]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 60])
-def test_limit_admits_exactly_as_many_per_minute_and_per_day(desk: Callable[..., Desk], limit: int) -> None:
-    assert desk(per_minute=limit).admitted(limit + 5) == limit
-    assert desk(per_minute=1_000, per_day=limit).admitted(limit + 5) == limit
+def test_limit_admits_exactly_as_many_per_minute_and_per_day(make_sender: MakeSender, limit: int) -> None:
+    assert make_sender(per_minute=limit).admitted(limit + 5) == limit
+    assert make_sender(per_minute=1_000, per_day=limit).admitted(limit + 5) == limit
 
 
-def test_minute_starts_with_the_first_request_after_the_last_one_ended(desk: Callable[..., Desk]) -> None:
-    acme = desk()
+def test_minute_starts_with_the_first_request_after_the_last_one_ended(make_sender: MakeSender) -> None:
+    acme = make_sender()
     assert minute(acme.send()).ends_at == NOON + MINUTE
     acme.wait(59.999999)
     assert (minute(acme.send()).ends_at, minute(acme.send()).used) == (NOON + MINUTE, 3)
@@ -42,8 +44,8 @@ def test_minute_starts_with_the_first_request_after_the_last_one_ended(desk: Cal
     assert (minute(decision).ends_at, minute(decision).used) == (acme.now + MINUTE, 1)
 
 
-def test_day_is_the_utc_calendar_day(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=10, per_day=3)
+def test_day_is_the_utc_calendar_day(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=10, per_day=3)
     midnight = NOON + DAY // 2
     assert acme.admitted(3) == 3
     acme.now = midnight - 1
@@ -53,26 +55,26 @@ def test_day_is_the_utc_calendar_day(desk: Callable[..., Desk]) -> None:
     assert acme.admitted(5) == 3
 
 
-def test_all_keys_of_an_account_share_its_quota(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=3)
+def test_all_keys_of_an_account_share_its_quota(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=3)
     acme.add_key()
     assert [acme.send(key).admitted for key in (0, 1, 0, 1, 0)] == [True, True, True, False, False]
 
 
-def test_accounts_have_separate_quotas(desk: Callable[..., Desk]) -> None:
-    acme, other = desk(per_minute=1), desk(per_minute=1)
+def test_accounts_have_separate_quotas(make_sender: MakeSender) -> None:
+    acme, other = make_sender(per_minute=1), make_sender(per_minute=1)
     assert (acme.admitted(2), other.admitted(2)) == (1, 1)
 
 
-def test_rejected_request_counts_in_neither_window(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=2, per_day=10)
+def test_rejected_request_counts_in_neither_window(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=2, per_day=10)
     acme.admitted(6)
     acme.wait(60)
     assert day(acme.send()).used == 3
 
 
-def test_rejection_by_the_day_starts_no_minute(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5, per_day=1)
+def test_rejection_by_the_day_starts_no_minute(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=5, per_day=1)
     acme.send()
     acme.now = NOON + DAY // 2 - 10 * SECOND
     assert not acme.send().admitted
@@ -81,8 +83,8 @@ def test_rejection_by_the_day_starts_no_minute(desk: Callable[..., Desk]) -> Non
     assert (minute(decision).used, minute(decision).ends_at) == (1, acme.now + MINUTE)
 
 
-def test_largest_limits_are_counted_exactly(desk: Callable[..., Desk]) -> None:
-    decision = desk(per_minute=MAX_REQUEST_LIMIT, per_day=MAX_REQUEST_LIMIT).send()
+def test_largest_limits_are_counted_exactly(make_sender: MakeSender) -> None:
+    decision = make_sender(per_minute=MAX_REQUEST_LIMIT, per_day=MAX_REQUEST_LIMIT).send()
     assert minute(decision).remaining == day(decision).remaining == MAX_REQUEST_LIMIT - 1
 
 
@@ -94,18 +96,18 @@ def reported(decision: RateLimitDecision) -> tuple[str, int, int]:
     return window.name, window.limit, window.remaining
 
 
-def test_window_with_the_least_remaining_is_reported_on_a_tie_the_longer(desk: Callable[..., Desk]) -> None:
-    assert reported(desk(per_minute=5, per_day=10).send()) == ("minute", 5, 4)
-    assert reported(desk(per_minute=10, per_day=5).send()) == ("day", 5, 4)
-    assert reported(desk(per_minute=5, per_day=5).send()) == ("day", 5, 4)
+def test_window_with_the_least_remaining_is_reported_on_a_tie_the_longer(make_sender: MakeSender) -> None:
+    assert reported(make_sender(per_minute=5, per_day=10).send()) == ("minute", 5, 4)
+    assert reported(make_sender(per_minute=10, per_day=5).send()) == ("day", 5, 4)
+    assert reported(make_sender(per_minute=5, per_day=5).send()) == ("day", 5, 4)
 
 
-def test_rejecting_window_that_resets_last_is_reported(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=2, per_day=2)
+def test_rejecting_window_that_resets_last_is_reported(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=2, per_day=2)
     acme.admitted(2)
     assert reported(acme.send()) == ("day", 2, 0)
     acme.now = NOON + DAY // 2 - 30 * SECOND  # The day ends before a minute that starts now.
-    busy = desk(per_minute=2, per_day=2)
+    busy = make_sender(per_minute=2, per_day=2)
     busy.now = acme.now
     busy.admitted(2)
     decision = busy.send()
@@ -124,10 +126,10 @@ def after_wait(decision: RateLimitDecision) -> int:
 @pytest.mark.parametrize(("per_minute", "per_day"), [(1, 100), (100, 1), (1, 1)])
 @pytest.mark.parametrize("fraction", [0, 1, 499_999, 999_999])
 def test_request_at_reset_and_after_retry_after_is_admitted(
-    desk: Callable[..., Desk], per_minute: int, per_day: int, fraction: int
+    make_sender: MakeSender, per_minute: int, per_day: int, fraction: int
 ) -> None:
     for pick in (at_reset, after_wait):
-        acme = desk(per_minute, per_day)
+        acme = make_sender(per_minute, per_day)
         acme.now += fraction
         acme.send()
         acme.wait(1.5)
@@ -137,8 +139,8 @@ def test_request_at_reset_and_after_retry_after_is_admitted(
         assert acme.send().admitted
 
 
-def test_retry_after_is_at_least_a_second(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=1)
+def test_retry_after_is_at_least_a_second(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=1)
     acme.send()
     acme.wait(59.999999)
     assert acme.send().retry_after == 1
@@ -147,24 +149,24 @@ def test_retry_after_is_at_least_a_second(desk: Callable[..., Desk]) -> None:
 # --- Changes of plans and clocks
 
 
-def test_plan_change_takes_effect_at_once_and_keeps_the_usage(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5, per_day=100)
+def test_plan_change_takes_effect_at_once_and_keeps_the_usage(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=5, per_day=100)
     acme.admitted(5)
     assert not acme.send().admitted
     acme.account.assign(PlanCode.PRO)
     assert (minute(acme.send()).limit, minute(acme.send()).used) == (300, 7)
 
 
-def test_plan_lowered_below_the_usage_leaves_nothing(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=50, per_day=100)
+def test_plan_lowered_below_the_usage_leaves_nothing(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=50, per_day=100)
     acme.admitted(20)
     acme.account.assign(PlanCode.ENTERPRISE, 10, 15)
     decision = acme.send()
     assert (decision.admitted, minute(decision).remaining, day(decision).remaining) == (False, 0, 0)
 
 
-def test_clock_set_back_keeps_the_usage_and_resets_within_a_minute(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=3, per_day=100)
+def test_clock_set_back_keeps_the_usage_and_resets_within_a_minute(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=3, per_day=100)
     acme.admitted(3)
     acme.wait(-3600)
     decision = acme.send()
@@ -174,8 +176,8 @@ def test_clock_set_back_keeps_the_usage_and_resets_within_a_minute(desk: Callabl
     assert acme.send().admitted
 
 
-def test_clock_set_back_over_midnight_keeps_the_usage_of_the_day(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=100, per_day=3)
+def test_clock_set_back_over_midnight_keeps_the_usage_of_the_day(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=100, per_day=3)
     acme.admitted(3)
     acme.now -= DAY
     decision = acme.send()
@@ -185,16 +187,16 @@ def test_clock_set_back_over_midnight_keeps_the_usage_of_the_day(desk: Callable[
     assert acme.send().admitted
 
 
-def test_small_clock_differences_are_tolerated(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=3, per_day=4)
+def test_small_clock_differences_are_tolerated(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=3, per_day=4)
     acme.now = NOON + DAY // 2 + 1_000  # One machine's clock is just past midnight,
     assert acme.send().admitted
     acme.wait(-0.002)  # another's just before it; both count the new day.
     assert (day(acme.send()).used, minute(acme.send()).used) == (2, 3)
 
 
-def test_clock_set_forward_starts_new_windows(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=3, per_day=4)
+def test_clock_set_forward_starts_new_windows(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=3, per_day=4)
     acme.admitted(3)
     acme.now += 400 * DAY
     assert acme.admitted(5) == 3
@@ -203,8 +205,8 @@ def test_clock_set_forward_starts_new_windows(desk: Callable[..., Desk]) -> None
 # --- Keys
 
 
-def test_revoked_key_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5)
+def test_revoked_key_is_rejected_and_costs_nothing(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=5)
     acme.add_key()
     acme.send(0)
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
@@ -212,8 +214,8 @@ def test_revoked_key_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) ->
     assert minute(acme.send(1)).used == 2
 
 
-def test_wrong_secret_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) -> None:
-    acme = desk()
+def test_wrong_secret_is_rejected_and_costs_nothing(make_sender: MakeSender) -> None:
+    acme = make_sender()
     acme.send()
     acme.texts.append(replace_secret(acme.texts[0]))
     assert acme.admit(1).rejection is KeyRejectionReason.UNKNOWN
@@ -223,8 +225,8 @@ def test_wrong_secret_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) -
 # --- Usage
 
 
-def test_requests_and_rejections_of_each_day_are_stored(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=3)
+def test_requests_and_rejections_of_each_day_are_stored(make_sender: MakeSender) -> None:
+    acme = make_sender(per_minute=3)
     acme.admitted(5)
     acme.now += DAY
     acme.admitted(1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from accounts.models import PlanCode
 from accounts.quota.limits import DAY, SECOND, RateLimitDecision, Window
 from accounts.quota.store_protocol import QuotaStore
-from tests.support.quota import Desk
+from tests.support.quota import Sender
 from tests.support.thorough import times
 
 STEPS = st.lists(
@@ -28,16 +28,16 @@ STEPS = st.lists(
 class Ledger:
     """Checks what a client observes after each request against the rules."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.limits = (desk.per_minute, desk.per_day)
+    def __init__(self, sender: Sender) -> None:
+        self.sender = sender
+        self.limits = (sender.per_minute, sender.per_day)
         self.decision: RateLimitDecision | None = None
         self.key = 0
 
     def send(self, key: int = 0) -> RateLimitDecision:
         before = self.decision
         self.key = key
-        decision = self.desk.send(key)
+        decision = self.sender.send(key)
         for index, window in enumerate(decision.windows):
             previous = before.windows[index] if before is not None else None
             self.check_window(window, self.limits[index], decision, previous)
@@ -73,21 +73,21 @@ class Ledger:
         if tuple(window.limit for window in decision.windows) != self.limits:
             return  # A plan change may have made the wait shorter or longer since.
         if until_reset:
-            self.desk.now = decision.reported_window.reset * SECOND
+            self.sender.now = decision.reported_window.reset * SECOND
         else:
-            self.desk.now = decision.now + decision.retry_after * SECOND
+            self.sender.now = decision.now + decision.retry_after * SECOND
         assert self.send(self.key).admitted
 
     def set_limits(self, per_minute: int, per_day: int) -> None:
-        self.desk.account.assign(PlanCode.ENTERPRISE, per_minute, per_day)
+        self.sender.account.assign(PlanCode.ENTERPRISE, per_minute, per_day)
         self.limits = (per_minute, per_day)
 
 
 def run_steps(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
     """Take these steps with one account."""
-    desk = Desk(store, per_minute=5, per_day=20, now=start)
-    desk.add_key()
-    ledger = Ledger(desk)
+    sender = Sender(store, per_minute=5, per_day=20, now=start)
+    sender.add_key()
+    ledger = Ledger(sender)
     for name, value in steps:
         match name:
             case "send":
@@ -97,7 +97,7 @@ def run_steps(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> No
                 for _ in range(value):
                     ledger.send(1)
             case "wait" | "wait long":
-                desk.now += value
+                sender.now += value
             case "wait for retry":
                 ledger.wait_for_retry(until_reset=value)
             case "set limits":

@@ -57,13 +57,13 @@ def dropped_count() -> float:
 
 
 def test_rejection_is_found_by_its_request_id(
-    api: Api, key: ApiKey, low_limit: None, own_recorder: UsageRecorder
+    api: Api, key: ApiKey, low_limit: None, usage_recorder: UsageRecorder
 ) -> None:
     before = timezone.now()
     for number in range(4):
         response = api.get("/pets/7", X_Request_Id=f"mine-{number}")
     assert not Refusal.objects.exists()  # No request waits for a write.
-    own_recorder.write()
+    usage_recorder.write()
     (refusal,) = Refusal.objects.for_request("mine-3")
     assert (refusal.account, refusal.key, refusal.address) == (key.account, key, "127.0.0.1")
     assert (refusal.reason, refusal.method, refusal.route) == (
@@ -82,30 +82,30 @@ def test_rejection_is_found_by_its_request_id(
 
 
 def test_rejection_is_found_by_a_generated_request_id(
-    api: Api, low_limit: None, own_recorder: UsageRecorder
+    api: Api, low_limit: None, usage_recorder: UsageRecorder
 ) -> None:
     ids = [api.get("/pets").headers["X-Request-Id"] for _ in range(3)]
-    own_recorder.write()
+    usage_recorder.write()
     assert [Refusal.objects.for_request(request_id).count() for request_id in ids] == [0, 0, 1]
 
 
 def test_exhausted_daily_quota_is_named_as_the_rule(
-    api: Api, account: Account, own_recorder: UsageRecorder
+    api: Api, account: Account, usage_recorder: UsageRecorder
 ) -> None:
     account.assign(PlanCode.ENTERPRISE, 50, 1)
     for _ in range(2):
         api.post("/pets", {}, X_Request_Id="x")
-    own_recorder.write()
+    usage_recorder.write()
     refusal = Refusal.objects.for_request("x").get()
     assert (refusal.reason, refusal.method, refusal.day_used) == ("daily_quota_exceeded", "POST", 1)
 
 
 def test_ban_is_named_as_the_rule_with_its_end(
-    api: Api, key: Any, low_limit: None, own_recorder: UsageRecorder
+    api: Api, key: Any, low_limit: None, usage_recorder: UsageRecorder
 ) -> None:
     ban_by_now(key.text)
     api.get("/nothing-here", X_Request_Id="n")
-    own_recorder.write()
+    usage_recorder.write()
     refusal = Refusal.objects.for_request("n").get()
     assert (refusal.reason, refusal.route) == ("api_key_banned", rejection_log.NO_SUCH_PATH)
     assert refusal.ban_ends_at is not None
@@ -114,11 +114,11 @@ def test_ban_is_named_as_the_rule_with_its_end(
 
 
 def test_reused_id_finds_all_its_rejections_the_newest_first(
-    api: Api, low_limit: None, own_recorder: UsageRecorder
+    api: Api, low_limit: None, usage_recorder: UsageRecorder
 ) -> None:
     for path in ("/pets", "/pets", "/pets", "/categories"):
         api.get(path, X_Request_Id="again")
-    own_recorder.write()
+    usage_recorder.write()
     routes = [refusal.route for refusal in Refusal.objects.for_request("  again\n")]
     assert routes == ["/v1/categories", "/v1/pets"]
 
@@ -219,7 +219,7 @@ def get_logged(request_id: str) -> Refusal:
 
 
 def test_rejected_keys_are_stored_with_reason_and_address(
-    issue: Any, account: Account, own_recorder: UsageRecorder
+    issue: Any, account: Account, usage_recorder: UsageRecorder
 ) -> None:
     keys = {name: issue(name=name) for name in ("revoked", "expired", "elsewhere", "suspended")}
     keys["revoked"][0].revoke(reason="Leaked", by=OPERATOR)
@@ -229,7 +229,7 @@ def test_rejected_keys_are_stored_with_reason_and_address(
         if name == "suspended":
             account.suspend(reason="Unpaid", by=OPERATOR)
         Api(text).get("/pets/7", X_Request_Id=name)
-    own_recorder.write()
+    usage_recorder.write()
     for name, (key, _) in keys.items():
         refusal = get_logged(name)
         assert (refusal.reason, refusal.key, refusal.account) == (name, key, account)
@@ -237,23 +237,23 @@ def test_rejected_keys_are_stored_with_reason_and_address(
         assert (refusal.address, refusal.minute_limit) == ("127.0.0.1", None)
 
 
-def test_missing_scope_is_stored_by_its_name(issue: Any, own_recorder: UsageRecorder) -> None:
+def test_missing_scope_is_stored_by_its_name(issue: Any, usage_recorder: UsageRecorder) -> None:
     key, text = issue(key_scopes=["pets:read"])
     assert Api(text).post("/pets", {}, X_Request_Id="narrow").status_code == 403
-    own_recorder.write()
+    usage_recorder.write()
     refusal = get_logged("narrow")
     assert (refusal.reason, refusal.scope, refusal.key) == ("insufficient_scope", "pets:write", key)
 
 
 def test_request_without_the_secret_is_not_logged(
-    key: Any, account: Account, stranger: Api, settings: Any, own_recorder: UsageRecorder
+    key: Any, account: Account, stranger: Api, settings: Any, usage_recorder: UsageRecorder
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 3
     invented = key_format.generate("live", account.public_id)
     for text in (invented.text, replace_secret(key.text), "nonsense"):
         assert Api(text).get("/pets").status_code == 401
     assert stranger.get("/pets").status_code == 429
-    own_recorder.write()
+    usage_recorder.write()
     assert not Refusal.objects.exists()
 
 

@@ -183,7 +183,7 @@ def test_slow_database_is_degraded_and_so_is_its_quota_store(monkeypatch: pytest
 
 
 def test_unreachable_redis_is_detected_without_a_request(
-    monkeypatch: pytest.MonkeyPatch, closed_scripts: None
+    monkeypatch: pytest.MonkeyPatch, close_redis_scripts: None
 ) -> None:
     monkeypatch.setattr(store, "redis", RedisQuotaStore(f"redis://127.0.0.1:{free_port()}"))
     assert store.check_redis() == "unreachable"

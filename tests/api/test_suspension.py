@@ -19,7 +19,7 @@ from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api, Issue
-from tests.support.quota import Desk, minute
+from tests.support.quota import Sender, minute
 from tests.support.servers import RedisServer
 
 PATHS = [
@@ -94,47 +94,47 @@ def test_rejected_keys_are_counted_by_reason(suspended: Account, api: Api) -> No
 
 
 def test_suspension_and_its_lifting_take_effect_with_the_next_request(store: QuotaStore) -> None:
-    desk = Desk(store, per_minute=5, per_day=20)
-    desk.add_key()
-    assert minute(desk.send()).used == 1
-    desk.account.suspend(reason="Unpaid", by=OPERATOR)
+    sender = Sender(store, per_minute=5, per_day=20)
+    sender.add_key()
+    assert minute(sender.send()).used == 1
+    sender.account.suspend(reason="Unpaid", by=OPERATOR)
     for key in (0, 1):
-        assert desk.admit(key).rejection is desk.peek(key).rejection is KeyRejectionReason.SUSPENDED
-    desk.account.lift_suspension(reason="Paid", by=OPERATOR)
-    assert desk.peek(1).rejection is None
-    assert minute(desk.send()).used == 2
+        assert sender.admit(key).rejection is sender.peek(key).rejection is KeyRejectionReason.SUSPENDED
+    sender.account.lift_suspension(reason="Paid", by=OPERATOR)
+    assert sender.peek(1).rejection is None
+    assert minute(sender.send()).used == 2
 
 
 def test_wrong_secret_does_not_reveal_a_suspension(store: QuotaStore) -> None:
-    desk = Desk(store, per_minute=5, per_day=20)
-    desk.account.suspend(reason="Unpaid", by=OPERATOR)
-    desk.texts.append(key_format.generate("live", desk.account.public_id).text)
-    assert desk.admit(1).rejection is KeyRejectionReason.UNKNOWN
+    sender = Sender(store, per_minute=5, per_day=20)
+    sender.account.suspend(reason="Unpaid", by=OPERATOR)
+    sender.texts.append(key_format.generate("live", sender.account.public_id).text)
+    assert sender.admit(1).rejection is KeyRejectionReason.UNKNOWN
 
 
 def test_errors_of_the_key_precede_the_suspension(store: QuotaStore) -> None:
-    desk = Desk(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
+    sender = Sender(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
     for _ in range(2):
-        desk.add_key()
-    desk.account.suspend(reason="Unpaid", by=OPERATOR)
-    desk.keys[0].revoke(reason="Leaked", by=OPERATOR)
-    desk.keys[1].expires_at = timezone.now() + timedelta(hours=1)
-    desk.keys[1].save()
-    desk.keys[2].narrow(allowed_networks=["203.0.113.0/24"], by=OPERATOR)
-    desk.wait(2 * 60 * 60)
-    assert desk.admit(0).rejection is KeyRejectionReason.REVOKED
-    assert desk.admit(1).rejection is KeyRejectionReason.EXPIRED
-    assert desk.admit(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
+        sender.add_key()
+    sender.account.suspend(reason="Unpaid", by=OPERATOR)
+    sender.keys[0].revoke(reason="Leaked", by=OPERATOR)
+    sender.keys[1].expires_at = timezone.now() + timedelta(hours=1)
+    sender.keys[1].save()
+    sender.keys[2].narrow(allowed_networks=["203.0.113.0/24"], by=OPERATOR)
+    sender.wait(2 * 60 * 60)
+    assert sender.admit(0).rejection is KeyRejectionReason.REVOKED
+    assert sender.admit(1).rejection is KeyRejectionReason.EXPIRED
+    assert sender.admit(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
 
 
 def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db: None) -> None:
     redis.client.flushall()
-    desk = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
+    sender = Sender(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     Account.objects.update(suspended_at=timezone.now(), suspended_reason="Unpaid")
-    desk.admit()
-    public_id = desk.keys[0].public_id
+    sender.admit()
+    public_id = sender.keys[0].public_id
     assert redis.client.hdel(get_redis_keys(public_id)[0], "suspended") == 1
-    assert desk.admit().rejection is desk.peek().rejection is KeyRejectionReason.SUSPENDED
+    assert sender.admit().rejection is sender.peek().rejection is KeyRejectionReason.SUSPENDED
     record = key_record.read(public_id)
     assert record.suspended
     assert "suspended" in build_publish_arguments(record)

@@ -153,7 +153,9 @@ def test_repeated_invalid_key_costs_at_most_one_query(
 
 
 @pytest.mark.parametrize("make", INVALID_KEYS)
-def test_every_invalid_key_gets_the_same_response(issue: Issue, served: QuotaStore, make: Any) -> None:
+def test_every_invalid_key_gets_the_same_response(
+    issue: Issue, active_store: QuotaStore, make: Any
+) -> None:
     response = Api(make(issue)).get("/pets")
     reference = Api(key_format.generate("live", "11111111").text).get("/pets")
     assert response.status_code == 401
@@ -263,7 +265,7 @@ def test_counter_that_expires_while_counting_rejects_no_request(
 
 
 def test_valid_key_is_unaffected_by_a_flood_from_its_address(
-    issue: Issue, served: QuotaStore, lookup_limiter: LookupLimiter, settings: Any
+    issue: Issue, active_store: QuotaStore, lookup_limiter: LookupLimiter, settings: Any
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
     api = Api(issue()[1])

@@ -20,7 +20,7 @@ from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api, Issue
 from tests.support.concurrency import run_concurrently
 from tests.support.customers import use
-from tests.support.quota import Desk
+from tests.support.quota import Sender
 
 pytestmark = pytest.mark.django_db
 
@@ -97,17 +97,17 @@ def crashing_store(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaS
     return store
 
 
-def send(desk: Desk, requests: int) -> None:
+def send(sender: Sender, requests: int) -> None:
     for _ in range(requests):
         with suppress(ProcessCrashedError):
-            desk.send()
+            sender.send()
 
 
 def test_threshold_warning_survives_a_crash(crashing_store: QuotaStore) -> None:
-    desk = Desk(crashing_store, per_minute=100, per_day=10)
-    send(desk, 10)
-    desk.wait(86_400)
-    send(desk, 1)  # The counters no longer show the usage of the day before.
+    sender = Sender(crashing_store, per_minute=100, per_day=10)
+    send(sender, 10)
+    sender.wait(86_400)
+    send(sender, 1)  # The counters no longer show the usage of the day before.
     force_check()
     common = {"window": "day", "limit": 10}
     assert event_data(EventType.QUOTA_REACHED) == [
@@ -117,20 +117,20 @@ def test_threshold_warning_survives_a_crash(crashing_store: QuotaStore) -> None:
 
 
 def test_ban_event_survives_a_crash(crashing_store: QuotaStore) -> None:
-    desk = Desk(crashing_store, per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
+    sender = Sender(crashing_store, per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
     for _ in range(24):
-        send(desk, 2)
-        desk.wait(1)
+        send(sender, 2)
+        sender.wait(1)
     Feed.objects.update(warnings_checked_at=0)
     assert send_missed_warnings(timezone.now() + timedelta(hours=1))
-    assert [data["key"]["id"] for data in event_data(EventType.KEY_BANNED)] == [desk.keys[0].public_id]
+    assert [data["key"]["id"] for data in event_data(EventType.KEY_BANNED)] == [sender.keys[0].public_id]
 
 
 def test_thresholds_reached_by_lowering_the_limit_are_warned_of(store: QuotaStore) -> None:
-    desk = Desk(store, per_minute=100, per_day=100)
-    desk.admitted(20)
-    desk.account.assign(PlanCode.ENTERPRISE, 100, 10)
-    desk.send()
+    sender = Sender(store, per_minute=100, per_day=100)
+    sender.admitted(20)
+    sender.account.assign(PlanCode.ENTERPRISE, 100, 10)
+    sender.send()
     write_behind.recorder.write()
     assert [data["threshold"] for data in event_data(EventType.QUOTA_REACHED)] == [80, 100]
 
@@ -158,13 +158,13 @@ def test_check_by_a_clock_that_was_ahead_does_not_block_later_checks() -> None:
 def test_request_counts_although_its_warning_cannot_be_written(
     store: QuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(store, per_minute=100, per_day=10)
-    desk.admitted(7)
+    sender = Sender(store, per_minute=100, per_day=10)
+    sender.admitted(7)
     with monkeypatch.context() as patched:
         patched.setattr(
             write_behind, "send_quota_warnings", Mock(side_effect=OperationalError("unavailable"))
         )
-        assert desk.send().admitted
+        assert sender.send().admitted
     assert event_data(EventType.QUOTA_REACHED) == []
     write_behind.recorder.write()
     assert [data["used"] for data in event_data(EventType.QUOTA_REACHED)] == [8]

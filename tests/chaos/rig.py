@@ -173,5 +173,5 @@ async def rig(
         }
         service = Service(os.environ | own | settings, folder)
         stack.push_async_callback(asyncio.to_thread, service.stop)
-        await asyncio.to_thread(service.start, WORKERS, patience=START_SECONDS)
+        await asyncio.to_thread(service.start, WORKERS, timeout=START_SECONDS)
         yield Rig(service, database, {"redis": redis, "postgresql": postgresql}, pair), made

@@ -1,4 +1,4 @@
-"""Concurrent use of the database by other connections than the test's."""
+"""Concurrent use of the database on connections other than the test's."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,46 +10,46 @@ from django.db import connection, transaction
 
 from tests.support.servers import wait_until
 
-Act = Callable[[], Any]
+Action = Callable[[], Any]
 
 
 @contextmanager
-def other_connection() -> Iterator[Callable[[Act], None]]:
+def other_connection() -> Iterator[Callable[[Action], None]]:
     """Yield a function that starts an action on another connection and waits until it ends or blocks."""
     started: list[Future[None]] = []
 
-    def start(act: Act) -> None:
-        started.append(pool.submit(act_and_close, act))
+    def start(action: Action) -> None:
+        started.append(pool.submit(run_and_close, action))
         wait_until(lambda: done_or_blocked(started[-1]))
 
     with ThreadPoolExecutor(1) as pool:
         yield start
-        for one in started:
-            one.result(timeout=30)
+        for future in started:
+            future.result(timeout=30)
 
 
 @contextmanager
-def before_commit(act: Act) -> Iterator[None]:
-    """Act on another connection, until that ends or blocks, before the block commits."""
+def before_commit(action: Action) -> Iterator[None]:
+    """Run an action on another connection until it ends or blocks, before the block commits."""
     with other_connection() as start, transaction.atomic():
         yield
-        start(act)
+        start(action)
 
 
 @contextmanager
-def uncommitted(act: Act) -> Iterator[None]:
-    """Act in a transaction of another connection, which is rolled back after the block."""
+def uncommitted(action: Action) -> Iterator[None]:
+    """Run an action in a transaction of another connection; roll it back after the block."""
     done, leave = Event(), Event()
 
     def hold() -> None:
         with transaction.atomic():
-            act()
+            action()
             done.set()
             leave.wait(30)
             transaction.set_rollback(True)
 
     with ThreadPoolExecutor(1) as pool:
-        holding = pool.submit(act_and_close, hold)
+        holding = pool.submit(run_and_close, hold)
         try:
             assert done.wait(30)
             yield
@@ -58,32 +58,32 @@ def uncommitted(act: Act) -> Iterator[None]:
             holding.result()
 
 
-def run_concurrently(*acts: Act) -> list[Any]:
-    """Act in threads at the same time, each with its own connection; returns the results."""
-    start = Barrier(len(acts))
+def run_concurrently(*actions: Action) -> list[Any]:
+    """Run actions in threads at the same time, each with its own connection; return the results."""
+    start = Barrier(len(actions))
 
-    def act_with_the_others(act: Act) -> Any:
+    def run_at_barrier(action: Action) -> Any:
         start.wait(30)
-        return act_and_close(act)
+        return run_and_close(action)
 
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(act_with_the_others, acts))
-
-
-def in_other_thread(act: Act) -> Any:
-    """Act in another thread, with its own connection."""
-    return run_concurrently(act)[0]
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(run_at_barrier, actions))
 
 
-def act_and_close(act: Act) -> Any:
+def in_other_thread(action: Action) -> Any:
+    """Run an action in another thread, with its own connection."""
+    return run_concurrently(action)[0]
+
+
+def run_and_close(action: Action) -> Any:
     try:
-        return act()
+        return action()
     finally:
         connection.close()
 
 
 def done_or_blocked(other: Future[None]) -> bool:
-    """Whether an action has ended, or waits for a lock of this connection."""
+    """Return whether an action has ended or waits for a lock of this connection."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks"

@@ -8,21 +8,21 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from psycopg import sql
 
-# Blocks of 8 KiB: some for each of a page's 51 rows and for what is joined to it.
-MOST_BLOCKS = 500
-MOST_STEPS = 15_000  # Of SQLite's virtual machine; a scan of 20,000 rows takes some 100,000.
-STEPS = 100
+# Blocks of 8 KiB: some for each of a page's 51 rows and for the rows joined to it.
+MAX_BLOCKS = 500
+MAX_STEPS = 15_000  # Of SQLite's virtual machine; a scan of 20,000 rows takes some 100,000.
+STEPS_PER_CALL = 100
 
 Page = Callable[[], Any]
 
 
-def queries_of(page: Page) -> int:
+def count_queries(page: Page) -> int:
     with CaptureQueriesContext(connection) as queries:
         page()
     return len(queries)
 
 
-def plans(queries: Iterable[str]) -> Iterator[str]:
+def explain(queries: Iterable[str]) -> Iterator[str]:
     """Yield PostgreSQL's plan of each SELECT."""
     with connection.cursor() as cursor:
         for query in queries:
@@ -35,12 +35,12 @@ def check_page(page: Page, table: str) -> None:
     """Check the cost of every read of the table that the page makes."""
     statements: list[tuple[str, Any]] = []
 
-    def note(execute: Any, sql: str, params: Any, *others: Any) -> Any:
+    def record(execute: Any, sql: str, params: Any, *others: Any) -> Any:
         if sql.startswith("SELECT") and f'FROM "{table}"' in sql:
             statements.append((sql, params))
         return execute(sql, params, *others)
 
-    with connection.execute_wrapper(note):
+    with connection.execute_wrapper(record):
         assert page().status_code == 200
     assert statements
     for statement in statements:
@@ -48,17 +48,17 @@ def check_page(page: Page, table: str) -> None:
 
 
 def check_cost(statement: str, params: Sequence[Any]) -> None:
-    """Check that a statement of Django's, with these parameters, costs no more than a page needs."""
+    """Check that a statement that Django executes costs no more than a page needs."""
     if connection.vendor == "postgresql":
-        first, *rest = statement.split("%s")
-        prepared = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
+        first, *others = statement.split("%s")
+        prepared = first + "".join(f"${number}{part}" for number, part in enumerate(others, 1))
         check_blocks(prepared.replace("%%", "%"), params)
     else:
         check_steps(statement, params)
 
 
 def check_blocks(prepared: str, params: Sequence[Any]) -> None:
-    """Check the blocks, as a prepared statement with a generic and with a custom plan."""
+    """Check the blocks that a prepared statement reads with a generic and with a custom plan."""
     values = sql.SQL(", ").join(map(sql.Literal, params)).as_string(None)
     with connection.cursor() as cursor:
         for mode in ("force_generic_plan", "force_custom_plan"):
@@ -70,9 +70,9 @@ def check_blocks(prepared: str, params: Sequence[Any]) -> None:
             plan = "\n".join(line for (line,) in cursor.fetchall())
             cursor.execute("DEALLOCATE page")
             cursor.execute("RESET plan_cache_mode")
-            all_of_it = re.findall(r"Buffers: shared(.*)", plan)[0]
-            blocks = sum(map(int, re.findall(r"(?:hit|read)=(\d+)", all_of_it)))
-            assert blocks < MOST_BLOCKS, f"{mode}: {blocks} blocks\n{plan}"
+            total = re.findall(r"Buffers: shared(.*)", plan)[0]
+            blocks = sum(map(int, re.findall(r"(?:hit|read)=(\d+)", total)))
+            assert blocks < MAX_BLOCKS, f"{mode}: {blocks} blocks\n{plan}"
             assert not re.findall(r"Removed by Filter: \d{3,}", plan), f"{mode}\n{plan}"
 
 
@@ -81,21 +81,21 @@ def check_steps(statement: str, params: Any) -> None:
 
     def step() -> None:
         nonlocal taken
-        taken += STEPS
+        taken += STEPS_PER_CALL
 
     with connection.cursor() as cursor:
-        connection.connection.set_progress_handler(step, STEPS)
+        connection.connection.set_progress_handler(step, STEPS_PER_CALL)
         try:
             cursor.execute(statement, params)
             cursor.fetchall()
         finally:
-            connection.connection.set_progress_handler(None, STEPS)
+            connection.connection.set_progress_handler(None, STEPS_PER_CALL)
         cursor.execute(f"EXPLAIN QUERY PLAN {statement}", params)
         plan = cursor.fetchall()
-    assert taken < MOST_STEPS, f"{taken} steps\n{plan}"
+    assert taken < MAX_STEPS, f"{taken} steps\n{plan}"
 
 
-BIG_SHOP = [
+LARGE_SHOP = [
     """INSERT INTO accounts_account (public_id, name, plan_id, created_at)
        SELECT lpad(n::text, 8, '0'), 'Customer ' || n, 'pro', now() FROM generate_series(1, 3000) AS n""",
     """INSERT INTO accounts_apikey (account_id, public_id, mode, name, digest, pepper_number, scopes,
@@ -125,19 +125,19 @@ BIG_SHOP = [
        FROM accounts_apikey""",
     "ANALYZE",
 ]
-BIG_TABLES = {
+LARGE_TABLES = {
     "inventory_pet", "inventory_order", "inventory_petevent", "accounts_apikey", "accounts_dailyusage",
     "accounts_refusal", "accounts_accountdayload", "accounts_deprecateduse", "backoffice_auditentry",
 }  # fmt: skip
 
 
 def fill_shop() -> None:
-    """Make the tables so large that PostgreSQL scans none of them for a few rows."""
+    """Fill the tables, so that PostgreSQL scans none of them for a few rows."""
     with connection.cursor() as cursor:
-        for statement in BIG_SHOP:
+        for statement in LARGE_SHOP:
             cursor.execute(statement)
 
 
-def big_scans(plan: str) -> set[str]:
-    """The large tables that a plan scans sequentially."""
-    return set(re.findall(r"Seq Scan on (\w+)", plan)) & BIG_TABLES
+def sequential_scans(plan: str) -> set[str]:
+    """Return the large tables that a plan scans sequentially."""
+    return set(re.findall(r"Seq Scan on (\w+)", plan)) & LARGE_TABLES

@@ -24,20 +24,20 @@ def use(account: Account, used: int, days_ago: int = 0) -> None:
     )
 
 
-def refuse(key: ApiKey, **values: Any) -> Refusal:
+def add_rejection(key: ApiKey, **values: Any) -> Refusal:
     """Record a rejection of a key's request, by default for the minute limit."""
     now = timezone.now()
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "request_id": "req-1", "rejected_at": now, "account": key.account, "key": key,
         "reason": "rate_limit_exceeded", "method": "GET", "route": "/v1/pets",
         "minute_limit": 60, "minute_used": 60, "minute_ends_at": now,
         "day_limit": 1000, "day_used": 70, "day_ends_at": now,
     }  # fmt: skip
-    return Refusal.objects.create(**known | values)
+    return Refusal.objects.create(**defaults | values)
 
 
 def expire(key: ApiKey) -> None:
-    """Let the key have expired a day ago."""
+    """Set the expiry of the key to a day ago."""
     now = timezone.now()
     key.created_at, key.expires_at = now - timedelta(days=2), now - timedelta(days=1)
     key.save(update_fields=["created_at", "expires_at"])

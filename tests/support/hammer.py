@@ -17,12 +17,12 @@ from threading import Barrier
 
 import django
 
-SECONDS_TO_BAN = 24  # At one time a second; the first ones may be admitted.
+SECONDS_TO_BAN = 24  # One batch per second; the first ones may be admitted.
 FORK = get_context("fork")
 
 
 def times_to_ban() -> str:
-    """Lines for standard input with which a key of a small limit is banned by now (D26)."""
+    """Return lines for standard input that ban a key with a small limit by now (D26)."""
     now = time.time_ns() // 1000
     return "".join(f"{now - second * 1_000_000}\n" for second in range(SECONDS_TO_BAN, 0, -1))
 
@@ -30,19 +30,19 @@ def times_to_ban() -> str:
 def main(text: str, processes: int, threads: int, requests: int) -> None:
     from accounts.quota import store  # noqa: F401  Loaded once for all.
 
-    ways = []
+    connections = []
     for _ in range(processes):
-        way, its_end = FORK.Pipe()
-        FORK.Process(target=hammer, args=[its_end, text, threads, requests], daemon=True).start()
-        ways.append(way)
+        connection, child_end = FORK.Pipe()
+        FORK.Process(target=hammer, args=[child_end, text, threads, requests], daemon=True).start()
+        connections.append(connection)
     for line in sys.stdin:
-        for way in ways:
-            way.send(int(line))
-        sys.stdout.write(f"{sum(way.recv() for way in ways)}\n")
+        for connection in connections:
+            connection.send(int(line))
+        sys.stdout.write(f"{sum(connection.recv() for connection in connections)}\n")
         sys.stdout.flush()
 
 
-def hammer(way: Connection, text: str, threads: int, requests: int) -> None:
+def hammer(connection: Connection, text: str, threads: int, requests: int) -> None:
     """Send requests for each time that arrives, and report the number admitted."""
     from accounts.keys import key_format
     from accounts.quota.store import store
@@ -50,19 +50,19 @@ def hammer(way: Connection, text: str, threads: int, requests: int) -> None:
 
     key = key_format.parse(text)
     assert key is not None
-    together = Barrier(threads)
+    barrier = Barrier(threads)
 
     def admit(now: int) -> bool:
         decision = store.admit(key, ADDRESS, now).decision
         return decision is not None and decision.admitted
 
     def send(now: int) -> int:
-        together.wait()
+        barrier.wait()
         return sum(admit(now) for _ in range(requests))
 
     with ThreadPoolExecutor(threads) as pool:
         while True:
-            way.send(sum(pool.map(send, [way.recv()] * threads)))
+            connection.send(sum(pool.map(send, [connection.recv()] * threads)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from petstore.event_loop.redis_scripts import ScriptRunner
 
 
 @pytest.fixture
-def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
+def isolated_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
     counters = {"BACKEND": "petstore.cache.local.LocalCounters", "LOCATION": str(tmp_path)}
     settings.CACHES = settings.CACHES | {"counters": counters}
     yield
@@ -21,61 +21,61 @@ def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def no_category_was_seen() -> None:
-    """Clear the cache of categories."""
+def empty_category_cache() -> None:
+    """Clear the cache of category IDs."""
     known_category_ids.clear()
 
 
 @pytest.fixture
-def own_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
-    """Give each test a usage recorder of its own, which flushes when the test says so."""
+def usage_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
+    """Give each test a usage recorder of its own, which flushes only on request."""
     recorder = UsageRecorder()
     monkeypatch.setattr("accounts.usage.write_behind.recorder", recorder)
     return recorder
 
 
 @pytest.fixture
-def closed_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def close_redis_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Close a test's connections to Redis: the collector would warn of them in a later test.
 
     Such tests share a Redis with services of other databases.
     """
     monkeypatch.setattr(ScriptRunner, "_check_owner", lambda *_: None)
-    made: list[ScriptRunner] = []
+    created: list[ScriptRunner] = []
     init = ScriptRunner.__init__
 
-    def note(scripts: ScriptRunner, url: str) -> None:
+    def record(scripts: ScriptRunner, url: str) -> None:
         init(scripts, url)
-        made.append(scripts)
+        created.append(scripts)
 
-    monkeypatch.setattr(ScriptRunner, "__init__", note)
+    monkeypatch.setattr(ScriptRunner, "__init__", record)
     yield
-    for scripts in made:
+    for scripts in created:
         scripts.close()
 
 
 @pytest.fixture
-def closed_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def close_fallback_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Stop the threads that wait for a Redis which a test has stopped."""
-    made: list[FallbackQuotaStore] = []
+    created: list[FallbackQuotaStore] = []
     init = FallbackQuotaStore.__init__
 
-    def note(store: FallbackQuotaStore, redis: Any, database: Any) -> None:
+    def record(store: FallbackQuotaStore, redis: Any, database: Any) -> None:
         init(store, redis, database)
-        made.append(store)
+        created.append(store)
 
-    monkeypatch.setattr(FallbackQuotaStore, "__init__", note)
+    monkeypatch.setattr(FallbackQuotaStore, "__init__", record)
     yield
-    for store in made:
+    for store in created:
         store.close()
 
 
 @pytest.fixture
-def apart(
-    own_counters: None,
-    no_category_was_seen: None,
-    own_recorder: UsageRecorder,
-    closed_scripts: None,
-    closed_stores: None,
+def isolated(
+    isolated_counters: None,
+    empty_category_cache: None,
+    usage_recorder: UsageRecorder,
+    close_redis_scripts: None,
+    close_fallback_stores: None,
 ) -> None:
-    """All of the above, for tests in which the service runs in their own process."""
+    """Isolate tests that run the service in their own process."""

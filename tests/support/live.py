@@ -66,10 +66,10 @@ class Service:
 
     def issue(self, account: str, plan: str = "business", *options: str) -> dict[str, Any]:
         """The result of `issue_key --json`."""
-        made = self.manage("issue_key", "--account", account, "--plan", plan, "--json", *options)
-        return dict(json.loads(made))
+        output = self.manage("issue_key", "--account", account, "--plan", plan, "--json", *options)
+        return dict(json.loads(output))
 
-    def roomy_key(self, account: str) -> str:
+    def issue_high_limit_key(self, account: str) -> str:
         """Issue a key with limits that no test reaches."""
         numbers = ("--per-minute", "1000000000", "--per-day", "1000000000")
         return str(self.issue(account, "enterprise", *numbers)["key"])
@@ -95,14 +95,14 @@ class Service:
         with clients, ThreadPoolExecutor(threads, initializer=open_client) as pool:
             return list(pool.map(get, range(requests)))
 
-    def start(self, workers: int, *, patience: float = START_SECONDS) -> None:
+    def start(self, workers: int, *, timeout: float = START_SECONDS) -> None:
         """Start, and wait until requests are served, for at most this many seconds."""
         command = [python(), "manage.py", "serve", "--workers", str(workers)]
         with (self.folder / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, cwd=self.root, env=self.environment, stdout=log, stderr=subprocess.STDOUT
             )
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log()
             if is_alive(int(self.environment["PORT"])):
@@ -136,14 +136,14 @@ class Service:
 
 
 def is_running(pid: str) -> bool:
-    """Whether a process exists and is no zombie, proc_pid_stat(5)."""
+    """Return whether a process exists and is not a zombie; see proc_pid_stat(5)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except OSError:
         return False
 
 
-def disown(url: str) -> None:
+def remove_owner(url: str) -> None:
     """Remove the owner of a Redis: many tests share one, with services of different databases."""
     if url:
         with redis.Redis.from_url(url) as client, suppress(redis.ConnectionError):
@@ -226,7 +226,7 @@ def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[
         url = url or stack.enter_context(own_database(folder, copy_of=migrated_database()))
         if "REDIS_URL" not in environment and not url.startswith("sqlite"):
             environment["REDIS_URL"] = stack.enter_context(redis_server(folder)).url
-        disown(environment.get("REDIS_URL", ""))
+        remove_owner(environment.get("REDIS_URL", ""))
         service = stopped_service(folder, **environment | {"url": url})
         try:
             service.start(workers)

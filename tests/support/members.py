@@ -13,7 +13,7 @@ from tests.support.staff import PASSWORD, signed_in
 
 
 def sign_in(user: User, hours_ago: float = 0) -> Client:
-    """A client of the user, who entered the password this long ago."""
+    """Return a client of the user, with the password entered this long ago."""
     client = signed_in(user)
     session = client.session
     at = time.time() - hours_ago * 3600

@@ -1,4 +1,4 @@
-"""A Python with only the packages of requirements.txt, as where the service is deployed.
+"""A Python with only the packages of requirements.txt, as in a deployment.
 
 Libraries import optional packages that only tests need, which would make each start a third longer. And an
 import that the pins don't cover fails here, not in production.

@@ -28,7 +28,7 @@ def get_options(page: Any) -> dict[str, Any]:
 
 
 class Passkey:
-    """Answers the options of a page like a browser at `origin` would."""
+    """Responds to the options of a page like a browser at `origin`."""
 
     def __init__(self, origin: str = ORIGIN) -> None:
         self.origin = origin

@@ -105,7 +105,7 @@ class PostgreSQLServer:
             self.process = None
 
     def freeze(self, *, thaw: bool = False) -> None:
-        """Stop responding with connections open, like a hung machine; or resume."""
+        """Stop responding while connections stay open, like a hung machine; or resume."""
         assert self.process is not None
         parent = self.process.pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
@@ -155,7 +155,7 @@ def standby_server(primary: PostgreSQLServer, *options: str) -> AbstractContextM
 
 
 def end(server: PostgreSQLServer) -> None:
-    """Stop a server in any state; it may be frozen."""
+    """Stop a server, which may be frozen."""
     if server.process is not None and server.process.poll() is None:
         server.freeze(thaw=True)
         server.stop(IMMEDIATE)

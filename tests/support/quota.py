@@ -1,4 +1,4 @@
-"""Sends requests to a quota store, by a clock that the test controls."""
+"""Sends requests to a quota store, with a clock that the test controls."""
 
 import time
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ def wait_for_redis(*stores: FallbackQuotaStore) -> None:
 
 
 @dataclass
-class Desk:
+class Sender:
     """Sends requests of one account to a store."""
 
     store: QuotaStore

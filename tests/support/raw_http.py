@@ -7,7 +7,7 @@ from tests.support.live import Service
 
 
 def connect(service: Service, *sent: bytes, timeout: float) -> socket.socket:
-    """A connection on which these bytes were sent, and nothing more follows."""
+    """Open a connection and send these bytes."""
     port = urlsplit(service.url).port
     assert port is not None
     connection = socket.create_connection(("127.0.0.1", port), timeout)
@@ -15,17 +15,17 @@ def connect(service: Service, *sent: bytes, timeout: float) -> socket.socket:
     return connection
 
 
-def rest(connection: socket.socket) -> bytes:
-    """Read until the server closes. A hang is a timeout error."""
+def read_until_closed(connection: socket.socket) -> bytes:
+    """Read until the server closes the connection. A hang raises TimeoutError."""
     with connection:
-        answer = b""
+        data = b""
         while part := connection.recv(65_536):
-            answer += part
-        return answer
+            data += part
+        return data
 
 
-def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
-    """The response's status, its headers in lower case, and its body."""
-    head, _, body = answer.partition(b"\r\n\r\n")
+def parse_response(data: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Return the response's status, its headers in lower case, and its body."""
+    head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     return int(first.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body

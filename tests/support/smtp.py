@@ -1,4 +1,4 @@
-"""A mail server that keeps what it accepts."""
+"""A mail server that stores the mail it accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logging.getLogger("mail.log").setLevel(logging.ERROR)  # It would log every comm
 
 
 class MailServer:
-    """A handler of aiosmtpd. Recipients whose address begins with "rejected" are rejected."""
+    """A handler for aiosmtpd. It rejects recipients whose address starts with "rejected"."""
 
     def __init__(self, port: int) -> None:
         self.port = port

@@ -40,12 +40,12 @@ def enter_password(name: str = "boss") -> Client:
 
 
 def is_signed_in(client: Client) -> bool:
-    """Whether the client may open a page of the back office."""
+    """Return whether the client may open a page of the back office."""
     return client.get("/admin/inventory/pet/").status_code == 200
 
 
-def clerk_who_may(*codenames: str) -> Client:
-    """A signed-in client of a new member of staff with these permissions."""
+def clerk_with(*codenames: str) -> Client:
+    """Return a signed-in client of a new member of staff with these permissions."""
     clerk = User.objects.create(username="clerk", is_staff=True)
     clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return signed_in(clerk)

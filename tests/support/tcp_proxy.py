@@ -21,7 +21,7 @@ class TcpProxy:
         return f"redis://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Close all connections, and wait for that."""
+        """Close all connections, and wait until they are closed."""
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(10)
 
     async def _cut(self) -> None:
@@ -67,7 +67,7 @@ class TcpProxy:
 
 @contextmanager
 def tcp_proxy(target: int) -> Iterator[TcpProxy]:
-    """Run a proxy for this port of 127.0.0.1."""
+    """Run a proxy to this port of 127.0.0.1."""
     proxy = TcpProxy(target)
     proxy.start()
     try:

@@ -1,4 +1,4 @@
-"""How often tests repeat races and random input: often in CI, a few times elsewhere.
+"""How often tests repeat races and random input: often in CI, a few times otherwise.
 
 `THOROUGH=1 make test` repeats as often as CI.
 """

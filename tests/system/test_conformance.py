@@ -38,7 +38,7 @@ accounts = itertools.count()
 @pytest.fixture
 def key(shop: Service) -> str:
     """The key of a new account: each key may fetch its account 60 times a minute."""
-    return shop.roomy_key(f"Conformance {next(accounts)}")
+    return shop.issue_high_limit_key(f"Conformance {next(accounts)}")
 
 
 def run_conformance(url: str, key: str, *options: str, status: int = 0) -> Any:

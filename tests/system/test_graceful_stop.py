@@ -71,7 +71,7 @@ def test_open_request_is_served_after_the_port_is_closed_and_missing_bodies_kill
     """A request with a key is awaited; the body of one without a key is discarded."""
     with live_service(tmp_path, workers=2, **mode) as service:
         assert service.process is not None
-        key = service.roomy_key("Stop")
+        key = service.issue_high_limit_key("Stop")
         with started_post(service, key) as sending, started_post(service, key), refused_post(service):
             service.process.terminate()
             wait_until(lambda: refuses(service))
@@ -105,7 +105,7 @@ def test_draining_service_is_not_ready_and_closes_each_connection_after_a_respon
 ) -> None:
     with live_service(tmp_path, workers=2, DRAIN_SECONDS="3", **mode) as service:
         assert service.process is not None
-        key = service.roomy_key("Stop")
+        key = service.issue_high_limit_key("Stop")
         assert httpx.get(f"{service.url}/readyz").status_code == 200
         with ThreadPoolExecutor(4) as pool:
             clients = [pool.submit(answers_until_closed, service, key) for _ in range(4)]

@@ -46,7 +46,7 @@ class RepeatedRequest:
         self.service = service
         self.name = self.key = f"{name} {operation}".replace(" ", "-")
         self.pet, category = json.loads(self.shell(CREATE_PET))
-        self.api_key = service.roomy_key(self.name)
+        self.api_key = service.issue_high_limit_key(self.name)
         self.is_pet = operation == "createPet"
         self.path = "/pets" if self.is_pet else "/store/orders"
         self.body = {"name": self.name, "categoryId": category} if self.is_pet else {"petId": self.pet}

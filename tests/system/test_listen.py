@@ -42,7 +42,7 @@ def program(*statuses: int) -> Iterator[tuple[str, "Queue[Any]"]]:
 
 
 def test_events_are_printed_and_forwarded_until_ctrl_c(service: Service) -> None:
-    key = service.roomy_key("Listens")
+    key = service.issue_high_limit_key("Listens")
     with program(500) as (url, sent), service.client(key) as client:
         begin = client.get("/events", params={"since": "9999-12-31T23:59:59Z"}).links["next"]["url"]
         listening = subprocess.Popen(

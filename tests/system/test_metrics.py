@@ -190,7 +190,7 @@ def test_any_worker_reports_for_all(service: Service) -> None:
             if all(sample.labels.get(name, value) == value for name, value in ORDERS_LABELS.items())
         }
 
-    key = service.roomy_key("Counted")
+    key = service.issue_high_limit_key("Counted")
     count = "petstore_http_request_duration_seconds_count"
     before = read_metrics().get(count, 0)
     service.send(key, 40, threads=8, path="/store/orders?limit=1")

@@ -104,7 +104,7 @@ def own_orders(client: httpx.Client) -> list[dict[str, Any]]:
 
 
 def test_64_buyers_of_the_same_50_pets_buy_each_exactly_once(service: Service) -> None:
-    keys = [service.roomy_key(f"Buyer {number}") for number in range(4)]
+    keys = [service.issue_high_limit_key(f"Buyer {number}") for number in range(4)]
     stock = new_pets(service, PETS * ROUNDS)
     shuffled = random.Random(14)
     with crowd_of(service, *keys) as crowd:
@@ -133,7 +133,7 @@ def test_64_buyers_of_the_same_50_pets_buy_each_exactly_once(service: Service) -
 
 
 def test_one_order_cancelled_concurrently_releases_its_pet_once(service: Service) -> None:
-    key = service.roomy_key("Undecided")
+    key = service.issue_high_limit_key("Undecided")
     pets = new_pets(service, 10)
     with crowd_of(service, key) as crowd:
         for pet in pets:
@@ -160,7 +160,7 @@ def buy_and_cancel(client: httpx.Client, pet_id: int) -> tuple[int, int | None]:
 
 
 def test_every_order_that_was_won_in_a_scramble_can_be_cancelled(service: Service) -> None:
-    keys = [service.roomy_key(f"Fickle {number}") for number in range(4)]
+    keys = [service.issue_high_limit_key(f"Fickle {number}") for number in range(4)]
     pets = new_pets(service, 3)
     with crowd_of(service, *keys) as crowd:
         answers = Counter(crowd.each(buy_and_cancel, pets * 200))

@@ -103,7 +103,7 @@ def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> It
         browser = stack.enter_context(httpx.Client(timeout=30))
         sign_in(browser, services[0].url)
         for number, (old, new) in enumerate(pairwise(services)):
-            texts.append(old.roomy_key("Acme"))
+            texts.append(old.issue_high_limit_key("Acme"))
             new.start(1)
             sent += exchange(number, old, new, texts, browser)
             if number == 1:  # The old pepper may be removed when no key depends on it.

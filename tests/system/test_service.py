@@ -37,7 +37,7 @@ def test_workers_sample_each_minute_once(service: Service) -> None:
 
 def test_service_has_flushed_every_request_when_it_exits(tmp_path: Path) -> None:
     with live_service(tmp_path, workers=1) as service:
-        key = service.roomy_key("Acme")
+        key = service.issue_high_limit_key("Acme")
         answers = service.send(key, 60, threads=4, path=f"/pets?limit=1&key={key}")
         service.stop()
     written = (tmp_path / "serve.log").read_text().splitlines()

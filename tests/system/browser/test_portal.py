@@ -28,7 +28,7 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
 from accounts.models import Account, Actor, ApiKey, Membership
-from tests.support.customers import ban, refuse
+from tests.support.customers import ban, add_rejection
 by, now = Actor("tests"), timezone.now()
 def add(name, *users):
     account = Account.objects.create(name=name, plan_id="business")
@@ -47,13 +47,15 @@ soon, banned, gone = (
 gone.revoke(reason="Leaked", by=by)
 soon.rotate(by=by)
 ban(banned)
-refuse(banned, request_id="banned-request", reason="api_key_banned", ban_ends_at=now, address="192.0.2.1")
+add_rejection(
+    banned, request_id="banned-request", reason="api_key_banned", ban_ends_at=now, address="192.0.2.1"
+)
 for number in range(30):
-    refuse(banned, request_id=f"request-{{number}}")
+    add_rejection(banned, request_id=f"request-{{number}}")
 suspended.suspend(reason="Unpaid", by=by)
 long = add("W" * 255, "full", "w" * 150)
 long_key, _ = ApiKey.objects.issue(long, name="W" * 255, expires_at=now + timedelta(days=3), by=by)
-refuse(long_key)
+add_rejection(long_key)
 print(full.public_id, suspended.public_id, long.public_id, banned.public_id)
 """
 NO_KEYS = "Issue your first key."

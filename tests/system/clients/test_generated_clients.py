@@ -76,7 +76,7 @@ def every_operation(shop: Service) -> list[str]:
 def drive(shop: Service, *command: str | Path, cwd: Path, **environment: str) -> None:
     """Run a driver and compare its findings with the database."""
     expected, category_id = json.loads(shop.manage("shell", "--no-imports", "-c", COUNT))
-    arguments = (f"{shop.url}/v1", shop.roomy_key("Generated Clients"), str(category_id))
+    arguments = (f"{shop.url}/v1", shop.issue_high_limit_key("Generated Clients"), str(category_id))
     start = time.monotonic()
     report: dict[str, Any] = json.loads(run(*command, *arguments, cwd=cwd, **environment))
     sys.stdout.write(f"{sum(expected.values())} pets: {time.monotonic() - start:.1f} s\n")

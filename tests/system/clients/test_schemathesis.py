@@ -40,7 +40,7 @@ for number, pet in enumerate(Pet.objects.filter(status=PetStatus.AVAILABLE).orde
 
 def test_schemathesis_finds_nothing(service: Service) -> None:
     service.manage("seed_demo", "--pets", "300")
-    key = service.roomy_key("Schemathesis")
+    key = service.issue_high_limit_key("Schemathesis")
     service.manage("shell", "--no-imports", "-c", ORDERS)
     environment = os.environ | {
         "SCHEMATHESIS_HOOKS": "tests.system.clients.schemathesis_hooks",

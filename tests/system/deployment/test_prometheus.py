@@ -94,7 +94,7 @@ def test_outages_fire_their_alerts_and_no_others(tmp_path: Path) -> None:
         redis_server(tmp_path) as redis,
         instance(tmp_path, postgresql.url, REDIS_URL=redis.url, METRICS_PORT=str(metrics_port)) as service,
         running_prometheus(tmp_path, f"127.0.0.1:{metrics_port}") as prometheus,
-        Customers(2, service.url, service.roomy_key("Steady"), send_as_customer_and_proxy),
+        Customers(2, service.url, service.issue_high_limit_key("Steady"), send_as_customer_and_proxy),
     ):
         time.sleep(20)
         assert prometheus.get_fired(600) == set()

@@ -65,7 +65,7 @@ def test_conformance_passes_on_newer_servers(
     manage(os.environ | servers, "migrate", "--verbosity", "0")
     with live_service(tmp_path, workers=2, **servers) as service:
         service.manage("seed_demo", "--pets", "60")
-        key = service.roomy_key("Conformance")
+        key = service.issue_high_limit_key("Conformance")
         options = ("--key", key, "--write", "--json")
         report = json.loads(manage(service.environment, "conformance", f"{service.url}/v1", *options))
     assert {check["name"] for check in report["checks"] if check["outcome"] != "passed"} <= {

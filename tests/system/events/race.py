@@ -110,7 +110,7 @@ class Race:
 
     def run(self) -> Report:
         """Run the race, wait until all events are in the feed, and compare."""
-        keys = [self.service.roomy_key(name) for name in ("First", "Second")]
+        keys = [self.service.issue_high_limit_key(name) for name in ("First", "Second")]
         with self.connect() as connection:
             rows = self.rows(connection, "SELECT id FROM accounts_account ORDER BY id")
         ids = [row[0] for row in rows]

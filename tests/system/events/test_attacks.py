@@ -28,7 +28,7 @@ MANY = 40
 
 
 @pytest.fixture(autouse=True)
-def each_test(apart: None) -> None:
+def each_test(isolated: None) -> None:
     """Isolate the tests from each other."""
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import raw_http
 from tests.support.live import Service
-from tests.support.raw_http import parsed, rest
+from tests.support.raw_http import parse_response, read_until_closed
 from tests.support.servers import wait_until
 
 CLIENT_SECONDS = 5
@@ -32,7 +32,7 @@ def service(impatient_service: Service) -> Service:
 
 @pytest.fixture(scope="module")
 def key(service: Service) -> str:
-    return service.roomy_key("Bodies")
+    return service.issue_high_limit_key("Bodies")
 
 
 def head(path: str, framing: str, key: str = "", method: str = "POST", more: str = "") -> bytes:
@@ -66,7 +66,7 @@ def test_incomplete_body_is_not_carried_out(service: Service, key: str, cut: str
     body = form % ((size, name) if b"%x" in form else name)
     with connect(service, head("/v1/pets", framing, key), body) as connection:
         connection.shutdown(socket.SHUT_WR)
-        status, headers, answer = parsed(rest(connection))
+        status, headers, answer = parse_response(read_until_closed(connection))
     assert status in {400, 413}
     assert json.loads(answer)["status"] == status
     assert headers["x-request-id"]
@@ -81,20 +81,20 @@ def test_complete_body_is_carried_out(service: Service, key: str, framing: str) 
     with connect(
         service, head("/v1/pets", framing, key, more="Connection: close\r\n"), whole
     ) as connection:
-        assert parsed(rest(connection))[0] == 201
+        assert parse_response(read_until_closed(connection))[0] == 201
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 500", "Transfer-Encoding: chunked"])
 def test_incomplete_form_is_not_processed(service: Service, framing: str) -> None:
     with connect(service, head("/account/login/", framing), b"5\r\na=b&c\r\n") as connection:
         connection.shutdown(socket.SHUT_WR)
-        assert parsed(rest(connection))[0] == 400
+        assert parse_response(read_until_closed(connection))[0] == 400
 
 
 @pytest.mark.parametrize("length", ["-1", "+5", "5, 6", "0x5", "5\r\nContent-Length: 6", str(2**64), ""])
 def test_malformed_content_length_is_a_400(service: Service, key: str, length: str) -> None:
     with connect(service, head("/v1/pets", f"Content-Length: {length}", key), PET) as connection:
-        assert parsed(rest(connection))[0] == 400
+        assert parse_response(read_until_closed(connection))[0] == 400
 
 
 LATE = [
@@ -110,7 +110,7 @@ def test_late_body_is_the_contracts_408(service: Service, key: str) -> None:
         for number, (path, framing) in enumerate(LATE):
             request = head(path, framing, key, more=f"X-Request-Id: late-{number}\r\n")
             late.append(stack.enter_context(connect(service, request, b"3\r\n{  ")))
-        answers = [parsed(rest(connection)) for connection in late]
+        answers = [parse_response(read_until_closed(connection)) for connection in late]
     for number, (status, headers, answer) in enumerate(answers):
         assert status == 408, LATE[number]
         assert {"code", "message", "status"} == set(json.loads(answer))
@@ -131,7 +131,7 @@ def test_key_is_checked_before_the_body_is_awaited(service: Service) -> None:
     for framing in ("Content-Length: 60000", "Transfer-Encoding: chunked"):
         with connect(service, head("/v1/pets", framing)) as connection:
             connection.settimeout(CLIENT_SECONDS / 2)
-            status, headers, answer = parsed(connection.recv(65_536))
+            status, headers, answer = parse_response(connection.recv(65_536))
             assert (status, json.loads(answer)["code"]) == (401, "missing_api_key")
             assert "x-ratelimit-limit" in headers
 
@@ -139,18 +139,18 @@ def test_key_is_checked_before_the_body_is_awaited(service: Service) -> None:
 def test_client_rejected_early_may_send_its_body_and_continue(service: Service, key: str) -> None:
     body = b" " * 60_000
     with connect(service, head("/v1/pets", f"Content-Length: {len(body)}"), body) as connection:
-        assert parsed(connection.recv(65_536))[0] == 401
+        assert parse_response(connection.recv(65_536))[0] == 401
         connection.sendall(head("/v1/pets?limit=1", "Connection: close", key, "GET"))
-        assert parsed(rest(connection))[0] == 200
+        assert parse_response(read_until_closed(connection))[0] == 200
 
 
 def test_rejected_client_may_send_a_small_body_late_and_continue(service: Service, key: str) -> None:
     with connect(service, head("/v1/pets", "Content-Length: 2")) as connection:
         assert select([connection], [], [], 0.5)[0] == []
         connection.sendall(b"{}")
-        assert parsed(connection.recv(65_536))[0] == 401
+        assert parse_response(connection.recv(65_536))[0] == 401
         connection.sendall(head("/v1/pets?limit=1", "Connection: close", key, "GET"))
-        assert parsed(rest(connection))[0] == 200
+        assert parse_response(read_until_closed(connection))[0] == 200
 
 
 @pytest.mark.parametrize("caller", ["account", "anonymous"])
@@ -166,7 +166,7 @@ def test_missing_small_bodies_delay_no_other_request(service: Service, key: str,
             assert client.post("/pets", json={"name": "Prompt", "categoryId": 1}).status_code == 201
         for holder in holders:
             holder.sendall(pet[1:])
-        answers = {parsed(rest(holder))[0] for holder in holders}
+        answers = {parse_response(read_until_closed(holder))[0] for holder in holders}
     # Together they are too many again.
     assert answers <= {503} | ({201} if caller == "account" else {401, 429})
 
@@ -195,7 +195,7 @@ def test_anonymous_forms_take_no_budget_from_others(service: Service, key: str) 
             stack.enter_context(connect(service, form))
         assert select([honest], [], [], 0.5)[0] == []  # It has not been aborted.
         honest.sendall(pet[2_000:])
-        assert parsed(rest(honest))[0] == 201
+        assert parse_response(read_until_closed(honest))[0] == 201
 
 
 def burst(service: Service, request: bytes) -> tuple[float, list[int]]:
@@ -207,7 +207,7 @@ def burst(service: Service, request: bytes) -> tuple[float, list[int]]:
             for connection in connections:
                 connection.sendall(part)
         took = time.monotonic() - began
-        return took, [parsed(rest(connection))[0] for connection in connections]
+        return took, [parse_response(read_until_closed(connection))[0] for connection in connections]
 
 
 def test_many_concurrent_bodies_are_all_accepted(service: Service, key: str) -> None:
@@ -300,7 +300,7 @@ def test_shed_request_gets_an_id_and_the_quota_headers(service: Service, key: st
             )
             for _ in range(900)
         ]
-        answers = [parsed(rest(connection)) for connection in pipelined]
+        answers = [parse_response(read_until_closed(connection)) for connection in pipelined]
     for _, headers, _ in answers:
         assert headers["x-request-id"]
         assert headers["x-ratelimit-limit"]

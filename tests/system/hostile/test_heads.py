@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.live import Service, live_service
-from tests.support.raw_http import connect, parsed, rest
+from tests.support.raw_http import connect, parse_response, read_until_closed
 from tests.support.servers import RedisServer
 from tests.system.hostile.conftest import MODES
 
@@ -30,7 +30,7 @@ def proxied(
 
 @pytest.fixture(scope="module")
 def key(proxied: Service) -> bytes:
-    return b"Authorization: Bearer " + proxied.roomy_key("Heads").encode() + b"\r\n"
+    return b"Authorization: Bearer " + proxied.issue_high_limit_key("Heads").encode() + b"\r\n"
 
 
 def send(
@@ -43,7 +43,9 @@ def send(
 ) -> tuple[int, dict[str, str], Any]:
     """Status, headers and body of the response, a JSON body as its value."""
     head = b"".join([method, b" ", path.encode(), b" HTTP/1.1\r\n", host, b"Connection: close\r\n", *lines])
-    status, headers, answer = parsed(rest(connect(service, head + b"\r\n" + body, timeout=10)))
+    status, headers, answer = parse_response(
+        read_until_closed(connect(service, head + b"\r\n" + body, timeout=10))
+    )
     is_json = headers.get("content-type") == "application/json" and answer
     return status, headers, json.loads(answer) if is_json else answer.decode()
 
@@ -224,7 +226,7 @@ def test_body_with_another_transfer_coding_trailers_or_truncation_is_rejected(
     connection = connect(proxied, head, chunk, timeout=10)
     if not end:
         connection.shutdown(1)
-    status, _, body = parsed(rest(connection))
+    status, _, body = parse_response(read_until_closed(connection))
     assert status == 400
     message = json.loads(body)["message"]
     assert ("Transfer-Encoding" if coding != b"chunked" else "trailers") in message

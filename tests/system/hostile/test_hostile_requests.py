@@ -16,7 +16,7 @@ import pytest
 
 from accounts.keys import key_format
 from tests.support.live import Service, live_service
-from tests.support.raw_http import connect, rest
+from tests.support.raw_http import connect, read_until_closed
 from tests.support.servers import RedisServer
 from tests.system.hostile.sending import Attacker
 
@@ -35,7 +35,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Ite
 
 def test_hostile_requests_do_no_harm(service: Service) -> None:
     attacker = Attacker(
-        int(service.environment["PORT"]), service.roomy_key("Hostile"), REQUESTS, SEED, SLOW
+        int(service.environment["PORT"]), service.issue_high_limit_key("Hostile"), REQUESTS, SEED, SLOW
     )
     findings = asyncio.run(attacker.run())
     assert findings.sent == REQUESTS
@@ -81,5 +81,5 @@ def test_smuggled_request_gets_one_response_and_closes_the_connection(
     service: Service, framing: bytes, statuses: list[bytes]
 ) -> None:
     request = b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n0\r\n\r\n" + INNER
-    answer = rest(connect(service, request, timeout=10))
+    answer = read_until_closed(connect(service, request, timeout=10))
     assert re.findall(rb"HTTP/1\.1 (\d{3}) ", answer) == statuses

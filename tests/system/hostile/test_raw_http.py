@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from tests.support.live import Service
-from tests.support.raw_http import connect, parsed, rest
+from tests.support.raw_http import connect, parse_response, read_until_closed
 
 
 @pytest.fixture(scope="module")
 def credential(service: Service) -> bytes:
-    return b"Authorization: Bearer " + service.roomy_key("Raw").encode() + b"\r\n"
+    return b"Authorization: Bearer " + service.issue_high_limit_key("Raw").encode() + b"\r\n"
 
 
 def send(service: Service, request: bytes) -> tuple[int, dict[str, str], bytes]:
     """Send these bytes; status, headers and body of the response. A hang is a timeout error."""
-    return parsed(rest(connect(service, request, timeout=10)))
+    return parse_response(read_until_closed(connect(service, request, timeout=10)))
 
 
 def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from tests.support import raw_http
 from tests.support.large_file import LARGE_FILE
 from tests.support.live import Service
-from tests.support.raw_http import rest
+from tests.support.raw_http import read_until_closed
 from tests.support.servers import wait_until
 
 CLIENT_SECONDS = 1
@@ -30,7 +30,9 @@ def service(impatient_service: Service) -> Service:
 def test_connection_with_an_incomplete_head_is_closed(service: Service) -> None:
     began = time.monotonic()
     heads = [b"", b"GET /v1/pe", b"GET /v1/pets HTTP/1.1\r\nHost: local", b"\r\n"]
-    assert [rest(slow) for slow in [connect(service, head) for head in heads]] == [b""] * len(heads)
+    assert [read_until_closed(slow) for slow in [connect(service, head) for head in heads]] == [b""] * len(
+        heads
+    )
     assert time.monotonic() - began < CLIENT_SECONDS + 5
 
 
@@ -40,11 +42,11 @@ def test_late_form_is_a_408(service: Service) -> None:
         POST % path + framing + b"{" for path in (b"/account/login/", b"/admin/") for framing in framings
     ]
     for slow in [connect(service, request) for request in requests]:
-        assert rest(slow).startswith(b"HTTP/1.1 408 ")
+        assert read_until_closed(slow).startswith(b"HTTP/1.1 408 ")
 
 
 def test_idle_connection_is_closed(service: Service) -> None:
-    answer = rest(connect(service, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    answer = read_until_closed(connect(service, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
@@ -60,7 +62,7 @@ def test_idle_connection_is_closed(service: Service) -> None:
     ids=["head", "body", "chunks", "page", "answer"],
 )
 def test_others_are_served_while_many_are_slow(service: Service, sent: bytes) -> None:
-    key = service.roomy_key("Patient")
+    key = service.issue_high_limit_key("Patient")
     with ExitStack() as slow:
         for _ in range(MANY):
             slow.enter_context(connect(service, sent))

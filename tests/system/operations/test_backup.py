@@ -85,7 +85,7 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
     dump = tmp_path / "petstore.dump"
     with live_service(tmp_path, workers=1, REDIS_URL=redis.url) as first:
         first.manage("seed_demo", "--pets", "100")
-        active, revoked = first.roomy_key("Backup"), first.issue("Backup")
+        active, revoked = first.issue_high_limit_key("Backup"), first.issue("Backup")
         first.manage("revoke_key", str(revoked["id"]), "--reason", "Before the backup")
         with writer(first, active) as load:
             wait_until(lambda: len(load.all) >= 10)

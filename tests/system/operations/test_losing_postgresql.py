@@ -49,7 +49,7 @@ def service(
 
 @pytest.fixture(scope="module")
 def key(service: Service) -> str:
-    return service.roomy_key("Steady")
+    return service.issue_high_limit_key("Steady")
 
 
 def customers(service: Service, key: str) -> Customers:
@@ -134,7 +134,7 @@ def test_service_continues_with_a_promoted_standby(
             "?target_session_attrs=read-write"
         )
         service = stack.enter_context(instance(tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode))
-        key, pet = service.roomy_key("Loyal"), {"name": "Rex", "categoryId": 1}
+        key, pet = service.issue_high_limit_key("Loyal"), {"name": "Rex", "categoryId": 1}
         with Customers(8, service.url, key, lambda client: client.post("/pets", json=pet)) as load:
             wait_until(lambda: load.each_got(201, since=0))
             began = time.monotonic()

@@ -71,7 +71,7 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(
             tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode, DATABASE_PREPARED_STATEMENTS="false"
         ) as service,
     ):
-        key = service.roomy_key("Pooled")
+        key = service.issue_high_limit_key("Pooled")
 
         def shop(_: int) -> list[int]:
             """Perform each operation once; each transaction may use another connection."""

@@ -15,7 +15,7 @@ from petstore.api.errors import RETRY_SECONDS, ErrorCode, build_error_body
 from tests.support.large_file import LARGE_FILE, write_large_file
 from tests.support.live import ROOT, live_service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
-from tests.support.raw_http import parsed, rest
+from tests.support.raw_http import parse_response, read_until_closed
 from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
 from tests.system.operations import proxy
@@ -41,7 +41,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
         changes = proxy.SHORT_BODY
         stack.enter_context(proxy.haproxy(folder, instance, free_port(), port, changes))
         url = f"http://127.0.0.1:{port}"
-        key = service.roomy_key("Behind a proxy")
+        key = service.issue_high_limit_key("Behind a proxy")
         wait_until(lambda: httpx.get(f"{url}/readyz").raise_for_status())
         yield SimpleNamespace(server=server, service=service, port=port, url=url, key=key)
 
@@ -51,7 +51,7 @@ def ask(stage: Any, target: str, *headers: str) -> tuple[int, dict[str, str], by
     lines = [f"GET {target} HTTP/1.1", "Host: localhost", "Connection: close", *headers, "", ""]
     with socket.create_connection(("127.0.0.1", stage.port), timeout=15) as connection:
         connection.sendall("\r\n".join(lines).encode())
-        return parsed(rest(connection))
+        return parse_response(read_until_closed(connection))
 
 
 @pytest.mark.parametrize("target", ["/metrics", "/%6detrics", "/%6D%65trics", "/metrics%3f"])
@@ -91,7 +91,7 @@ def test_slow_body_gets_the_contracts_408_from_the_proxy(stage: Any) -> None:
     head = "POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: slow\r\nContent-Length: 9\r\n\r\n{"
     with socket.create_connection(("127.0.0.1", stage.port), timeout=15) as connection:
         connection.sendall(head.encode())
-        status, headers, body = parsed(rest(connection))
+        status, headers, body = parse_response(read_until_closed(connection))
     assert (status, json.loads(body)) == (408, build_error_body(ErrorCode.REQUEST_TIMEOUT))
     assert (headers["connection"], headers["x-request-id"]) == ("close", "slow")
     assert headers["x-ratelimit-limit"] == headers["x-ratelimit-remaining"] == "300"

@@ -28,7 +28,7 @@ from petstore.event_loop.redis_scripts import (
 from tests.support.command_runner import CommandRunner
 from tests.support.event_loop import run, run_request
 from tests.support.live import Service, migrated_database, own_database, stopped_service
-from tests.support.quota import Desk
+from tests.support.quota import Sender
 from tests.support.servers import RedisServer, free_port, redis_server, wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.tcp_proxy import tcp_proxy
@@ -229,7 +229,7 @@ def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(
 ) -> None:
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     store = FallbackQuotaStore(RedisQuotaStore(redis.url), DatabaseQuotaStore())
-    acme = Desk(store, per_minute=5, per_day=100)
+    acme = Sender(store, per_minute=5, per_day=100)
     redis.client.set(OWNER, "another")
     assert acme.admitted(9) == 5
     assert redis.client.keys() == [OWNER.encode()]

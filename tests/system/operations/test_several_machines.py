@@ -45,7 +45,7 @@ class Shop(NamedTuple):
 
     def key(self, account: str) -> str:
         """Issue a key with limits that no test reaches."""
-        return self.instances[0].roomy_key(account)
+        return self.instances[0].issue_high_limit_key(account)
 
     def readers(self, account: str) -> Customers:
         """Customers of one account who list pets through the proxy."""

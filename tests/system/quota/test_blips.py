@@ -30,7 +30,7 @@ from accounts.usage.write_behind import UsageRecorder
 from petstore.event_loop.redis_scripts import Script, ScriptRunner
 from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
-from tests.support.quota import ADDRESS, NOON, Desk, day, fallback_store, wait_for_redis
+from tests.support.quota import ADDRESS, NOON, Sender, day, fallback_store, wait_for_redis
 from tests.support.servers import RedisServer, redis_server
 from tests.support.tcp_proxy import tcp_proxy
 
@@ -49,7 +49,7 @@ def own_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis
 @pytest.mark.parametrize("blip", ["kill", "pause"])
 def test_day_is_counted_exactly_across_redis_blips(own_redis: RedisServer, db: None, blip: str) -> None:
     store = fallback_store(own_redis.url)
-    acme = Desk(store, per_minute=1_000, per_day=100)
+    acme = Sender(store, per_minute=1_000, per_day=100)
     admitted = 0
     for _ in range(3):
         admitted += acme.admitted(15)
@@ -82,7 +82,7 @@ def outage(server: RedisServer, blip: str) -> Iterator[None]:
 def test_day_is_counted_exactly_if_only_one_worker_sees_a_blip(own_redis: RedisServer, db: None) -> None:
     with tcp_proxy(own_redis.port) as way:
         isolated, other = fallback_store(way.url), fallback_store(own_redis.url)
-        acme = Desk(isolated, per_minute=1_000, per_day=100)
+        acme = Sender(isolated, per_minute=1_000, per_day=100)
         admitted = acme.admitted(20)
         target, way.target = way.target, None
         way.cut()
@@ -105,7 +105,7 @@ def test_worker_without_a_failure_knows_the_day_count(
 ) -> None:
     """The worker that noticed the failure publishes its count, here with the account's next request."""
     busy, idle = fallback_store(own_redis.url), fallback_store(own_redis.url)
-    acme = Desk(busy, per_minute=1_000, per_day=100)
+    acme = Sender(busy, per_minute=1_000, per_day=100)
     admitted = acme.admitted(10)
     acme.store = idle
     admitted += acme.admitted(10)
@@ -123,7 +123,7 @@ def test_day_is_counted_exactly_after_an_unnoticed_loss_of_counters(
     own_redis: RedisServer, db: None
 ) -> None:
     store = fallback_store(own_redis.url)
-    acme = Desk(store, per_minute=1_000, per_day=100)
+    acme = Sender(store, per_minute=1_000, per_day=100)
     admitted = acme.admitted(50)
     own_redis.client.flushall()  # Like a restart between two requests, or an eviction.
     assert admitted + acme.admitted(60) == 100
@@ -131,11 +131,11 @@ def test_day_is_counted_exactly_after_an_unnoticed_loss_of_counters(
 
 
 def test_request_in_flight_during_failover_is_flushed_at_once(
-    own_redis: RedisServer, db: None, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
+    own_redis: RedisServer, db: None, usage_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The regular write comes too late: until then, the database would admit one more request."""
     store = fallback_store(own_redis.url)
-    acme = Desk(store, per_minute=1_000, per_day=20)
+    acme = Sender(store, per_minute=1_000, per_day=20)
     admitted = acme.admitted(5)
 
     def fail_over_and_finish(*reply: Any) -> QuotaResult:
@@ -147,20 +147,20 @@ def test_request_in_flight_during_failover_is_flushed_at_once(
 
     monkeypatch.setattr(redis_store, "finish_admit", fail_over_and_finish)
     admitted += 1 + acme.admitted(1)
-    assert own_recorder._wake.is_set()
-    own_recorder.write()  # Like the thread that was woken.
+    assert usage_recorder._wake.is_set()
+    usage_recorder.write()  # Like the thread that was woken.
     assert admitted + acme.admitted(30) == 20
 
 
 def test_requests_of_both_stores_count_once(
-    own_redis: RedisServer, db: None, own_recorder: UsageRecorder
+    own_redis: RedisServer, db: None, usage_recorder: UsageRecorder
 ) -> None:
     in_redis, in_database = RedisQuotaStore(own_redis.url), DatabaseQuotaStore()
-    acme = Desk(in_redis, per_minute=1_000, per_day=1_000)
+    acme = Sender(in_redis, per_minute=1_000, per_day=1_000)
     for number in range(1, 6):
         acme.store = in_redis
         acme.admitted(3)
-        own_recorder.write()
+        usage_recorder.write()
         acme.store = in_database
         assert day(acme.send()).used == 4 * number
         acme.store = in_redis
@@ -171,7 +171,7 @@ def test_requests_of_both_stores_count_once(
 def test_request_counted_by_the_database_during_recovery_is_published(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acme = Desk(fallback_store(own_redis.url), per_minute=1_000, per_day=1_000)
+    acme = Sender(fallback_store(own_redis.url), per_minute=1_000, per_day=1_000)
     refresh = RedisQuotaStore.refresh
 
     def count_in_database() -> None:
@@ -204,7 +204,7 @@ class LoggingStore:
 
 
 def test_database_counts_only_after_the_worker_has_flushed(
-    monkeypatch: pytest.MonkeyPatch, own_recorder: UsageRecorder
+    monkeypatch: pytest.MonkeyPatch, usage_recorder: UsageRecorder
 ) -> None:
     events: list[str] = []
     writing, may_finish = threading.Event(), threading.Event()
@@ -214,7 +214,7 @@ def test_database_counts_only_after_the_worker_has_flushed(
         may_finish.wait(30)
         events.append("flushed")
 
-    monkeypatch.setattr(own_recorder, "write", write)
+    monkeypatch.setattr(usage_recorder, "write", write)
     monkeypatch.setattr("accounts.quota.fallback.FLUSH_TIMEOUT", 30)
     store = FallbackQuotaStore(RedisQuotaStore("redis://127.0.0.1:1"), LoggingStore(events))
     key = key_format.generate("live", "Account1")
@@ -236,7 +236,7 @@ def test_database_counts_only_after_the_worker_has_flushed(
 
 @pytest.mark.parametrize("seconds", [2, 6, 600])
 def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, seconds: int) -> None:
-    acme = Desk(store, per_minute=1_000, per_day=10)
+    acme = Sender(store, per_minute=1_000, per_day=10)
     midnight = NOON - NOON % DAY + DAY
     acme.now = midnight
     admitted = acme.send().admitted + 0
@@ -253,7 +253,7 @@ def test_key_record_that_expires_between_round_trips_is_read_again(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = fallback_store(own_redis.url)
-    acme = Desk(store, per_minute=5, per_day=100)
+    acme = Sender(store, per_minute=5, per_day=100)
     acme.keys[0].allowed_networks = ["192.0.2.0/24"]
     acme.keys[0].save()
     acme.send()
@@ -266,7 +266,7 @@ def test_evicted_key_record_falls_back_to_the_database_without_failover(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = fallback_store(own_redis.url)
-    acme = Desk(store, per_minute=5, per_day=100)
+    acme = Sender(store, per_minute=5, per_day=100)
     expire_records(acme, own_redis, monkeypatch, after=range(1, 100))
     assert acme.send().admitted
     assert store.active_backend == "redis"
@@ -275,7 +275,9 @@ def test_evicted_key_record_falls_back_to_the_database_without_failover(
         acme.send()
 
 
-def expire_records(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, after: Any) -> None:
+def expire_records(
+    sender: Sender, server: RedisServer, monkeypatch: pytest.MonkeyPatch, after: Any
+) -> None:
     """Delete the cached key record after these round trips, counted from 1."""
     run, round_trips = ScriptRunner.run, [0]
 
@@ -285,7 +287,7 @@ def expire_records(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPa
         reply = run(scripts, script, keys, arguments)
         round_trips[0] += 1
         if round_trips[0] in after:
-            server.client.delete(get_redis_keys(desk.keys[0].public_id)[0])
+            server.client.delete(get_redis_keys(sender.keys[0].public_id)[0])
         return reply
 
     monkeypatch.setattr(ScriptRunner, "run", run_and_expire)
@@ -302,7 +304,7 @@ def test_reply_for_another_key_is_rejected_and_closes_the_connection(
     own_redis: RedisServer, db: None
 ) -> None:
     store = RedisQuotaStore(own_redis.url)
-    acme, other = Desk(store, per_minute=5, per_day=100), Desk(store, per_minute=5, per_day=100)
+    acme, other = Sender(store, per_minute=5, per_day=100), Sender(store, per_minute=5, per_day=100)
     acme.send()
     connection = store._scripts._client._connection()  # type: ignore[union-attr]
     hashes = get_redis_keys(other.keys[0].public_id)

@@ -71,7 +71,7 @@ def test_limit_is_exact_in_every_window_over_4_processes_of_16_threads(service: 
     with hammers(service, key, processes=4, threads=16) as running:
         times_sent = [time.time_ns() // 1000 + number * DAY for number in range(times(20, 5))]
         assert [send_and_count(running, now) for now in times_sent] == [100] * len(times_sent)
-    with service.client(service.roomy_key("Hammered")) as client:
+    with service.client(service.issue_high_limit_key("Hammered")) as client:
         warnings = [event["data"] for event in follow(client, "/events?limit=100&type=quota.reached")]
     warning_counts = Counter((event["threshold"], event["used"]) for event in warnings)
     assert warning_counts == {(80, 80): len(times_sent), (100, 100): len(times_sent)}

@@ -22,7 +22,7 @@ from accounts.usage.write_behind import UsageRecorder
 from petstore.event_loop.redis_client import RedisClient
 from petstore.event_loop.redis_scripts import make_script
 from tests.support.live import Service, live_service
-from tests.support.quota import Desk, fallback_store, minute
+from tests.support.quota import Sender, fallback_store, minute
 from tests.support.servers import RedisServer, redis_server, wait_until
 from tests.support.thorough import times
 
@@ -58,7 +58,7 @@ def impostor(reply: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
 
 def test_dead_redis_costs_one_attempt(db: None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    acme = Desk(fallback_store("redis://127.0.0.1:1"), per_minute=5, per_day=100)
+    acme = Sender(fallback_store("redis://127.0.0.1:1"), per_minute=5, per_day=100)
     assert acme.admitted(8) == 5
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
@@ -68,7 +68,7 @@ def test_dead_redis_costs_one_attempt(db: None, caplog: pytest.LogCaptureFixture
 )
 def test_hanging_or_babbling_redis_rejects_no_request_and_is_tried_once(db: None, reply: bytes) -> None:
     with impostor(reply) as (url, connections):
-        acme = Desk(fallback_store(url), per_minute=50, per_day=100)
+        acme = Sender(fallback_store(url), per_minute=50, per_day=100)
         assert acme.admitted(60) == 50
         # One attempt by a request, and those of the probe.
         assert len(connections) < 10
@@ -81,7 +81,7 @@ def test_requests_return_to_redis_after_recovery(
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     with redis_server(tmp_path) as server:
         store = fallback_store(server.url)
-        acme = Desk(store, per_minute=100, per_day=1_000)
+        acme = Sender(store, per_minute=100, per_day=1_000)
         acme.send()
         server.stop()
         acme.send()
@@ -93,20 +93,20 @@ def test_requests_return_to_redis_after_recovery(
 
 
 def test_flushed_scripts_are_loaded_again(store: Any, redis: RedisServer) -> None:
-    acme = Desk(store, per_minute=5, per_day=100)
+    acme = Sender(store, per_minute=5, per_day=100)
     acme.send()
     redis.client.script_flush()
     assert minute(acme.send()).used == 2
 
 
 def test_deleted_key_works_until_its_record_expires(
-    redis: RedisServer, db: None, own_recorder: UsageRecorder
+    redis: RedisServer, db: None, usage_recorder: UsageRecorder
 ) -> None:
-    acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
+    acme = Sender(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     acme.send()
     key = acme.keys[0]
     ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
-    own_recorder.write()  # The usage of a deleted key is dropped, and fails no write.
+    usage_recorder.write()  # The usage of a deleted key is dropped, and fails no write.
     ttl = redis.client.pttl(get_redis_keys(key.public_id)[0])
     assert 0 < ttl <= 60_000
     redis.client.delete(get_redis_keys(key.public_id)[0])
@@ -115,7 +115,7 @@ def test_deleted_key_works_until_its_record_expires(
 
 def test_redis_stores_under_1_kib_for_a_key_and_expires_it(redis: RedisServer, db: None) -> None:
     redis.client.flushall()
-    acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
+    acme = Sender(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     acme.admitted(9)
     hashes = get_redis_keys(acme.keys[0].public_id)
     assert sum(redis.client.memory_usage(name) or 0 for name in hashes) < 1_024
@@ -173,7 +173,7 @@ def test_no_request_fails_while_redis_is_killed_and_comes_back(
     statuses: Counter[int] = Counter()
     done = threading.Event()
 
-    key = service.roomy_key("Steady")
+    key = service.issue_high_limit_key("Steady")
 
     def send() -> None:
         with service.client(key) as client:

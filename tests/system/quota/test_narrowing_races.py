@@ -16,7 +16,7 @@ from accounts.usage.batch import write_bans
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import before_commit, run_concurrently
-from tests.support.quota import Desk
+from tests.support.quota import Sender
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import times
 
@@ -78,14 +78,14 @@ def test_rotation_before_the_commit_of_a_ban_is_banned(key: ApiKey) -> None:
 
 @NEEDS_POSTGRESQL
 def test_ban_that_the_database_decides_during_a_rotation_bans_both_keys(transactional_db: None) -> None:
-    desk = Desk(DatabaseQuotaStore(), 1, 1_000, now=to_microseconds(timezone.now()) - 21 * SECOND)
+    sender = Sender(DatabaseQuotaStore(), 1, 1_000, now=to_microseconds(timezone.now()) - 21 * SECOND)
     for second in (0, *range(2, 21)):
-        desk.wait(second and (1 if second > 2 else 2))
-        assert not desk.send().banned
-        desk.send()
-    with before_commit(desk.get_banned):
-        desk.keys[0].rotate(by=OPERATOR)
-    assert_both_banned(desk.keys[0])
+        sender.wait(second and (1 if second > 2 else 2))
+        assert not sender.send().banned
+        sender.send()
+    with before_commit(sender.get_banned):
+        sender.keys[0].rotate(by=OPERATOR)
+    assert_both_banned(sender.keys[0])
 
 
 @NEEDS_POSTGRESQL

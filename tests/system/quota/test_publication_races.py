@@ -15,7 +15,7 @@ from accounts.quota.redis_store import RedisQuotaStore
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import before_commit
-from tests.support.quota import Desk
+from tests.support.quota import Sender
 from tests.support.servers import RedisServer
 from tests.support.skips import NEEDS_POSTGRESQL
 
@@ -23,14 +23,14 @@ pytestmark = COMMITTED
 
 
 @pytest.fixture
-def globex(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Desk:
+def globex(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Sender:
     """An account on the Free plan, in transactions that commit."""
     redis.client.flushall()
     store = RedisQuotaStore(redis.url)
     monkeypatch.setattr("accounts.quota.store.redis", store)
-    desk = Desk(store, per_minute=5, per_day=100)
-    desk.account.assign(PlanCode.FREE)
-    return desk
+    sender = Sender(store, per_minute=5, per_day=100)
+    sender.account.assign(PlanCode.FREE)
+    return sender
 
 
 def change_minute_limit(code: PlanCode, per_minute: int) -> None:
@@ -41,7 +41,7 @@ def change_minute_limit(code: PlanCode, per_minute: int) -> None:
 
 
 @NEEDS_POSTGRESQL
-def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex: Desk) -> None:
+def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex: Sender) -> None:
     (key,) = globex.keys
     started_at = time.time_ns() // 1000
 
@@ -56,35 +56,35 @@ def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex
 
 
 @NEEDS_POSTGRESQL
-def test_key_issued_while_its_plan_changes_has_the_new_limits(globex: Desk) -> None:
+def test_key_issued_while_its_plan_changes_has_the_new_limits(globex: Sender) -> None:
     with before_commit(globex.add_key):
         change_minute_limit(PlanCode.FREE, 61)
     assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
 
 
 @NEEDS_POSTGRESQL
-def test_account_that_moves_to_a_changing_plan_has_the_new_limits(globex: Desk) -> None:
+def test_account_that_moves_to_a_changing_plan_has_the_new_limits(globex: Sender) -> None:
     with before_commit(lambda: globex.account.assign(PlanCode.PRO)):
         change_minute_limit(PlanCode.PRO, 61)
     assert globex.send().windows[0].limit == 61
 
 
 @NEEDS_POSTGRESQL
-def test_key_issued_while_its_account_moves_has_the_new_limits(globex: Desk) -> None:
+def test_key_issued_while_its_account_moves_has_the_new_limits(globex: Sender) -> None:
     with before_commit(globex.add_key):
         Account.objects.get(pk=globex.account.pk).assign(PlanCode.ENTERPRISE, 7, 100)
     assert [globex.send(key).windows[0].limit for key in range(2)] == [7, 7]
 
 
 @NEEDS_POSTGRESQL
-def test_plan_that_changes_while_a_key_is_issued_gives_it_the_new_limits(globex: Desk) -> None:
+def test_plan_that_changes_while_a_key_is_issued_gives_it_the_new_limits(globex: Sender) -> None:
     with before_commit(lambda: change_minute_limit(PlanCode.FREE, 61)):
         globex.add_key()
     assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
 
 
 @NEEDS_POSTGRESQL
-def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_limits(globex: Desk) -> None:
+def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_limits(globex: Sender) -> None:
     with before_commit(lambda: change_minute_limit(PlanCode.PRO, 61)):
         globex.account.assign(PlanCode.PRO)
     assert globex.send().windows[0].limit == 61
@@ -95,7 +95,7 @@ def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_limits(
     [(Plan, "per_day"), (Account, "name"), (ApiKey, "name"), (KeyStanding, "strikes")],
 )
 def test_change_without_a_publication_is_not_saved(
-    globex: Desk, monkeypatch: pytest.MonkeyPatch, model: type[Model], field: str
+    globex: Sender, monkeypatch: pytest.MonkeyPatch, model: type[Model], field: str
 ) -> None:
     KeyStanding.objects.create(key=globex.keys[0])
     rows = model._base_manager.order_by("-pk")  # The first plan has no limits to change.

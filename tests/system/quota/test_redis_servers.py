@@ -11,7 +11,7 @@ import pytest
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.support.event_loop import run, run_request
-from tests.support.quota import Desk, day, fallback_store, wait_for_redis
+from tests.support.quota import Sender, day, fallback_store, wait_for_redis
 from tests.support.servers import RedisServer, redis_server, wait_until
 from tests.support.tcp_proxy import tcp_proxy
 
@@ -52,7 +52,7 @@ def test_planned_failover_behind_one_address_is_followed(
     first, second = pair
     with tcp_proxy(first.port) as way:
         store = fallback_store(way.url)
-        acme = Desk(store, per_minute=1_000, per_day=100)
+        acme = Sender(store, per_minute=1_000, per_day=100)
         acme.send()
         swap_roles(first, second)
         way.target = second.port  # Open connections stay with the old primary.
@@ -70,7 +70,7 @@ def test_planned_failover_behind_one_address_is_followed_on_the_loop(
     first, second = pair
     with tcp_proxy(first.port) as way:
         store = RedisQuotaStore(way.url)
-        acme = Desk(store, per_minute=1_000, per_day=100)
+        acme = Sender(store, per_minute=1_000, per_day=100)
         acme.send()
 
         async def main() -> list[Any]:
@@ -93,25 +93,27 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     with cluster(tmp_path, 3) as nodes:
         store = fallback_store(nodes[0].url)
-        desks: list[Desk] = []
+        senders: list[Sender] = []
         admitted: list[int] = []
         shards: list[str] = []
-        while len(desks) < 12 or len(set(shards)) < len(nodes):  # Accounts have random nodes.
-            assert len(desks) < 200
-            desk = Desk(store, per_minute=60, per_day=1_000)
-            desks.append(desk)
-            admitted.append(desk.admitted(5))
-            shards.append(store._redis.get_node_name(desk.keys[0].public_id))
+        while len(senders) < 12 or len(set(shards)) < len(nodes):  # Accounts have random nodes.
+            assert len(senders) < 200
+            sender = Sender(store, per_minute=60, per_day=1_000)
+            senders.append(sender)
+            admitted.append(sender.admitted(5))
+            shards.append(store._redis.get_node_name(sender.keys[0].public_id))
         dead = nodes[2]
         dead.stop()
         for _ in range(3):
-            admitted = [before + desk.admitted(5) for before, desk in zip(admitted, desks, strict=True)]
+            admitted = [
+                before + sender.admitted(5) for before, sender in zip(admitted, senders, strict=True)
+            ]
         failovers = [
             record for record in caplog.records if "Falling back to the database" in record.message
         ]
         assert len(failovers) == 1
-        for number, desk in enumerate(desks):
-            counted = admitted[number] + desk.admitted(70)
+        for number, sender in enumerate(senders):
+            counted = admitted[number] + sender.admitted(70)
             assert counted == 60 + 5 * shards[number].endswith(f":{dead.port}")
 
 
@@ -157,7 +159,7 @@ def test_server_that_may_evict_counters_is_logged_once(
     try:
         store = RedisQuotaStore(redis.url)
         for _ in range(2):
-            Desk(store, per_minute=5, per_day=100).send()
+            Sender(store, per_minute=5, per_day=100).send()
     finally:
         redis.client.config_set("maxmemory", "0")
         redis.client.config_set("maxmemory-policy", "noeviction")

@@ -17,7 +17,7 @@ from petstore.db import monitor, replicas
 from petstore.db.monitor import Server, WalPosition
 from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.conftest import COMMITTED
-from tests.support.quota import ADDRESS, Desk
+from tests.support.quota import ADDRESS, Sender
 from tests.support.servers import RedisServer
 
 LONG_AGO = 3_600 * SECOND
@@ -38,84 +38,84 @@ def two_replicas(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
 
 
 @pytest.fixture
-def desk(redis: RedisServer, db: None) -> Desk:
+def sender(redis: RedisServer, db: None) -> Sender:
     redis.client.flushall()
-    return Desk(RedisQuotaStore(redis.url), per_minute=1000, per_day=100_000)
+    return Sender(RedisQuotaStore(redis.url), per_minute=1000, per_day=100_000)
 
 
-def get_time_since_write(desk: Desk, key: int = 0, *, may_write: bool = False) -> int:
-    text = key_format.parse(desk.texts[key])
+def get_time_since_write(sender: Sender, key: int = 0, *, may_write: bool = False) -> int:
+    text = key_format.parse(sender.texts[key])
     assert text is not None
-    caller = desk.store.admit(text, ADDRESS, desk.now, may_write=may_write).caller
+    caller = sender.store.admit(text, ADDRESS, sender.now, may_write=may_write).caller
     assert caller is not None
     return caller.time_since_write
 
 
-def test_request_knows_the_time_since_the_last_write(desk: Desk) -> None:
-    desk.add_key()
-    assert get_time_since_write(desk, may_write=True) == 0
-    desk.wait(2)
-    assert get_time_since_write(desk) == 2 * SECOND
-    desk.wait(3)
-    assert get_time_since_write(desk, key=1) == 5 * SECOND  # Another key of the account.
-    assert get_time_since_write(desk, key=1, may_write=True) == 0
-    desk.wait(1)
-    assert get_time_since_write(desk) == SECOND
+def test_request_knows_the_time_since_the_last_write(sender: Sender) -> None:
+    sender.add_key()
+    assert get_time_since_write(sender, may_write=True) == 0
+    sender.wait(2)
+    assert get_time_since_write(sender) == 2 * SECOND
+    sender.wait(3)
+    assert get_time_since_write(sender, key=1) == 5 * SECOND  # Another key of the account.
+    assert get_time_since_write(sender, key=1, may_write=True) == 0
+    sender.wait(1)
+    assert get_time_since_write(sender) == SECOND
 
 
-def test_last_write_is_known_beyond_the_minute_and_the_day(desk: Desk) -> None:
-    get_time_since_write(desk, may_write=True)
-    desk.wait(DAY / SECOND)
-    assert get_time_since_write(desk) == DAY
+def test_last_write_is_known_beyond_the_minute_and_the_day(sender: Sender) -> None:
+    get_time_since_write(sender, may_write=True)
+    sender.wait(DAY / SECOND)
+    assert get_time_since_write(sender) == DAY
 
 
-def test_redis_that_lost_everything_counts_as_a_write_just_now(desk: Desk, redis: RedisServer) -> None:
-    get_time_since_write(desk)
-    desk.wait(100)
-    assert get_time_since_write(desk) == 100 * SECOND
+def test_redis_that_lost_everything_counts_as_a_write_just_now(sender: Sender, redis: RedisServer) -> None:
+    get_time_since_write(sender)
+    sender.wait(100)
+    assert get_time_since_write(sender) == 100 * SECOND
     redis.client.flushall()
-    assert get_time_since_write(desk) == 0
-    desk.wait(7)
-    assert get_time_since_write(desk) == 7 * SECOND
+    assert get_time_since_write(sender) == 0
+    sender.wait(7)
+    assert get_time_since_write(sender) == 7 * SECOND
 
 
-def test_clock_that_is_set_back_counts_as_a_write_just_now(desk: Desk) -> None:
-    get_time_since_write(desk, may_write=True)
-    desk.wait(-3_600)
-    assert get_time_since_write(desk) == 0
+def test_clock_that_is_set_back_counts_as_a_write_just_now(sender: Sender) -> None:
+    get_time_since_write(sender, may_write=True)
+    sender.wait(-3_600)
+    assert get_time_since_write(sender) == 0
 
 
-def test_end_of_a_long_write_is_recorded(desk: Desk) -> None:
-    assert isinstance(desk.store, RedisQuotaStore)
-    desk.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis records its own time.
-    get_time_since_write(desk, may_write=True)
-    desk.store.record_write(desk.keys[0].public_id)
-    desk.wait(3_600)
-    assert get_time_since_write(desk) < 60 * SECOND
+def test_end_of_a_long_write_is_recorded(sender: Sender) -> None:
+    assert isinstance(sender.store, RedisQuotaStore)
+    sender.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis records its own time.
+    get_time_since_write(sender, may_write=True)
+    sender.store.record_write(sender.keys[0].public_id)
+    sender.wait(3_600)
+    assert get_time_since_write(sender) < 60 * SECOND
 
 
 def test_database_store_reads_the_primary(db: None) -> None:
-    desk = Desk(DatabaseQuotaStore(), per_minute=1000, per_day=100_000)
-    get_time_since_write(desk)
-    desk.wait(3_600)
-    assert get_time_since_write(desk) == 0
+    sender = Sender(DatabaseQuotaStore(), per_minute=1000, per_day=100_000)
+    get_time_since_write(sender)
+    sender.wait(3_600)
+    assert get_time_since_write(sender) == 0
 
 
-def test_recovered_redis_counts_as_a_recent_write(desk: Desk) -> None:
-    assert isinstance(desk.store, RedisQuotaStore)
-    desk.store = store = FallbackQuotaStore(desk.store, DatabaseQuotaStore())
-    get_time_since_write(desk)
-    desk.wait(3_600)
+def test_recovered_redis_counts_as_a_recent_write(sender: Sender) -> None:
+    assert isinstance(sender.store, RedisQuotaStore)
+    sender.store = store = FallbackQuotaStore(sender.store, DatabaseQuotaStore())
+    get_time_since_write(sender)
+    sender.wait(3_600)
     before = set(threading.enumerate())  # Other tests may have left threads.
     store._nodes[""] = node = RedisNode("")
-    store._fail_over(node, desk.keys[0].public_id, RedisUnavailableError())
+    store._fail_over(node, sender.keys[0].public_id, RedisUnavailableError())
     started = set(threading.enumerate()) - before
     (probe,) = (thread for thread in started if thread.name == "redis-probe")
     probe.join(10)
     assert store.active_backend == "redis"
-    assert get_time_since_write(desk) == 0
+    assert get_time_since_write(sender) == 0
     node.pin_to_primary_until = 0
-    assert get_time_since_write(desk) == 3_600 * SECOND
+    assert get_time_since_write(sender) == 3_600 * SECOND
 
 
 # The choice of the database
