@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from inventory.members import REQUIRED, Member
+from inventory.queries import CATEGORIES
 from inventory.status import PetStatus
 from petstore.api.int64 import is_int64
 from petstore.db.names import NAME_LENGTH
@@ -47,8 +48,6 @@ MAX_KNOWN_CATEGORY_IDS = 10_000
 
 
 def category_exists(category_id: int) -> bool:
-    from inventory.queries import CATEGORIES  # Avoids a circular import through the models.
-
     if category_id in known_category_ids:
         return True
     exists = CATEGORIES.where(id=category_id).fetch_one() is not None
@@ -71,7 +70,7 @@ class CategoryIdField(Int64Field):
         return category_id
 
 
-class StatusField(serializers.ChoiceField):
+class PetStatusField(serializers.ChoiceField):
     """A PetStatus as a JSON string. DRF's ChoiceField also accepts other types."""
 
     default_error_messages = {"type": f"Must be one of {', '.join(PetStatus.values)}."}
@@ -91,7 +90,7 @@ def build_field(member: Member, *, for_input: bool = False) -> serializers.Field
     if member.source:
         options["source"] = member.source
     if for_input and member.default is None:
-        # Without `default`: in generated clients, a member with a default is required.
+        # No `default`: generated clients would require the member.
         options["required"] = False
     elif for_input and member.default is not REQUIRED:
         options["default"] = member.default

@@ -1,4 +1,4 @@
-"""Declarations of the members of the API's resources.
+"""Declarations of the members (JSON fields) of Pet and Order.
 
 Lists, `as_json`, events, serializers, OpenAPI examples and the columns of import and export are derived
 from them. See "Adding a field" in CONTRIBUTING.md.
@@ -12,7 +12,7 @@ from django.db.models import Case, Expression, F, Model, QuerySet, Value, When
 
 from inventory.status import OrderStatus, PetStatus
 
-REQUIRED = object()  # Stands for a missing default.
+REQUIRED = object()  # Sentinel for no default.
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ PET = Members(
         "status",
         "Availability status.",
         example=PetStatus.AVAILABLE.value,
-        field_class="StatusField",
+        field_class="PetStatusField",
         writable=True,
         default=PetStatus.AVAILABLE.value,
         file_help="available, pending or sold; available if it is left out",

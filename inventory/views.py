@@ -62,7 +62,7 @@ class PetViewSet(ViewSetMixin, ApiView):
     @idempotent
     def create(self, request: Request) -> Write:
         values = NEW_PET_SERIALIZER.run_validation(request.data)
-        return lambda: build_created_response(Pet.objects.add(**values), "/pets/")
+        return lambda: build_created_response(Pet.objects.create_with_event(**values), "/pets/")
 
     def retrieve(self, request: Request, petId: str) -> Response:
         """Respond with 410 after the removal date (D33)."""

@@ -1,6 +1,6 @@
 """The format of API keys. This module depends on neither models nor settings.
 
-psk_live_0Zl4dF9kQ2mXa7_<32 characters of secret><6 characters of checksum>
+psk_live_0Zl4dF9kQ2mXa7_<32-character secret><6-character checksum>
 |   |    |              known to the key's holder only
 |   |    public ID: 8 characters for the account, 6 for the key
 |   mode: live in production, test in staging
@@ -28,7 +28,7 @@ KEY_RE = re.compile(PATTERN, re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ParsedKey:
-    """A parsed key. Never stored, never logged."""
+    """A key in plaintext. Must not be stored or logged."""
 
     text: str
     mode: str

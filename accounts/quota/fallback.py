@@ -58,7 +58,7 @@ class RedisNode:
     name: str  # '' without a cluster.
     unavailable: bool = False
     flush: "Future[None] | None" = None  # Done once this process has tried to flush its counts.
-    pin_to_primary_until: float = 0.0  # Monotonic time. Redis has missed the writes of the outage.
+    pin_to_primary_until: float = 0.0  # Monotonic time. Redis did not record the writes of the outage.
 
     def __str__(self) -> str:
         return f"Redis ({self.name})" if self.name else "Redis"
@@ -104,7 +104,7 @@ class FallbackQuotaStore:
         return self._database.peek(key, address, now) if result is None else result
 
     def _try_redis(self, key: ParsedKey, call: Callable[[], QuotaResult]) -> QuotaResult | None:
-        """Return None if the caller must use the database; first wait for the flush of this process."""
+        """Wait for this process's flush, then try Redis. None if the caller must use the database."""
         name = self._redis.get_node_name(key.public_id)
         node = self._nodes.get(name) or self._nodes.setdefault(name, RedisNode(name))
         if not node.unavailable:
@@ -178,7 +178,7 @@ class FallbackQuotaStore:
                 STORE_UP.labels("redis").set(1)
         logger.warning("%s is available again. Switched back from the database.", node)
         try:
-            self._publish_pending(node)  # The database may have counted since the last call.
+            self._publish_pending(node)  # The database may have counted more requests since the last call.
         except Exception as error:  # noqa: BLE001  The next request of each account retries it.
             logger.warning("Counts could not be published to %s: %s", node, error)
 

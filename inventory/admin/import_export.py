@@ -202,7 +202,7 @@ class PetImportExportAdmin(RowActionsAdmin):
         """
         user, token = cast("User", request.user), request.POST.get("upload", "")
         with transaction.atomic():
-            upload = PetUpload.objects.unexpired(user.pk, token).select_for_update().get()
+            upload = PetUpload.objects.find_unexpired(user.pk, token).select_for_update().get()
             report, pets = validate_content(bytes(upload.content), upload.file_format)
             if report.bad_lines:
                 raise ValidationError(IMPORT_FAILED.format("a category no longer exists"))

@@ -52,7 +52,7 @@ def read_valid_batches(
 
 def add_pets(batches: Iterable[list[PetAttributes]]) -> None:
     """Add the pets of all batches, or none."""
-    Pet.objects.add_all((Pet(**attributes) for attributes in batch) for batch in batches)
+    Pet.objects.bulk_create_with_events((Pet(**attributes) for attributes in batch) for batch in batches)
 
 
 def consistent_snapshot() -> AbstractContextManager[Any]:

@@ -47,31 +47,31 @@ class StatusChange(models.Model):
 
     @property
     def actor(self) -> str:
-        """The author as the audit trail names them: a username, or `key` and its public ID."""
+        """The actor as shown in the audit trail: a username, or `key` and its public ID."""
         return self.by.removeprefix("staff ")
 
 
 class PetEvent(StatusChange):
     pet = models.ForeignKey("inventory.Pet", on_delete=models.CASCADE, related_name="events")
-    order = models.ForeignKey(  # Null for a change by staff.
+    order = models.ForeignKey(  # Null unless an order caused the change.
         "inventory.Order", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
 
 
 class PetQuerySet(QuerySet["Pet"]):
     def as_json(self) -> QuerySet[Pet, Any]:
-        """Select the members of the contract's Pet as dicts."""
+        """Select the members of the API's Pet as dicts."""
         return members.PET.select_values(self)
 
     @atomic
-    def add(self, **values: Any) -> Pet:
+    def create_with_event(self, **values: Any) -> Pet:
         """Insert a pet and its event. Raises IntegrityError at COMMIT if its category does not exist."""
         pet = insert(Pet(**values))
         insert(EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}), wait=False)
         return pet
 
     @transaction.atomic
-    def add_all(self, batches: Iterable[Iterable[Pet]]) -> None:
+    def bulk_create_with_events(self, batches: Iterable[Iterable[Pet]]) -> None:
         """Insert the pets of all batches, or none.
 
         Writes one event per pet, or a single event for more than MAX_EVENTS_PER_IMPORT pets (D41).
@@ -130,7 +130,7 @@ class Pet(models.Model):
         return members.PET.as_json(self)
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save, with an event if a member of the contract's Pet changes.
+        """Save the pet, with an event if a member of the API's Pet changed.
 
         Use `change_status` to change the status: `save` does not check the transition.
         """
@@ -145,7 +145,7 @@ class Pet(models.Model):
 
     @transaction.atomic
     def change_status(self, to_status: PetStatus, *, by: str, reason: str = "") -> None:
-        """Raise TransitionError, also for a pet that a live order holds."""
+        """Change the status. Raises TransitionError, also if a live order holds the pet."""
         refresh(self, lock=True)
         self.check_not_held()
         self.transition(to_status, by=by, reason=reason)
@@ -182,7 +182,7 @@ class Pet(models.Model):
         insert(EventDraft.build(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()}), wait=False)
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
-        """Delete with an event. Raises ProtectedError if the pet has orders."""
+        """Delete the pet and record an event. Raises ProtectedError if the pet has orders."""
         with transaction.atomic(savepoint=False):
             pet = Pet.objects.as_json().select_for_update().filter(pk=self.pk).first()
             deleted_counts = super().delete(*args, **options)

@@ -25,8 +25,8 @@ class PetUploadManager(models.Manager["PetUpload"]):
     def expired(self) -> QuerySet[PetUpload]:
         return self.filter(made_at__lt=timezone.now() - LIFETIME)
 
-    def unexpired(self, user_id: int, token: str) -> QuerySet[PetUpload]:
-        """Filter on the user and the token. A malformed token matches nothing."""
+    def find_unexpired(self, user_id: int, token: str) -> QuerySet[PetUpload]:
+        """Find the user's upload. Matches nothing if it has expired or the token is malformed."""
         try:
             valid_token = uuid.UUID(token)
         except ValueError:

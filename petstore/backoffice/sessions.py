@@ -33,7 +33,7 @@ def has_expired(session: SessionBase, now: float) -> bool:
     return bool(age >= settings.SESSION_COOKIE_AGE or idle_time >= settings.SESSION_IDLE_SECONDS)
 
 
-def find_user(cookies: str) -> User | None:
+def find_session_user(cookies: str) -> User | None:
     """Return the user of the session in a Cookie header; None if it is invalid, or without a database."""
     close_old_connections()
     try:

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from petstore.db.identity import get_database_id
 from petstore.event_loop.redis_scripts import (
     CHECK_INTERVAL,
-    OWNER,
+    OWNER_KEY,
     TIMEOUT,
     RedisOwnershipError,
     RedisUnavailableError,
@@ -57,7 +57,7 @@ def inspect() -> RedisState:
 
     try:
         with closing(RedisClient(settings.REDIS_URL, TIMEOUT)) as client:
-            owner, timestamp, max_memory, policy = client.run(INSPECT, [OWNER], [])
+            owner, timestamp, max_memory, policy = client.run(INSPECT, [OWNER_KEY], [])
     except RedisError as error:
         raise CommandError(f"Redis failed: {error}") from None
     evicts = int(max_memory) and policy != b"noeviction"
@@ -80,15 +80,15 @@ def claim() -> tuple[str, str]:
     database = get_database_id()
     try:
         with closing(RedisClient(settings.REDIS_URL, TIMEOUT)) as client:
-            client.redis.set(OWNER, database, nx=True)
-            owner = client.redis.get(OWNER).decode()
+            client.redis.set(OWNER_KEY, database, nx=True)
+            owner = client.redis.get(OWNER_KEY).decode()
             if owner != database:
-                client.redis.set(OWNER, f"{database}, which is claiming it")
+                client.redis.set(OWNER_KEY, f"{database}, which is claiming it")
                 sleep(CHECK_INTERVAL + 2 * TIMEOUT)
             keys = client.redis.scan_iter(match=ACCOUNT_KEYS, count=BATCH_SIZE)  # Scans all nodes.
             while batch := list(islice(keys, BATCH_SIZE)):
                 client.redis.unlink(*batch)
-            client.redis.set(OWNER, database)
+            client.redis.set(OWNER_KEY, database)
     except RedisError as error:
         raise CommandError(f"Redis could not be claimed: {error}") from None
     return database, owner

@@ -31,11 +31,11 @@ CLUSTER_WARNING = (
     "uses one of %d threads (THREADS)."
 )
 CLUSTER_ERRORS = ("MOVED", "ASK", "CLUSTERDOWN")
-# Errors of a server that became a replica, lost its primary, or is starting. By now the address may lead to
-# another server, which only a new connection reaches.
+# Errors of a server that became a replica, lost its primary, or is starting. Its address may resolve to
+# another server by now, so a new connection is needed.
 NOT_PRIMARY_ERRORS = ("READONLY", "MASTERDOWN", "LOADING")
 
-OWNER = "petstore:database"  # This key stores the identifier of the database that owns this Redis.
+OWNER_KEY = "petstore:database"  # This key stores the identifier of the database that owns this Redis.
 CHECK_INTERVAL = 2.0  # Seconds. Redis may be claimed or emptied while connections are open.
 OWNERSHIP_MESSAGE = (
     "Redis belongs to another database ({}), not to this one ({}). A copy of a database must not share the "
@@ -63,7 +63,7 @@ def make_script(source: str, *, idempotent: bool = False) -> Script:
     return Script(source, sha, idempotent)
 
 
-CLAIM_OWNER = make_script(
+CLAIM_OWNERSHIP = make_script(
     "redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])", idempotent=True
 )
 
@@ -78,8 +78,8 @@ def warn_about_cluster() -> None:
 class ScriptRunner:
     """Runs scripts, loading them where necessary.
 
-    Each new connection checks that Redis belongs to this database, and repeats the check every few seconds.
-    A restored copy of the database must not change the limits of production keys.
+    Checks that Redis belongs to this database, on each new connection to a single server and every few
+    seconds. A restored copy of the database must not change the limits of production keys.
     """
 
     def __init__(self, url: str) -> None:
@@ -90,7 +90,7 @@ class ScriptRunner:
         self._failed_at = float("-inf")  # The last failure in a thread, by the monotonic clock.
         self._connect_lock = threading.Lock()
         self._database = ""  # The identifier of this database, once known.
-        self._checked_connection: RedisConnection | None = None  # The last one that checked the owner.
+        self._checked_connection: RedisConnection | None = None  # The last one with a checked owner.
         self._next_check_at = float("-inf")
 
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
@@ -129,18 +129,19 @@ class ScriptRunner:
         return self._call(script, lambda client: client.run_all(script, calls))
 
     def check_owner(self) -> None:
-        """Raise RedisOwnershipError if Redis belongs to another database. This blocks the calling thread.
+        """Claim Redis if it has no owner. Raises RedisOwnershipError if it belongs to another database.
 
-        Raises RedisUnavailableError if Redis fails.
+        This blocks the calling thread, and does nothing within CHECK_INTERVAL of the last check. Raises
+        RedisUnavailableError if Redis fails, unless it is a cluster that was checked before.
         """
-        self._call(CLAIM_OWNER, lambda client: None)
+        self._call(CLAIM_OWNERSHIP, lambda client: None)
 
     @property
     def is_cluster(self) -> bool:
         return self._client is not None and self._client.is_cluster
 
     def get_node_name(self, key: str) -> str:
-        """Return the name of the cluster node that stores a key, or '' for a single server."""
+        """Return the name of the cluster node that stores a key; '' or `none` without a cluster."""
         return self._client.get_node_name(key) if self._client is not None else ""
 
     def disconnect(self) -> None:
@@ -171,7 +172,7 @@ class ScriptRunner:
         except Error as error:
             message = f"The database could not be identified: {error}"
             raise RedisUnavailableError(message) from error
-        owner = run(CLAIM_OWNER, [OWNER], [self._database])
+        owner = run(CLAIM_OWNERSHIP, [OWNER_KEY], [self._database])
         if not isinstance(owner, bytes):  # This must be the reply to another command.
             self.disconnect()
             raise RedisUnavailableError(f"Unexpected reply: {owner!r}")
@@ -221,7 +222,7 @@ class ScriptRunner:
                     raise RedisUnavailableError(f"{type(error).__name__}: {error}") from error
 
     def _connect(self) -> "RedisClient":
-        # Workers on the loop rarely need redis-py, so they save its memory.
+        # Imported late to save memory: workers on the loop rarely need redis-py.
         from petstore.event_loop.redis_client import RedisClient
 
         with self._connect_lock:

@@ -1,9 +1,9 @@
-"""Spans for OpenTelemetry. Its packages are imported only if OTEL_EXPORTER_OTLP_ENDPOINT is set.
+"""OpenTelemetry spans. Its packages are imported only if OTEL_EXPORTER_OTLP_ENDPOINT is set.
 
 OpenTelemetry's own instrumentation of Django is unsuitable: it calls `get_host`, which raises an error for
 hosts outside ALLOWED_HOSTS, although /v1 serves any host; it does not know the routes under /v1; and it
-records query strings. These spans have the content of the request log, with the attribute names of the
-semantic conventions for HTTP.
+records query strings. These spans record the method, route and status, named by the semantic conventions
+for HTTP, and the request ID.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ MAX_HEADER_LENGTHS = {"traceparent": 64, "tracestate": 512}
 
 
 def start_tracing() -> None:
-    """Start to export spans as OpenTelemetry's variables configure it, and flush them at exit."""
+    """Export spans as configured by the OTEL_* variables, and flush them at exit."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
         return
     from opentelemetry import trace

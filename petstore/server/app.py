@@ -2,7 +2,7 @@
 
 RSGI is granian's application interface (see "RSGI specification" in its documentation). With
 SERVE_MODE=loop, requests under /v1 run in greenlets of the worker's event loop. Django serves all other
-requests in threads, where blocking is allowed.
+requests, except for /healthz, in threads, where blocking is allowed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
 from petstore.api.pipeline import ApiPipeline, is_api_path
-from petstore.backoffice.sessions import STAFF_PAGES, find_user
+from petstore.backoffice.sessions import STAFF_PAGES, find_session_user
 from petstore.event_loop.threads import ServingLoop
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import get_request_id
@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 MAX_CONCURRENT_REQUESTS = 512  # Per worker. Further API requests get 503.
-MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes in the body of a form of the back office.
-MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the browser shows the response.
+MAX_UPLOAD_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a form of the back office.
+MAX_DISCARDED_UPLOAD_BYTES = (
+    8 * MAX_UPLOAD_BYTES
+)  # Bytes read after a 413, so that the browser shows the response.
 
-page_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
+request_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 pipeline = ApiPipeline(wsgi.get_response)
 probe_threads = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Hanging pages must not delay probes.
 
@@ -51,7 +53,10 @@ class Application:
             if settings.SERVE_MODE == "loop"
             else serve_in_thread
         )
-        self._form_queues = asyncio.Semaphore(), asyncio.Semaphore()  # Anonymous forms, and customers'.
+        self._form_queues = (
+            asyncio.Semaphore(),
+            asyncio.Semaphore(),
+        )  # For anonymous and for signed-in users.
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare the worker. granian calls this before the worker listens and before the loop runs."""
@@ -92,7 +97,7 @@ class Application:
 
 
 async def serve_in_thread(
-    scope: Any, exchange: Exchange, body: Body, executor: Executor = page_threads
+    scope: Any, exchange: Exchange, body: Body, executor: Executor = request_threads
 ) -> None:
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(executor, respond_in_thread, scope, exchange, body, loop)
@@ -132,19 +137,19 @@ async def serve_page(
                 await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware renders the error.
             else:
                 exchange.protocol.response_str(*bodies.build_plain_error(scope, body.error))
-            limit = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED
+            limit = MAX_DISCARDED_UPLOAD_BYTES if is_staff else bodies.MAX_DISCARDED
             await bodies.discard(parts, body.error, limit)
             return
     if scope.method.upper() == "POST" and not is_staff:
         await serve_queued(scope, exchange, body, form_queues[user is not None])
     else:
         await serve_in_thread(
-            scope, exchange, body, probe_threads if scope.path in PROBES else page_threads
+            scope, exchange, body, probe_threads if scope.path in PROBES else request_threads
         )
 
 
 async def read_api_body(scope: Any, parts: BodyParts, content_length: int | None) -> Body:
-    """Read the body of an API request. A large body is only read if the request has a well-formed key."""
+    """Read the body of an API request. A large or chunked body requires a well-formed key."""
     if content_length is None or content_length > SMALL_BODY:
         try:
             ApiPipeline.steps.check_key_format(scope.headers.get("authorization", ""))
@@ -157,14 +162,14 @@ async def find_sender(scope: Any) -> "User | None":
     cookies = build_meta(scope).get("HTTP_COOKIE", "")
     if settings.SESSION_COOKIE_NAME not in cookies:
         return None
-    return await asyncio.get_running_loop().run_in_executor(page_threads, find_user, cookies)
+    return await asyncio.get_running_loop().run_in_executor(request_threads, find_session_user, cookies)
 
 
 async def read_page_body(scope: Any, parts: BodyParts, is_staff: bool) -> Body:
-    """Read the body of a page request. Only staff may send more than a small form, to their own pages."""
+    """Read the body of a page request. Only staff may send more than SMALL_BODY, to their pages."""
     content_length = bodies.parse_content_length(scope)
     if is_staff and (content_length is None or content_length > SMALL_BODY):
-        return await bodies.read(content_length, parts, MAX_UPLOAD, body_limits.upload_budget)
+        return await bodies.read(content_length, parts, MAX_UPLOAD_BYTES, body_limits.upload_budget)
     return await bodies.read(content_length, parts, SMALL_BODY)
 
 

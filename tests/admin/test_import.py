@@ -233,7 +233,7 @@ def test_file_expires_after_an_hour(staff: Client, boss: User) -> None:
     token = find_token(upload(staff, GOOD))
     for age, is_stored in ((LIFETIME - timedelta(minutes=1), True), (LIFETIME, False)):
         PetUpload.objects.update(made_at=timezone.now() - age)
-        assert PetUpload.objects.unexpired(boss.pk, token).exists() is is_stored
+        assert PetUpload.objects.find_unexpired(boss.pk, token).exists() is is_stored
     upload(signed_in(superuser("other")), GOOD, "new.csv")
     assert [upload.file_name for upload in PetUpload.objects.all()] == ["new.csv"]
 

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import path
 
 from petstore import urls
-from petstore.backoffice.sessions import LAST_SEEN_AT, STARTED_AT, find_user
+from petstore.backoffice.sessions import LAST_SEEN_AT, STARTED_AT, find_session_user
 
 ERRORS = {"range": DataError("out of range"), "race": IntegrityError("duplicate")}
 
@@ -83,14 +83,14 @@ def test_cookie_names_its_active_user_until_the_session_expires(
 ) -> None:
     monkeypatch.setattr("petstore.backoffice.sessions.close_old_connections", lambda: None)
     cookies = f"sessionid={customer.session.session_key}"
-    user = find_user(cookies)
+    user = find_session_user(cookies)
     assert user is not None
     assert (user.username, user.is_staff) == ("kim", False)
-    assert find_user("sessionid=0123456789abcdefghijklmnopqrstuv") is None
+    assert find_session_user("sessionid=0123456789abcdefghijklmnopqrstuv") is None
     User.objects.update(is_active=False)
-    assert find_user(cookies) is None
+    assert find_session_user(cookies) is None
     User.objects.update(is_active=True)
     session = customer.session
     session[STARTED_AT] = 0
     session.save()
-    assert find_user(cookies) is None
+    assert find_session_user(cookies) is None

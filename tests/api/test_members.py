@@ -84,8 +84,8 @@ def test_export_and_import_preserve_members(api: Api, tmp_path: Path, file_forma
 def test_event_loop_and_threads_write_and_read_the_same(account: Any) -> None:
     category = Category.objects.get(pk=SENT["categoryId"])
     values = NewPetSerializer().run_validation(SENT)
-    thread_pet = Pet.objects.add(**values)
-    (loop_pet,) = serve(lambda: Pet.objects.add(**values))
+    thread_pet = Pet.objects.create_with_event(**values)
+    (loop_pet,) = serve(lambda: Pet.objects.create_with_event(**values))
     assert (
         without_id(to_json_types(loop_pet.as_json()))
         == without_id(to_json_types(thread_pet.as_json()))

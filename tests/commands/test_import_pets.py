@@ -363,7 +363,7 @@ def test_skip_bad_imports_the_good_lines(write: Write) -> None:
 
 
 def test_dry_run_adds_nothing(write: Write) -> None:
-    assert run(write(GOOD), "--dry-run") == "Done. All 2 pets are valid; none was added.\n"
+    assert run(write(GOOD), "--dry-run") == "Done. The file is valid (2 pets). Nothing was added.\n"
     assert "Nothing was added." in get_error(write(BAD), "--dry-run", "--skip-bad")
     assert not Pet.objects.exists()
 
@@ -383,7 +383,7 @@ def test_all_bad_lines_are_counted_and_a_hundred_listed(write: Write) -> None:
         run(write(HEAD + b",,lost\n" * 20_000), stderr=err)
     lines = err.getvalue().splitlines()
     assert len(lines) == 101
-    assert lines[-1] == "19,900 more invalid lines are not listed; see --max-errors."
+    assert lines[-1] == "19,900 more invalid lines not listed; see --max-errors."
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_failure_at_commit_does_not_claim_that_nothing_was_added(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("inventory.management.commands.import_pets.add_pets", add_and_be_interrupted)
-    with pytest.raises(CommandError, match=r"Stopped\. It may have been committed"):
+    with pytest.raises(CommandError, match=r"Stopped\. The import may have been committed"):
         run(write(GOOD))
 
 

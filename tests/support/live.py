@@ -22,7 +22,7 @@ import psycopg
 import redis
 from psycopg import sql
 
-from petstore.event_loop.redis_scripts import OWNER
+from petstore.event_loop.redis_scripts import OWNER_KEY
 from petstore.observability.healthcheck import is_alive
 from tests.support.command_runner import CommandRunner
 from tests.support.packages import python
@@ -147,7 +147,7 @@ def remove_owner(url: str) -> None:
     """Remove the owner of a Redis: many tests share one, with services of different databases."""
     if url:
         with redis.Redis.from_url(url) as client, suppress(redis.ConnectionError):
-            client.delete(OWNER)
+            client.delete(OWNER_KEY)
 
 
 @contextmanager

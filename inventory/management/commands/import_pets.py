@@ -16,6 +16,7 @@ from django.db import IntegrityError
 
 from inventory.import_export import FORMATS, STREAM, add_pets, detect_format, read_valid_batches
 from inventory.import_export.validation import PetAttributes, Report, describe_columns
+from petstore.backoffice.text import format_count
 from petstore.management.base import INTERRUPTED, JsonCommand, escape_nonprintable
 
 NOTHING_ADDED = "Nothing was added."
@@ -23,13 +24,13 @@ NOTHING_ADDED = "Nothing was added."
 
 class Command(JsonCommand):
     help = (
-        "Import pets from a CSV or JSON Lines file: all of them, or none if a line is invalid. Each "
-        "invalid line is reported by number. CSV is separated by commas, semicolons or tabs, and "
-        "encoded in UTF-8 or Windows-1252. Its first line names the columns, in any order: "
-        f"{describe_columns()}. A column id is ignored, so that an export can be imported again; any "
-        "other column is rejected. JSON Lines has one object per line, with members of these names; "
-        "others are ignored, as by the API. A category's name takes precedence over categoryId, since "
-        "ids differ between shops. Blank lines are skipped."
+        "Import pets from a CSV or JSON Lines file: all of them, or none if a line is invalid (but see "
+        "--skip-bad). Invalid lines are reported by number. CSV values are separated by commas, "
+        "semicolons or tabs, and encoded in UTF-8 or Windows-1252. The first line names the columns, in "
+        f"any order: {describe_columns()}. An id column is ignored, so that an export can be imported "
+        "again; any other column is rejected. JSON Lines has one object per line, with members of these "
+        "names; others are ignored, as in the API. A category's name takes precedence over categoryId, "
+        "since ids differ between shops. Blank lines are skipped."
     )
     examples = """
         manage.py import_pets pets.csv --dry-run
@@ -37,8 +38,8 @@ class Command(JsonCommand):
         zcat pets.jsonl.gz | manage.py import_pets - --format jsonl --json
         """
     statuses = {
-        1: "A line was invalid, or the import failed; see standard error.",
-        INTERRUPTED: "Interrupted by Ctrl-C; the last line says whether pets were added.",
+        1: "A line was invalid, or the import failed; see the output.",
+        INTERRUPTED: "Interrupted by Ctrl-C; the last line says whether pets may have been added.",
     }
     interrupted_note = NOTHING_ADDED
 
@@ -101,7 +102,9 @@ class Command(JsonCommand):
                 yield batch
                 bar.update(len(batch))
         # The transaction commits next, so the outcome of an interruption is unknown from here on.
-        self.interrupted_note = "It may have been committed: check whether the pets exist before you retry."
+        self.interrupted_note = (
+            "The import may have been committed: check whether the pets exist before you retry."
+        )
 
     def write_json(self, file_format: str, report: Report, added: int, options: dict[str, Any]) -> None:
         """Exit with status 1 if a line was invalid."""
@@ -126,11 +129,13 @@ class Command(JsonCommand):
         for problem in report.problems:
             self.stderr.write(f"Line {problem.line}: {problem.reason}")
         if unlisted := report.bad_lines - len(report.problems):
-            self.stderr.write(f"{unlisted:,} more invalid lines are not listed; see --max-errors.")
-        outcome = f"Added {added:,} pets." if added else NOTHING_ADDED
+            self.stderr.write(
+                f"{format_count(unlisted, 'more invalid line')} not listed; see --max-errors."
+            )
+        outcome = f"Added {format_count(added, 'pet')}." if added else NOTHING_ADDED
         if report.bad_lines:
             counts = f"Invalid lines: {report.bad_lines:,}; valid lines: {report.good_lines:,}."
             raise CommandError(f"{counts} {outcome}")
         if dry_run:
-            outcome = f"All {report.good_lines:,} pets are valid; none was added."
+            outcome = f"The file is valid ({format_count(report.good_lines, 'pet')}). {NOTHING_ADDED}"
         self.stdout.write(f"Done. {outcome}")

@@ -98,7 +98,7 @@ class Command(JsonCommand):
         pets = generate_pets(count)
         with self.progress_bar("Adding", count) as bar:
             while batch := list(islice(pets, BATCH_SIZE)):
-                Pet.objects.add_all([batch])
+                Pet.objects.bulk_create_with_events([batch])
                 bar.update(len(batch))
 
     def add_history(self, days: int, account_count: int) -> tuple[int, int]:

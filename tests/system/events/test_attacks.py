@@ -53,7 +53,7 @@ def test_each_added_pet_has_one_event_despite_concurrent_failures(
         @atomic
         def add() -> None:
             insert(IdempotencyRecord(account=account, idempotency_key=name))
-            Pet.objects.add(name=name, category_id=category_id)
+            Pet.objects.create_with_event(name=name, category_id=category_id)
 
         return add
 

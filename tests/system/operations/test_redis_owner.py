@@ -20,7 +20,7 @@ from petstore.db.identity import get_database_id
 from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import (
     CHECK_INTERVAL,
-    OWNER,
+    OWNER_KEY,
     RedisOwnershipError,
     RedisUnavailableError,
     ScriptRunner,
@@ -93,26 +93,26 @@ def asked(request: pytest.FixtureRequest) -> Asked:
 
 def test_redis_without_an_owner_belongs_to_the_first_that_uses_it(redis: RedisServer, asked: Asked) -> None:
     assert asked(redis.url, []) == [b"well"]
-    assert redis.client.get(OWNER) == OURS.encode()
-    assert redis.client.ttl(OWNER) == -1
+    assert redis.client.get(OWNER_KEY) == OURS.encode()
+    assert redis.client.ttl(OWNER_KEY) == -1
 
 
 def test_redis_of_another_database_is_not_written(redis: RedisServer, asked: Asked) -> None:
-    redis.client.set(OWNER, "another")
+    redis.client.set(OWNER_KEY, "another")
     assert asked(redis.url, [lambda: None]) == [RedisOwnershipError] * 2
-    assert redis.client.keys() == [OWNER.encode()]
-    assert redis.client.get(OWNER) == b"another"
+    assert redis.client.keys() == [OWNER_KEY.encode()]
+    assert redis.client.get(OWNER_KEY) == b"another"
 
 
 def test_redis_claimed_by_another_database_is_abandoned_within_seconds(
     redis: RedisServer, asked: Asked, clock: list[float]
 ) -> None:
     def claim() -> None:
-        redis.client.set(OWNER, "another")
+        redis.client.set(OWNER_KEY, "another")
         clock[0] += CHECK_INTERVAL
 
     def claim_back() -> None:
-        redis.client.set(OWNER, OURS)
+        redis.client.set(OWNER_KEY, OURS)
 
     outcomes = asked(redis.url, [claim, lambda: None, claim_back])
     assert outcomes == [b"well", RedisOwnershipError, RedisOwnershipError, b"well"]
@@ -126,14 +126,14 @@ def test_redis_that_was_flushed_is_ours_again_within_seconds(
         clock[0] += CHECK_INTERVAL
 
     assert asked(redis.url, [flush]) == [b"well"] * 2
-    assert redis.client.get(OWNER) == OURS.encode()
+    assert redis.client.get(OWNER_KEY) == OURS.encode()
 
 
 def test_replacement_server_is_checked_before_it_is_used(
     redis: RedisServer, asked: Asked, clock: list[float], tmp_path: Path
 ) -> None:
     with redis_server(tmp_path) as other, tcp_proxy(redis.port) as way:
-        other.client.set(OWNER, "another")
+        other.client.set(OWNER_KEY, "another")
 
         def replace() -> None:
             way.target = other.port
@@ -142,7 +142,7 @@ def test_replacement_server_is_checked_before_it_is_used(
         outcomes = asked(way.url, [replace, lambda: None])
         assert outcomes[0] == b"well"
         assert b"well" not in outcomes[1:]
-        assert other.client.keys() == [OWNER.encode()]
+        assert other.client.keys() == [OWNER_KEY.encode()]
 
 
 def test_check_costs_requests_nothing(redis: RedisServer, asked: Asked, clock: list[float]) -> None:
@@ -201,7 +201,7 @@ def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_
             clock[0] += CHECK_INTERVAL
             assert mine.run(ECHO, ["{a}"], ["its own"]) == b"its own"
         assert len(checks) == 1
-        owner.client.set(OWNER, "another")
+        owner.client.set(OWNER_KEY, "another")
         clock[0] += CHECK_INTERVAL
         for slot in "abcdef":
             with pytest.raises(RedisOwnershipError):
@@ -215,12 +215,12 @@ def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_
 def test_machine_counts_anonymous_requests_by_itself_and_logs_it_once(
     redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    redis.client.set(OWNER, "another")
+    redis.client.set(OWNER_KEY, "another")
     monkeypatch.setattr("petstore.cache.redis.RETRY_AFTER", 0)
     counters = RedisCounters(str(tmp_path), {"OPTIONS": {"redis": redis.url}})
     assert counters.add("visits", 1, 60)
     assert [counters.incr("visits") for _ in range(3)] == [2, 3, 4]
-    assert redis.client.keys() == [OWNER.encode()]
+    assert redis.client.keys() == [OWNER_KEY.encode()]
     assert ["claim_redis" in record.message for record in caplog.records] == [True]
 
 
@@ -230,11 +230,11 @@ def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     store = FallbackQuotaStore(RedisQuotaStore(redis.url), DatabaseQuotaStore())
     acme = Sender(store, per_minute=5, per_day=100)
-    redis.client.set(OWNER, "another")
+    redis.client.set(OWNER_KEY, "another")
     assert acme.admitted(9) == 5
-    assert redis.client.keys() == [OWNER.encode()]
+    assert redis.client.keys() == [OWNER_KEY.encode()]
     assert ["claim_redis" in record.message for record in caplog.records] == [True]
-    redis.client.set(OWNER, OURS)
+    redis.client.set(OWNER_KEY, OURS)
     wait_until(lambda: store.active_backend == "redis")
     store.close()
 
