@@ -76,29 +76,37 @@ def pytest_runtest_logfinish() -> None:
 # Files of pages and commands whose SQL is Django's alone, and without locks: see tests/run.py.
 SAME_ON_BOTH = {
     "admin": {
-        "test_failed_sign_ins.py", "test_forms.py", "test_frame.py", "test_hashing.py", "test_import.py",
-        "test_keys.py", "test_known_browsers.py", "test_login.py", "test_pages.py", "test_passkeys.py",
-        "test_password_links.py", "test_plans.py", "test_sessions.py", "test_staff_groups.py",
-        "test_two_factor.py",
+        "test_failed_sign_ins.py", "test_filter_chips.py", "test_forms.py", "test_frame.py",
+        "test_hashing.py", "test_import.py", "test_keys.py", "test_known_browsers.py", "test_login.py",
+        "test_pages.py", "test_passkeys.py", "test_password_links.py", "test_plans.py",
+        "test_reauthentication.py", "test_sessions.py", "test_staff_and_customers.py",
+        "test_staff_groups.py", "test_two_factor.py",
+    },
+    "api": {
+        "test_docs.py", "test_openapi.py", "test_pages.py", "test_reference.py", "test_search.py",
+        "test_support.py", "test_well_known.py",
     },
     "commands": {"test_command_manners.py", "test_commands.py", "test_listen.py", "test_scan_keys.py"},
 }  # fmt: skip
 SYSTEM = {"system", "chaos", "load", "simulation"}  # Folders of tests that start services.
 # Of these, the slowest files, the slowest first, so that the last ones to start are short.
 LONG = (
+    "system/quota/test_concurrency.py", "system/browser/test_daily_work.py",
     "system/clients/test_examples.py", "system/browser/test_office_pages.py",
-    "system/quota/test_concurrency.py", "system/test_commands.py",
-    "system/clients/test_generated_clients.py", "system/browser/test_public_pages.py",
-    "system/hostile/test_bodies.py", "system/clients/test_spectral.py",
-    "system/operations/test_redis_owner.py", "system/test_conformance.py",
-    "system/operations/test_losing_postgresql.py", "chaos/test_chaos.py", "system/test_ways_to_serve.py",
-    "system/clients/test_schemathesis.py", "system/quota/test_faults.py",
-    "system/operations/test_several_machines.py", "system/test_graceful_stop.py",
-    "system/browser/test_daily_work.py", "system/test_idempotency.py", "system/test_order_races.py",
-    "system/browser/test_portal.py",
-    "system/test_rotation.py", "system/events/test_race.py", "load/test_killed_worker.py",
-    "system/hostile/test_slow_clients.py", "system/hostile/test_heads.py",
-    "system/operations/test_proxy.py", "system/operations/test_proxy_answers.py", "system/test_readme.py",
+    "system/browser/test_public_pages.py", "system/test_commands.py", "system/browser/test_portal.py",
+    "system/test_rotation.py", "system/hostile/test_bodies.py", "system/test_metrics.py",
+    "chaos/test_chaos.py", "system/test_graceful_stop.py", "system/browser/test_clicks.py",
+    "system/browser/test_first_day.py", "system/operations/test_losing_postgresql.py",
+    "system/clients/test_schemathesis.py", "system/browser/test_account_pages.py",
+    "system/test_idempotency.py", "system/browser/test_keyboard.py", "system/test_conformance.py",
+    "system/event_loop/test_idempotency.py", "system/clients/test_generated_clients.py",
+    "system/browser/test_palette.py", "system/operations/test_several_machines.py",
+    "system/browser/test_names.py", "system/browser/test_passkeys.py", "system/test_ways_to_serve.py",
+    "simulation/test_simulation.py", "system/hostile/test_slow_clients.py", "system/test_order_races.py",
+    "system/browser/test_reference.py", "system/test_readme.py", "system/operations/test_doctor.py",
+    "system/quota/test_faults.py", "system/operations/test_backup.py",
+    "system/quota/test_redis_servers.py", "system/operations/test_pgbouncer.py", "system/test_mail.py",
+    "system/operations/test_redis_owner.py",
 )  # fmt: skip
 
 
@@ -230,7 +238,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=["database", "redis"])
+@pytest.fixture(params=["database", pytest.param("redis", marks=pytest.mark.same_on_both)])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: None) -> QuotaStore:
     """Each quota store in turn. Changes are published to Redis at once, since tests never commit."""
     if request.param == "database":

@@ -7,9 +7,9 @@ on PostgreSQL, the tests of the whole system, and those that touch a database. `
 need one process, on SQLite, and the event loop's tests without tables if a PostgreSQL is running.
 
 Requests to the API run on both databases: the contract must hold on each. So do pages and commands that
-have SQL of their own, locks or limits. The others (`same_on_both`) use only Django's ORM, and the tests of
-the API and of browsers cover that on PostgreSQL: they run on SQLite, and on PostgreSQL as well in CI or
-with THOROUGH=1.
+have SQL of their own, locks or limits. The others (`same_on_both`) run on SQLite, and on PostgreSQL as well
+in CI or with THOROUGH=1: public pages; pages and commands that use only Django's ORM, which tests of the
+API and of browsers cover on PostgreSQL; and the quota in Redis, which tests of the system cover there.
 
 The server is that of DATABASE_URL, or a new one if its programs are installed, or a running local one.
 Without one, the system's tests run on SQLite, but fail in CI (`CI=true`), where a skip would go unnoticed.
