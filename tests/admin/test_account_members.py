@@ -1,4 +1,4 @@
-"""Members and invitations of an account: the rules of each action, and the pages for staff (D46, D47)."""
+"""Members and invitations of an account: the rules of each action and the staff pages (D46, D47)."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def test_member_keeps_the_id_of_the_invitation_in_events_without_personal_data(a
 def test_account_with_members_keeps_an_owner(account: Account) -> None:
     owner = add_member(account, "ann")
     reader = add_member(account, "ben", Role.READER)
-    for act in (owner.remove, lambda **by: owner.change_role(Role.READER, **by)):
+    for action in (owner.remove, lambda **by: owner.change_role(Role.READER, **by)):
         with pytest.raises(ValidationError, match="is the only owner of Acme Pets"):
-            act(by=OPERATOR)
+            action(by=OPERATOR)
     reader.change_role(Role.OWNER, by=OPERATOR)
     User.objects.filter(username="ben").update(is_active=False)
-    with pytest.raises(ValidationError, match="only owner"):  # One who may not sign in does not count.
+    with pytest.raises(ValidationError, match="only owner"):  # Inactive users do not count.
         owner.remove(by=OPERATOR)
     reader.remove(by=OPERATOR)
     owner.remove(by=OPERATOR)  # The last member may leave.
@@ -89,7 +89,7 @@ def test_first_member_is_an_owner(account: Account) -> None:
     assert reader.accept(user, by=OPERATOR).role == Role.READER
 
 
-def test_user_with_a_membership_can_not_be_deleted(account: Account, staff: Client) -> None:
+def test_user_with_a_membership_cannot_be_deleted(account: Account, staff: Client) -> None:
     member = add_member(account, "ann")
     User.objects.update(is_staff=True)
     User.objects.filter(pk=member.user_id).update(is_active=False)
@@ -99,13 +99,11 @@ def test_user_with_a_membership_can_not_be_deleted(account: Account, staff: Clie
 
 
 @pytest.mark.parametrize("is_removed", [True, False])
-def test_removed_or_deactivated_owner_can_not_return_with_a_link_that_they_created(
-    account: Account, is_removed: bool
-) -> None:
+def test_invitations_by_a_removed_or_deactivated_owner_are_void(account: Account, is_removed: bool) -> None:
     add_member(account, "ann")
     rival = add_member(account, "ben")
     by = Actor("ben", rival.user_id)
-    kept, _ = Invitation.objects.invite(account, email="new@example.com", role=Role.OWNER, by=by)
+    own, _ = Invitation.objects.invite(account, email="new@example.com", role=Role.OWNER, by=by)
     others = invite(account, email="kim@example.com")
     if is_removed:
         rival.remove(by=OPERATOR)
@@ -113,16 +111,16 @@ def test_removed_or_deactivated_owner_can_not_return_with_a_link_that_they_creat
         User.objects.filter(pk=rival.user_id).update(is_active=False)
     assert list(account.invitations.open()) == [others]
     with pytest.raises(ValidationError, match="no longer valid"):
-        kept.accept(User.objects.create(username="ben2"), by=OPERATOR)
+        own.accept(User.objects.create(username="ben2"), by=OPERATOR)
 
 
-def test_removed_member_can_not_be_changed(account: Account) -> None:
+def test_removed_member_cannot_be_changed(account: Account) -> None:
     add_member(account, "ann")
     member = add_member(account, "ben")
     member.remove(by=OPERATOR)
-    for act in (member.remove, lambda **by: member.change_role(Role.READER, **by)):
+    for action in (member.remove, lambda **by: member.change_role(Role.READER, **by)):
         with pytest.raises(ValidationError, match="no longer a member"):
-            act(by=OPERATOR)
+            action(by=OPERATOR)
 
 
 # --- Invitations ----------------------------------------------------------------------------------
@@ -156,7 +154,7 @@ def test_expired_withdrawn_or_used_invitation_is_not_accepted(account: Account) 
             invitation.withdraw(by=OPERATOR)
 
 
-def test_member_can_not_accept_another_invitation(account: Account) -> None:
+def test_member_cannot_accept_another_invitation(account: Account) -> None:
     member, invitation = add_member(account, "ann"), invite(account)
     with pytest.raises(ValidationError, match="already a member"):
         invitation.accept(member.user, by=OPERATOR)
@@ -195,14 +193,14 @@ def test_invalid_address_or_role_is_rejected(account: Account, email: str) -> No
 # --- Suspended accounts ---------------------------------------------------------------------------
 
 
-def test_suspended_account_can_only_lose_power(account: Account, key: ApiKey) -> None:
+def test_suspended_account_allows_only_reductions_of_access(account: Account, key: ApiKey) -> None:
     owner = add_member(account, "ann")
     member = add_member(account, "ben", Role.DEVELOPER)
     first, second = (invite(account, email=f"{name}@example.com") for name in "cd")
     account.suspend(reason="Unpaid", by=OPERATOR)
     stale = Account.objects.get(pk=account.pk)
-    stale.suspended_at = None  # The rule holds for what the database has, not for what a page has read.
-    for act in (
+    stale.suspended_at = None  # The stored row is checked, not the instance.
+    for action in (
         lambda: invite(stale, email="e@example.com"),
         lambda: first.accept(User.objects.create(username="c"), by=OPERATOR),
         lambda: member.change_role(Role.OWNER, by=OPERATOR),
@@ -210,7 +208,7 @@ def test_suspended_account_can_only_lose_power(account: Account, key: ApiKey) ->
         lambda: key.rotate(by=OPERATOR),
     ):
         with pytest.raises(ValidationError, match="not possible while Acme Pets is suspended"):
-            act()
+            action()
     member.change_role(Role.READER, by=OPERATOR)
     member.remove(by=OPERATOR)
     second.withdraw(by=OPERATOR)
@@ -271,7 +269,7 @@ def test_rows_of_another_account_are_not_found(account: Account, staff: Client) 
     assert Membership.objects.get().role == Role.OWNER
 
 
-def test_staff_who_may_only_view_accounts_change_no_members(account: Account) -> None:
+def test_viewers_cannot_change_members(account: Account) -> None:
     member, viewer = add_member(account, "ann"), signed_in(member_of("Viewer"))
     text = viewer.get(f"{account_page(account)}change/").text
     assert "ann" in text
@@ -289,7 +287,7 @@ def test_suspended_account_offers_no_invitation(account: Account, staff: Client)
     assert "not possible while Acme Pets is suspended" in response.text
 
 
-def test_staff_without_rights_to_accounts_can_not_take_over_a_member(account: Account) -> None:
+def test_staff_without_account_permissions_cannot_take_over_a_member(account: Account) -> None:
     """A link for choosing the password of a member would give access to the account."""
     member = add_member(account, "ann")
     clerk = User.objects.create(username="personnel", is_staff=True)

@@ -58,7 +58,7 @@ def form_of(staff: Client, account: Account) -> dict[str, Any]:
     }
 
 
-def test_key_form_can_be_resent_after_a_failed_commit(staff: Client, account: Account) -> None:
+def test_key_form_can_be_resubmitted_after_a_failed_commit(staff: Client, account: Account) -> None:
     form = form_of(staff, account)
     with failing_commit(ApiKey):
         assert staff.post(ADD_KEY, form).status_code == 409

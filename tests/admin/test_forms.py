@@ -104,7 +104,7 @@ def sign_in(client: Client, response: Any) -> Any:
 
 
 @pytest.mark.parametrize("size", [10, 4_000, 9_000_000])
-def test_form_posted_after_session_expiry_warns_that_it_was_not_saved(
+def test_form_posted_after_session_expiry_is_reported_as_not_saved(
     staff: Client, account: Account, size: int
 ) -> None:
     expire_session(staff)

@@ -1,4 +1,4 @@
-"""What all pages of the back office share: landmarks, headings, filters and error pages."""
+"""Parts shared by all pages of the back office: landmarks, headings, filters and error pages."""
 
 import re
 from collections.abc import Collection

@@ -33,7 +33,7 @@ def boss(db: None) -> User:
 
 @pytest.fixture
 def busy(boss: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Another request is hashing, and takes too long."""
+    """Simulate another request that holds the hashing lock for too long."""
     monkeypatch.setattr(password_hashers, "QUEUE_SECONDS", 0.01)
     with password_hashers.hashing_lock:
         yield
@@ -59,20 +59,20 @@ def test_failed_hash_releases_the_lock() -> None:
     assert FastHasher().encode("x", "salt")
 
 
-def test_hash_that_waits_too_long_is_abandoned(busy: None) -> None:
+def test_hash_times_out_while_waiting(busy: None) -> None:
     with pytest.raises(HashingBusyError):
         FastHasher().encode("x", "salt")
 
 
 @pytest.mark.parametrize("name", ["boss", "nobody"])
-def test_sign_in_that_waits_too_long_gets_503_with_advice(busy: None, name: str) -> None:
+def test_sign_in_times_out_with_503_and_advice(busy: None, name: str) -> None:
     response = Client().post(LOGIN, {"login": name, "password": PASSWORD})
     assert response.status_code == 503
     assert int(response["Retry-After"]) == 10
     assert "Wait 10 seconds, go back, and try again." in response.text
 
 
-def test_new_password_that_waits_too_long_gets_503_and_keeps_its_link(
+def test_new_password_times_out_with_503_and_keeps_its_link(
     boss: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, form = Client(), {"new_password1": "another horse", "new_password2": "another horse"}

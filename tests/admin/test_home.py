@@ -1,4 +1,4 @@
-"""The home page shows next steps and statistics, as far as the user may view them."""
+"""The home page shows the next steps and statistics that the user may view."""
 
 import json
 import re
@@ -86,7 +86,9 @@ def test_next_steps_come_first_with_links(staff: Client, busy: None) -> None:
     ]
 
 
-def test_unreplaced_expiring_keys_are_listed_despite_many_rotated_keys(staff: Client, issue: Issue) -> None:
+def test_expiring_keys_without_replacement_are_listed_despite_many_rotated_keys(
+    staff: Client, issue: Issue
+) -> None:
     for number in range(6):
         customer = Account.objects.create(name=f"Rotates {number}", plan_id=PlanCode.FREE)
         issue(customer)[0].rotate(by=OPERATOR)

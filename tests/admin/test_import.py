@@ -299,7 +299,7 @@ def test_json_lines_round_trip(staff: Client, category: Category) -> None:
     assert Pet.objects.count() == 2
 
 
-def test_export_that_is_too_large_is_rejected(
+def test_too_large_export_is_rejected(
     staff: Client, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_export, "MAX_EXPORTED_PETS", 3)

@@ -28,7 +28,7 @@ def test_incident_is_added_ended_and_audited(staff: Client) -> None:
     assert ended.after == {"ends_at": "2026-11-25T10:30:00+00:00"}
 
 
-def test_incident_that_ends_before_it_starts_is_rejected(staff: Client) -> None:
+def test_incident_ending_before_its_start_is_rejected(staff: Client) -> None:
     response = staff.post(ADD, fill_in(ends_at_0="2026-11-25", ends_at_1="09:00:00"))
     assert "An incident can&#x27;t end before it starts." in response.text
     assert not Incident.objects.exists()

@@ -35,7 +35,7 @@ def ann(db: None) -> User:
     return User.objects.create_user("ann", email="kim@example.com", password=PASSWORD)
 
 
-def test_new_person_chooses_a_password_and_joins(
+def test_new_user_chooses_a_password_and_joins(
     link: str, account: Account, capfd: pytest.CaptureFixture[str]
 ) -> None:
     page = Client().get(link)
@@ -56,7 +56,7 @@ def test_new_person_chooses_a_password_and_joins(
     assert "kim@example.com" not in recorded
 
 
-def test_scanner_that_opens_the_link_does_not_spend_it(link: str) -> None:
+def test_opening_the_link_does_not_use_it_up(link: str) -> None:
     for method in ("get", "head", "options"):
         assert getattr(Client(), method)(link).status_code == 200
     assert not User.objects.exists()
@@ -113,7 +113,7 @@ def test_user_with_the_same_address_does_not_join(link: str, ann: User) -> None:
     assert [member.user.username for member in Membership.objects.all()] == ["kim"]
 
 
-def test_new_person_gets_a_new_session_that_has_just_confirmed_the_password(link: str) -> None:
+def test_new_user_gets_a_new_session_with_a_recent_password_confirmation(link: str) -> None:
     client = Client()
     session = client.session
     session["planted"] = "x"
@@ -121,7 +121,7 @@ def test_new_person_gets_a_new_session_that_has_just_confirmed_the_password(link
     client.cookies["sessionid"] = planted = str(session.session_key)
     client.post(link, NEW_USER)
     assert client.session.session_key != planted
-    assert client.get("/account/password/").status_code == 200  # Asks for no password again.
+    assert client.get("/account/password/").status_code == 200  # No further password prompt.
 
 
 def test_sign_in_leads_back_to_the_invitation(link: str, ann: User) -> None:
@@ -132,20 +132,20 @@ def test_sign_in_leads_back_to_the_invitation(link: str, ann: User) -> None:
     assert "You are signed in as <strong>ann</strong>" in client.get(link).text
 
 
-def test_page_of_a_link_does_not_depend_on_whether_its_address_has_a_user(
+def test_page_does_not_reveal_whether_the_invited_address_has_a_user(
     link: str,
 ) -> None:
     """The link may be in the wrong hands."""
 
-    def see() -> tuple[str, int]:
+    def collect_texts() -> tuple[str, int]:
         client, texts = Client(), []
         queries = count_queries(lambda: texts.append(client.get(link).text))
         return re.sub(r'value="\w{64}"', "", texts[0]), queries
 
-    before = see()
+    before = collect_texts()
     user = User.objects.create_user("ann", email="kim@example.com", password=PASSWORD)
     EmailAddress.objects.create(user=user, email="kim@example.com", verified=True, primary=True)
-    assert see() == before
+    assert collect_texts() == before
 
 
 def test_password_without_the_second_factor_does_not_suffice(link: str, ann: User) -> None:
@@ -183,7 +183,7 @@ def test_suspended_account_gets_no_members(link: str, account: Account) -> None:
     assert not User.objects.exists()
 
 
-def test_joining_requires_the_csrf_token_and_the_page_can_not_be_framed(link: str, ann: User) -> None:
+def test_joining_requires_the_csrf_token_and_the_page_cannot_be_framed(link: str, ann: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(ann)
     page = client.get(link)
@@ -199,7 +199,7 @@ def test_page_has_few_queries(link: str, ann: User) -> None:
 
 
 @pytest.mark.parametrize("name", ["kim", "KIM"])
-def test_username_that_was_taken_meanwhile_is_rejected(
+def test_concurrently_taken_username_is_rejected(
     link: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Another person chooses it after the form has been checked."""

@@ -401,7 +401,7 @@ def limited_key(issue: Any) -> ApiKey:
     return key
 
 
-def test_narrowing_offers_only_what_the_key_has(staff: Client, limited_key: ApiKey) -> None:
+def test_narrowing_offers_only_rights_of_the_key(staff: Client, limited_key: ApiKey) -> None:
     assert page_url(limited_key, "narrow") in staff.get(page_url(limited_key)).text
     page = staff.get(page_url(limited_key, "narrow"))
     offered = re.findall(r'name="key_scopes" value="([^"]+)"[^>]* checked', page.text)
@@ -412,9 +412,7 @@ def test_narrowing_offers_only_what_the_key_has(staff: Client, limited_key: ApiK
     assert not re.search(r"<input[^>]* autofocus", page.text)
 
 
-def test_narrowed_key_keeps_what_the_form_leaves_unchanged(
-    staff: Client, boss: User, limited_key: ApiKey
-) -> None:
+def test_narrowing_preserves_unchanged_rights(staff: Client, boss: User, limited_key: ApiKey) -> None:
     data: dict[str, Any] = {"allowed_networks": "127.0.0.1/32\r\n10.0.0.0/8\r\n", "reason": "Reads pets"}
     data |= {"key_scopes": ["pets:read", "orders:read"]}
     assert "Nothing would change" in staff.post(page_url(limited_key, "narrow"), data).text

@@ -105,7 +105,7 @@ def test_forged_cookie_is_ignored(boss: User, value: str) -> None:
 # --- The cookie ----------------------------------------------------------------------------------
 
 
-def test_browser_that_changed_the_password_stays_known() -> None:
+def test_browser_stays_known_after_changing_the_password() -> None:
     browser, other = Client(), create_known_browser()
     attempt(browser, PASSWORD)
     data = {"oldpassword": PASSWORD, "password1": NEW, "password2": NEW}
@@ -199,7 +199,7 @@ def test_cookies_set_before_a_passkey_are_void(boss: User) -> None:
     assert attempt(thief, PASSWORD) == 429
 
 
-def test_browser_that_set_up_a_second_factor_is_known(boss: User, settings: Any) -> None:
+def test_browser_becomes_known_by_setting_up_a_second_factor(boss: User, settings: Any) -> None:
     settings.STAFF_TWO_FACTOR = "required"
     browser = Client()
     attempt(browser, PASSWORD, address="198.51.100.1")

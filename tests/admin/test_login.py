@@ -73,7 +73,7 @@ def test_pages_use_the_terms_sign_in_and_sign_out(boss: User) -> None:
         assert "Log out" not in page
 
 
-def test_sign_in_help_says_whom_to_ask() -> None:
+def test_sign_in_help_refers_to_an_owner() -> None:
     client = Client()
     assert 'href="/account/login/help/"' in client.get(LOGIN).text
     page = client.get("/account/login/help/")
@@ -102,7 +102,7 @@ def test_eleventh_attempt_for_a_name_in_five_minutes_is_rejected_from_any_addres
     assert attempt(name="other", address="192.0.2.99").status_code == 200
 
 
-def test_password_is_confirmed_also_by_a_person_with_an_unconfirmed_address(boss: User) -> None:
+def test_password_confirmation_works_with_an_unconfirmed_address(boss: User) -> None:
     User.objects.update(email="boss@example.com")
     browser = Client()
     browser.force_login(boss)

@@ -1,4 +1,4 @@
-"""What is mailed, to whom, and how the outbox delivers it to a mail server on this machine."""
+"""Emails, their recipients, and their delivery from the outbox to a local mail server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.support.smtp import MailServer, mail_server
 from tests.support.staff import PASSWORD, enter_password, member_of, signed_in
 
 FORGED = "evil.example"  # A Host header that ALLOWED_HOSTS accepts.
-NASTY_NAME = "Döner\r\nBcc: all@evil.example\n\nPay\u2028here\u202e <b>&"
+HOSTILE_NAME = "Döner\r\nBcc: all@evil.example\n\nPay\u2028here\u202e <b>&"
 Configure = Callable[[str], None]
 
 
@@ -97,7 +97,7 @@ def get_path(link: str) -> str:
 
 
 class CrashError(BaseException):
-    """Ends the sender like a signal."""
+    """Ends the sending process like a signal."""
 
 
 def crash(*_: Any) -> None:
@@ -270,7 +270,7 @@ def test_nothing_is_sent_to_a_server_without_the_required_starttls(
 
 @pytest.fixture
 def members(account: Account) -> None:
-    """Members of whom only owner and developer get mail about keys."""
+    """Members with every role; only owner and developer get mail about keys."""
     users = {
         "owner": create_user("owner"),
         "developer": create_user("developer"),
@@ -356,9 +356,9 @@ def test_invitation_is_mailed_with_its_link(account: Account) -> None:
 
 @pytest.mark.usefixtures("members")
 def test_names_reach_neither_headers_nor_other_lines(account: Account, server: MailServer) -> None:
-    Account.objects.filter(pk=account.pk).update(name=NASTY_NAME)
+    Account.objects.filter(pk=account.pk).update(name=HOSTILE_NAME)
     account.refresh_from_db()
-    key, _ = ApiKey.objects.issue(account, name=NASTY_NAME, by=OPERATOR)
+    key, _ = ApiKey.objects.issue(account, name=HOSTILE_NAME, by=OPERATOR)
     key.revoke(reason="x", by=OPERATOR)
     Invitation.objects.invite(account, email="new@example.com", role=Role.READER, by=OPERATOR)
     outbox.send_due()
@@ -414,7 +414,7 @@ def test_link_of_a_reset_mail_sets_a_password_once(kim: User) -> None:
     assert "no longer valid" in Client().get(get_path(link), follow=True).text
 
 
-def test_reset_link_ends_when_its_user_becomes_staff(kim: User) -> None:
+def test_reset_link_is_void_once_its_user_becomes_staff(kim: User) -> None:
     request_reset(kim.email)
     link = get_path(find_link(take_mails()["kim"]))
     User.objects.filter(pk=kim.pk).update(is_staff=True)
@@ -462,8 +462,8 @@ def browser(db: None) -> Client:
 
 
 @pytest.mark.parametrize("domain", ["\u00fc" * 60, "\u00ad", "\u05d0a"])
-def test_address_that_mail_can_not_be_sent_to_is_rejected(browser: Client, domain: str) -> None:
-    """A domain may have a valid form, and still not be a name in the DNS (IDNA)."""
+def test_undeliverable_address_is_rejected(browser: Client, domain: str) -> None:
+    """A domain can be well-formed and still not be valid in the DNS (IDNA)."""
     response = browser.post("/account/email/", {"action_add": "", "email": f"a@{domain}.example"})
     assert "Enter a valid email address." in response.text
     assert not EmailAddress.objects.exists()
@@ -511,7 +511,7 @@ def test_confirmations_are_limited(action: str, browser: Client, monkeypatch: py
     assert (QueuedMail.objects.count(), EmailAddress.objects.count()) == (2, addresses)
 
 
-def test_without_a_mail_server_pages_promise_no_mail(browser: Client, settings: Any) -> None:
+def test_pages_without_a_mail_server_promise_no_mail(browser: Client, settings: Any) -> None:
     settings.MAIL_SERVER = {}
     for page in ("/account/password/reset/", "/account/email/"):
         assert "This service sends no email" in (text := browser.get(page).text)

@@ -58,7 +58,7 @@ def page_of(row: Any) -> str:
     return f"/admin/{row._meta.label_lower.replace('.', '/')}/{row.pk}/change/"
 
 
-def browsers_form(page: str) -> dict[str, str]:
+def read_form_like_a_browser(page: str) -> dict[str, str]:
     """Return a page's form as a browser submits it (HTML 13.2.3.5, 13.2.5.1, 4.10.5.1.2, 4.10.11)."""
     page = page.replace("\r\n", "\n").replace("\r", "\n")
     sent = {}
@@ -80,7 +80,7 @@ def browsers_form(page: str) -> dict[str, str]:
 def test_untouched_text_keeps_its_bytes(staff: Client, category: Category, model: str, name: str) -> None:
     row = row_of(model, category, name=name, text=f"\n\n{name}\n")
     other = Category.objects.latest("id")
-    sent = browsers_form(staff.get(page_of(row)).text)
+    sent = read_form_like_a_browser(staff.get(page_of(row)).text)
     changed = {"category": str(other.pk)} if model == "pet" else {}
     assert sent["name"] == re.sub("[\r\n]", "", name)
     response = staff.post(page_of(row), sent | changed)
@@ -94,7 +94,7 @@ def test_untouched_text_keeps_its_bytes(staff: Client, category: Category, model
 
 def test_edited_text_is_stored_as_typed(staff: Client, category: Category) -> None:
     account = row_of("account", category, name="Line1\nLine2", text="one\ntwo")
-    sent = browsers_form(staff.get(page_of(account)).text)
+    sent = read_form_like_a_browser(staff.get(page_of(account)).text)
     assert (
         staff.post(page_of(account), sent | {"name": " Line1 Line2", "notes": "onetwo"}).status_code == 302
     )
@@ -191,7 +191,7 @@ def test_duplicate_name_in_another_normal_form_is_rejected_but_existing_ones_can
     assert [found.name for found in type(row).objects.all() if to_nfc(found.name) == NFC] == [NFD]
     row_of(model, category, name=NFC, text="")
     text = "notes" if model == "account" else "description"
-    sent = browsers_form(staff.get(page_of(row)).text) | {text: "New."}
+    sent = read_form_like_a_browser(staff.get(page_of(row)).text) | {text: "New."}
     assert staff.post(page_of(row), sent).status_code == 302
     row.refresh_from_db()
     assert (row.name, getattr(row, text)) == (NFD, "New.")
@@ -199,7 +199,7 @@ def test_duplicate_name_in_another_normal_form_is_rejected_but_existing_ones_can
 
 def test_names_of_roles_and_users_keep_their_stored_form(staff: Client, boss: User) -> None:
     colleague = User.objects.create(username="ann", is_staff=True, first_name=" Zoe\u0308 ")
-    sent = browsers_form(staff.get(f"/admin/auth/user/{colleague.pk}/change/").text)
+    sent = read_form_like_a_browser(staff.get(f"/admin/auth/user/{colleague.pk}/change/").text)
     role = str(Group.objects.get(name="Viewer").pk)
     response = staff.post(
         f"/admin/auth/user/{colleague.pk}/change/", sent | {"groups": role, "is_active": "on"}

@@ -282,7 +282,7 @@ def test_orders_are_filtered_by_status_and_time(staff: Client, orders: list[Orde
 def test_order_list_has_a_constant_number_of_queries(
     staff: Client, account: Account, orders: list[Order]
 ) -> None:
-    assert stock.refresh()  # So that no page counts.
+    assert stock.refresh()  # Otherwise, a page would count.
     costs = []
     for _ in range(3):
         with CaptureQueriesContext(connection) as queries:
@@ -431,7 +431,7 @@ def test_action_returns_to_no_other_site(staff: Client, order: Order, url: str) 
     assert response.headers["Location"] == "/admin/"
 
 
-def test_usual_delivery_needs_no_confirmation_but_an_early_one_does(staff: Client, order: Order) -> None:
+def test_only_early_delivery_needs_confirmation(staff: Client, order: Order) -> None:
     order.approve(by="tests")
     path = f"{ORDERS}{order.pk}/change/"
     assert f"Deliver... order {order.pk}" in find_steps(staff.get(path).text)
@@ -477,7 +477,7 @@ def test_return_makes_the_pet_available_and_is_recorded(staff: Client, orders: l
     assert "the pet is available" in press_button(staff, "return", delivered, reason="Again")
 
 
-def test_order_cannot_return_a_pet_that_was_sold_again(staff: Client, orders: list[Order]) -> None:
+def test_order_cannot_return_a_resold_pet(staff: Client, orders: list[Order]) -> None:
     delivered = orders[2]
     delivered.return_pet(by="tests", reason="Allergic")
     second = Order.objects.place(account_id=delivered.account_id, pet_id=delivered.pet_id, by="tests")

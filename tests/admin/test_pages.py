@@ -125,7 +125,7 @@ def test_lone_surrogate_in_another_encoding_is_rejected(staff: Client) -> None:
 
 
 @pytest.mark.parametrize("page", ["admin/", "admin/login/", "admin/inventory/pet/"])
-def test_session_id_that_cannot_be_stored_is_rejected(db: None, page: str) -> None:
+def test_unstorable_session_id_is_rejected(db: None, page: str) -> None:
     client = Client(raise_request_exception=False)
     response = client.get(f"/{page}", headers={"Cookie": r'sessionid="\000aaaaaaaaaaaa"'})
     assert response.status_code == 400
@@ -223,7 +223,7 @@ def test_account_without_keys_can_be_deleted(staff: Client, account: Account) ->
     assert not Account.objects.exists()
 
 
-def test_account_with_keys_is_not_deleted_and_the_page_says_why(
+def test_account_with_keys_is_not_deleted_and_the_reason_is_shown(
     staff: Client, account: Account, issue: Callable[..., tuple[ApiKey, str]]
 ) -> None:
     path = url("accounts_account_delete", account.pk)

@@ -51,7 +51,7 @@ def test_account_is_found_by_name_with_issue_a_key(staff: Client, account: Accou
 
 
 @pytest.mark.parametrize("text", ["lif", "lift", "lift the ban on", "lift the ban on acme", "lift {key}"])
-def test_a_banned_key_is_found_to_lift_its_ban(staff: Client, key: ApiKey, text: str) -> None:
+def test_banned_key_is_found_with_the_action_to_lift_its_ban(staff: Client, key: ApiKey, text: str) -> None:
     assert "Lift the ban" not in " ".join(find_titles(staff, "lift"))
     ban(key)
     expected = (f"Lift the ban on {key.name or key.public_id}", f"/admin/accounts/apikey/{key.pk}/unban/")
@@ -60,7 +60,7 @@ def test_a_banned_key_is_found_to_lift_its_ban(staff: Client, key: ApiKey, text:
 
 
 @pytest.mark.parametrize("text", ["lift", "lift the susp", "lift the suspension of acme", "lift acme"])
-def test_account_is_found_either_to_suspend_it_or_to_lift_its_suspension(
+def test_account_is_found_with_the_suspension_action_that_applies(
     staff: Client, account: Account, text: str
 ) -> None:
     suspend = ("Suspend Acme Pets", page_url(account, "suspend"))
@@ -79,7 +79,7 @@ def test_waiting_orders_are_found_by_their_next_action(staff: Client, order: Ord
 
 
 @pytest.mark.parametrize("text", ["issue key", "issue a key f", "issue a key for acme", "Issue acme pets"])
-def test_key_to_issue_is_found_by_prefixes_of_the_phrase(
+def test_issue_action_is_found_by_prefixes_of_the_phrase(
     staff: Client, account: Account, text: str
 ) -> None:
     assert "Issue a key for Acme Pets" in find_titles(staff, text)
@@ -166,7 +166,7 @@ def test_pet_is_found_by_id_and_by_prefix_of_its_name(staff: Client, pet: Pet) -
     assert find_titles(staff, "ex") == ["Export pets"]
 
 
-def test_request_id_finds_refusal_and_audit_entries(staff: Client, key: ApiKey) -> None:
+def test_request_id_finds_rejection_and_audit_entries(staff: Client, key: ApiKey) -> None:
     add_rejection(key, request_id="a-request.1")
     AuditEntry.objects.create(action="changed", address="127.0.0.1", request_id="a-request.1")
     assert [link for _, link in find(staff, "a-request.1")] == [
@@ -175,11 +175,11 @@ def test_request_id_finds_refusal_and_audit_entries(staff: Client, key: ApiKey) 
     ]
 
 
-def test_member_of_staff_is_found_by_prefix_of_the_user_name(staff: Client, boss: User) -> None:
+def test_member_of_staff_is_found_by_username_prefix(staff: Client, boss: User) -> None:
     assert find(staff, "bo") == [("boss", f"/admin/auth/user/{boss.pk}/change/")]
 
 
-def test_an_event_is_found_by_its_number(staff: Client, key: ApiKey) -> None:
+def test_event_is_found_by_its_number(staff: Client, key: ApiKey) -> None:
     sequence_all()
     event = Event.objects.earliest("pk")
     for text in (f"event {event.pk}", f"Event #{event.pk}"):
@@ -231,7 +231,9 @@ def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -
         ("Stock", "add a pet", ["Add a pet"]),
     ],
 )
-def test_each_group_finds_what_it_may_use(order: Order, group: str, text: str, expected: list[str]) -> None:
+def test_each_group_finds_only_permitted_results(
+    order: Order, group: str, text: str, expected: list[str]
+) -> None:
     client = signed_in(member_of(group))
     titles = [title.format(order=order.pk) for title in expected]
     assert find_titles(client, text.format(order=order.pk)) == titles

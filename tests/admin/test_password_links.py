@@ -170,7 +170,7 @@ def test_weak_password_is_rejected_and_the_link_stays_valid(owner: Client, clerk
     assert may_sign_in(clerk)
 
 
-def test_no_link_is_created_for_oneself_or_an_inactive_user(clerk: User) -> None:
+def test_no_link_is_created_for_the_current_or_an_inactive_user(clerk: User) -> None:
     boss = member_of("Owner")
     client = signed_in(boss)
     assert client.post(f"/admin/auth/user/{boss.pk}/password/", {"reason": "x"}).status_code == 403

@@ -83,7 +83,7 @@ def test_owner_invites_and_sees_the_link_once(
     assert roles(account) == {"ann": "owner", "new": "developer"}
 
 
-def test_only_owners_see_addresses_and_what_only_they_may_do(
+def test_only_owners_see_addresses_and_owner_actions(
     ann: Membership, dev: Membership, reader: Membership, invitation: Invitation, page: str
 ) -> None:
     for member, is_owner in ((ann, True), (dev, False), (reader, False)):
@@ -93,7 +93,7 @@ def test_only_owners_see_addresses_and_what_only_they_may_do(
         assert ("Create a link" in text) == is_owner
         assert ("Remove ann" in text or "Remove dev" in text) == is_owner
         assert "Leave Acme Pets" in text
-        assert "dev@example.com" not in text  # The address of a person is their own.
+        assert "dev@example.com" not in text  # Addresses of members are private.
 
 
 def test_owner_changes_roles_removes_and_withdraws(
@@ -127,7 +127,7 @@ def get_urls(account: Account, member: Membership, invitation: Invitation) -> li
 
 
 @pytest.mark.parametrize("role", ["developer", "reader"])
-def test_role_that_is_too_low_gets_403_which_names_the_role(
+def test_insufficient_role_gets_403_with_the_required_role(
     account: Account, ann: Membership, dev: Membership, invitation: Invitation, role: str
 ) -> None:
     Membership.objects.filter(pk=dev.pk).update(role=role)
@@ -141,7 +141,7 @@ def test_role_that_is_too_low_gets_403_which_names_the_role(
     assert account.invitations.open().count() == 1
 
 
-def test_rows_of_another_account_are_not_found_through_ones_own(
+def test_rows_of_another_account_are_not_found_under_the_own_account(
     account: Account, other_account: Account, ann: Membership, dev: Membership, invitation: Invitation
 ) -> None:
     eve = join(other_account, "eve", Role.OWNER)
@@ -155,7 +155,9 @@ def test_rows_of_another_account_are_not_found_through_ones_own(
     assert account.invitations.open().count() == 1
 
 
-def test_any_role_may_leave(account: Account, dev: Membership, reader: Membership, page: str) -> None:
+def test_members_of_any_role_may_leave(
+    account: Account, dev: Membership, reader: Membership, page: str
+) -> None:
     for member in (dev, reader):
         client = sign_in(member.user)
         client.get(f"{page}leave/")
@@ -166,7 +168,9 @@ def test_any_role_may_leave(account: Account, dev: Membership, reader: Membershi
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_last_owner_stays(account: Account, ann: Membership, page: str, is_alone: bool) -> None:
+def test_last_owner_can_neither_leave_nor_lose_the_role(
+    account: Account, ann: Membership, page: str, is_alone: bool
+) -> None:
     if not is_alone:
         join(account, "rea", Role.READER)
     client = sign_in(ann.user)
@@ -187,7 +191,7 @@ def test_last_owner_stays(account: Account, ann: Membership, page: str, is_alone
         ({"email": "KIM@example.com"}, "This address already has an invitation."),
     ],
 )
-def test_bad_invitation_is_explained(
+def test_invalid_invitation_is_explained(
     ann: Membership, invitation: Invitation, page: str, values: dict[str, str], text: str
 ) -> None:
     response = sign_in(ann.user).post(page, INVITATION | values)

@@ -81,7 +81,7 @@ def test_key_of_another_account_is_not_found(account: Account, other: Account, i
         assert client.post(url(account, f"keys/{own}/{verb}/"), VALID["keys/{}/revoke/"]).status_code == 404
 
 
-def test_anonymous_visitors_sign_in_first(account: Account, key: ApiKey) -> None:
+def test_anonymous_visitors_are_redirected_to_sign_in(account: Account, key: ApiKey) -> None:
     for page in (*PAGES, *FORMS, *PEOPLE):
         path = url(account, page, key)
         for response in (Client().get(path), Client().post(path, VALID.get(page))):
@@ -89,7 +89,7 @@ def test_anonymous_visitors_sign_in_first(account: Account, key: ApiKey) -> None
     assert Client().get("/account/")["Location"] == "/account/login/?next=/account/"
 
 
-def test_reader_reads_only(account: Account, key: ApiKey) -> None:
+def test_reader_cannot_change_keys(account: Account, key: ApiKey) -> None:
     client, before = member_of(account, Role.READER), get_rows(account)
     for page in PAGES:
         text = client.get(url(account, page)).text
@@ -146,7 +146,7 @@ def test_deactivated_user_is_signed_out(account: Account) -> None:
     assert client.get(url(account, "keys/")).status_code == 302
 
 
-def test_password_is_asked_for_again_after_two_hours(account: Account, key: ApiKey) -> None:
+def test_password_confirmation_is_required_after_two_hours(account: Account, key: ApiKey) -> None:
     member_of(account)
     client = sign_in(User.objects.get(), hours_ago=2.1)
     before = get_rows(account)
@@ -238,9 +238,7 @@ def test_overview_sums_thirty_days_by_outcome_and_key(account: Account, issue: A
     assert "7,777" not in page.text
 
 
-def test_overview_shows_bans_and_keys_that_expire_with_the_action_beside_them(
-    account: Account, issue: Any
-) -> None:
+def test_overview_shows_bans_and_expiring_keys_with_their_action(account: Account, issue: Any) -> None:
     soon = timezone.now() + timedelta(days=6)
     banned, expiring = issue(name="Banned")[0], issue(name="Expiring", expires_at=soon)[0]
     replaced = issue(name="Replaced", expires_at=soon)[0]
@@ -257,7 +255,7 @@ def test_overview_shows_bans_and_keys_that_expire_with_the_action_beside_them(
     assert page.text.index("banned") < page.text.index("Requests left")
 
 
-def test_account_without_keys_says_what_to_do_first(account: Account) -> None:
+def test_overview_without_keys_shows_the_first_step(account: Account) -> None:
     client = member_of(account)
     for page in ("", "keys/"):
         text = client.get(url(account, page)).text
@@ -281,7 +279,7 @@ def test_navigation_marks_the_current_page(account: Account) -> None:
         assert re.findall(r'aria-current="page">(\w+)', text) == [name]
 
 
-def test_no_text_or_name_of_staff_reaches_a_member(account: Account, issue: Any, staff: Client) -> None:
+def test_members_never_see_texts_or_names_of_staff(account: Account, issue: Any, staff: Client) -> None:
     key, revoked = issue()[0], issue()[0]
     revoked.revoke(reason=STAFF_TEXT, by=OPERATOR)
     account.contact_email, account.notes = f"{STAFF_TEXT}@example.com", STAFF_TEXT
@@ -365,7 +363,7 @@ def test_foreign_and_unknown_requests_get_the_same_response(
     assert "No rejected request of this account has this ID." in texts.pop()
 
 
-def test_request_id_that_two_accounts_used_shows_ones_own(
+def test_request_id_used_by_two_accounts_shows_only_the_own_request(
     account: Account, key: ApiKey, other: Account, issue: Any
 ) -> None:
     add_rejection(key, request_id="same")
@@ -374,7 +372,7 @@ def test_request_id_that_two_accounts_used_shows_ones_own(
     assert [found["rejection"].key for found in page.context["explanations"]] == [key]
 
 
-def test_latest_rejections_are_paged(account: Account, key: ApiKey, other: Account, issue: Any) -> None:
+def test_latest_rejections_are_paginated(account: Account, key: ApiKey, other: Account, issue: Any) -> None:
     for number in range(60):
         add_rejection(key, request_id=f"request-{number}")
         if number % 20 == 0:

@@ -94,14 +94,12 @@ def test_key_text_is_in_one_response_only(
         assert secret not in kim.get(path).text
 
 
-def test_first_call_fits_the_scopes(kim: Client, account: Account, settings: Any) -> None:
+def test_example_call_matches_the_scopes(kim: Client, account: Account, settings: Any) -> None:
     page = issue_key(kim, account, scopes=["orders:write"])
     assert page.context["curl"].endswith(f"'{settings.BASE_URL}/account'")
 
 
-def test_form_issues_a_key_once_also_if_it_was_rejected_before(
-    kim: Client, account: Account, issue: Any
-) -> None:
+def test_form_issues_one_key_even_after_an_error(kim: Client, account: Account, issue: Any) -> None:
     banned, _ = issue()
     ban(banned)
     token = kim.get(url(account, "issue/")).context["form"]["submission_token"].value()
@@ -122,7 +120,7 @@ def test_form_issues_a_key_once_also_if_it_was_rejected_before(
         ({"expires_in": "5"}, "Select a valid choice."),
     ],
 )
-def test_invalid_form_says_what_is_wrong(kim: Client, account: Account, data: Any, error: str) -> None:
+def test_invalid_form_shows_an_error(kim: Client, account: Account, data: Any, error: str) -> None:
     response = issue_key(kim, account, **data)
     assert response.status_code == 200
     assert error in get_errors(response)
@@ -150,7 +148,7 @@ def test_account_gets_at_most_a_hundred_keys_a_day(account: Account, key: ApiKey
     latest.rotate(by=OPERATOR)
 
 
-def test_list_shows_all_keys_that_work(
+def test_list_shows_all_usable_keys(
     kim: Client, account: Account, key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise, a developer could hide old keys behind their replacements."""
@@ -223,7 +221,9 @@ def test_revoked_key_stops_working(kim: Client, account: Account, key: Any, api:
     assert (entry.actor_name, entry.reason) == ("kim", "Leaked")
 
 
-def test_suspended_account_only_loses_rights(kim: Client, account: Account, issue: Any) -> None:
+def test_suspended_account_allows_only_narrowing_and_revocation(
+    kim: Client, account: Account, issue: Any
+) -> None:
     key, other = issue()[0], issue()[0]
     account.suspend(reason="Unpaid", by=OPERATOR)
     page = kim.get(url(account)).text

@@ -35,7 +35,7 @@ pytestmark = COMMITTED
 STAFF = 8
 
 
-def superuser_in(browsers: int) -> list[Client]:
+def superuser_clients(browsers: int) -> list[Client]:
     boss = superuser()
     return [signed_in(boss) for _ in range(browsers)]
 
@@ -48,13 +48,13 @@ def test_concurrently_sold_pets_are_sold_once_each() -> None:
     category = Category.objects.earliest("id")
     pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(20)]
     ids = [pet.pk for pet in pets]
-    clients = superuser_in(STAFF)
+    clients = superuser_clients(STAFF)
     run_concurrently(*(lambda client=client: sell(client, ids) for client in clients))
     assert not Pet.objects.exclude(status=PetStatus.SOLD).exists()
     assert PetEvent.objects.count() == len(ids)
 
 
-def test_concurrent_order_and_manual_move_of_a_pet_exclude_each_other() -> None:
+def test_concurrent_order_and_manual_status_change_exclude_each_other() -> None:
     category = Category.objects.earliest("id")
     account = Account.objects.create(name="Acme Pets", plan_id="business")
     ids = [Pet.objects.create(name=f"Pet {number}", category=category).pk for number in range(10)]
@@ -66,7 +66,7 @@ def test_concurrent_order_and_manual_move_of_a_pet_exclude_each_other() -> None:
             except TransitionError:
                 continue
 
-    [boss] = superuser_in(1)
+    [boss] = superuser_clients(1)
     run_concurrently(buy, lambda: sell(boss, ids), buy)
     ordered = set(Order.objects.filter(status=OrderStatus.PLACED).values_list("pet_id", flat=True))
     for pet in Pet.objects.filter(pk__in=ids):
@@ -75,7 +75,7 @@ def test_concurrent_order_and_manual_move_of_a_pet_exclude_each_other() -> None:
 
 
 def test_concurrently_confirmed_file_is_imported_once() -> None:
-    clients = superuser_in(STAFF)
+    clients = superuser_clients(STAFF)
     file = SimpleUploadedFile("pets.csv", b"name,category\nRex,Dogs\nTom,Cats\n")
     page = clients[0].post("/admin/inventory/pet/import/", {"import_file": file})
     token = re.findall(r'name="upload" value="([^"]+)"', page.text)[0]
@@ -110,23 +110,25 @@ def test_keys_issued_concurrently_for_a_new_account_share_one_account(plan: list
 
 def test_concurrent_first_starts_create_one_staff_login() -> None:
     for _ in range(5):
-        passwords = [one for one in run_concurrently(*[create_staff_login] * 4) if one is not None]
+        passwords = [
+            password for password in run_concurrently(*[create_staff_login] * 4) if password is not None
+        ]
         user = User.objects.get()
-        assert [user.check_password(one) for one in passwords] == [True]
+        assert [user.check_password(password) for password in passwords] == [True]
         user.delete()
 
 
 def test_concurrently_seeded_history_is_added_once_or_rejected_with_a_reason() -> None:
     command = ("seed_demo", "--pets", "0", "--history-days", "1", "--accounts", "3", "--force")
     responses = run_concurrently(*[lambda: run(*command)] * 3)
-    told = [str(response) for response in responses if isinstance(response, CommandError)]
-    assert len(told) < 3
-    assert all("No customers were added" in text for text in told)
-    assert Account.objects.count() == 3 * (3 - len(told))
+    errors = [str(response) for response in responses if isinstance(response, CommandError)]
+    assert len(errors) < 3
+    assert all("No customers were added" in text for text in errors)
+    assert Account.objects.count() == 3 * (3 - len(errors))
 
 
 def test_concurrently_added_account_is_added_once_and_reported_to_the_others() -> None:
-    clients = superuser_in(STAFF)
+    clients = superuser_clients(STAFF)
     page = "/admin/accounts/account/add/"
     forms = [
         {"name": name, "plan": "free", "per_minute": "", "per_day": ""}
@@ -138,10 +140,10 @@ def test_concurrently_added_account_is_added_once_and_reported_to_the_others() -
             for client, form in zip(clients, forms * (STAFF // 2), strict=True)
         )
     )
-    told = [response.text for response in responses if response.status_code != 302]
-    assert len(told) == STAFF - 1
+    errors = [response.text for response in responses if response.status_code != 302]
+    assert len(errors) == STAFF - 1
     sentences = ("already exists", "has this name already", "Another user has just changed")
-    assert all(any(sentence in text for sentence in sentences) for text in told)
+    assert all(any(sentence in text for sentence in sentences) for text in errors)
     assert Account.objects.count() == 1
 
 
@@ -150,7 +152,7 @@ def test_form_locks_the_account_before_rate_limit_states() -> None:
     """A rotation, for example by a member, locks them in this order. Another order deadlocks."""
     account = Account.objects.create(name="Acme Pets", plan_id="free")
     ApiKey.objects.issue(account, by=Actor("tests"))
-    [boss] = superuser_in(1)
+    [boss] = superuser_clients(1)
     form = {"account": account.pk, "scopes": ["pets:read"]}
     with other_connection() as start, transaction.atomic():
         account.lock()
@@ -172,8 +174,8 @@ def test_usage_writes_are_not_blocked_by_a_save_of_the_account(
     def write_usage() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET lock_timeout = '2s'")
-        requests, elsewhere = Counter([(key.pk, 20_000)]), Counter([(account.pk, 20_000)])
-        Batch(requests=requests, last_used={key.pk: 0}, in_redis=elsewhere).write(0)
+        requests, in_redis = Counter([(key.pk, 20_000)]), Counter([(account.pk, 20_000)])
+        Batch(requests=requests, last_used={key.pk: 0}, in_redis=in_redis).write(0)
 
     def save_meanwhile(self: Account, *args: Any, **options: Any) -> None:
         run_concurrently(write_usage)
@@ -181,7 +183,7 @@ def test_usage_writes_are_not_blocked_by_a_save_of_the_account(
 
     monkeypatch.setattr(Account, "save", save_meanwhile)
     if by == "form":
-        [boss] = superuser_in(1)
+        [boss] = superuser_clients(1)
         page = f"/admin/accounts/account/{account.pk}/change-plan/"
         assert boss.post(page, {"reason": "They grow", "choice": "pro"}).status_code == 302
     else:
@@ -192,7 +194,7 @@ def test_usage_writes_are_not_blocked_by_a_save_of_the_account(
 
 def test_concurrent_submits_of_a_key_form_issue_one_key() -> None:
     account = Account.objects.create(name="Acme Pets", plan_id="free")
-    clients = superuser_in(STAFF)
+    clients = superuser_clients(STAFF)
     page, form = "/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}
     form["submission_token"] = clients[0].get(page).context["adminform"].form["submission_token"].value()
     responses = run_concurrently(*(lambda client=client: client.post(page, form) for client in clients))
@@ -272,35 +274,35 @@ def test_invitation_used_concurrently_admits_one_person() -> None:
     account, _ = make_account_with_owners()
     fields = {"email": "kim@example.com", "role": "owner"}
     _, link = Invitation.objects.invite(account, **fields, by=Actor("tests"))
-    answers = []
+    outcomes = []
 
     def join(name: str) -> None:
         fields = {"username": name, "password1": PASSWORD, "password2": PASSWORD}
         client = Client(raise_request_exception=False)
         response = client.post(link[link.index("/account/") :], fields)
-        answers.append((response.status_code == 302, "_auth_user_id" in client.session))
+        outcomes.append((response.status_code == 302, "_auth_user_id" in client.session))
         assert response.status_code == 302 or "no longer valid" in response.text
 
     overlap(partial(join, "ann"), partial(join, "ben"))
-    assert sorted(answers) == [(False, False), (True, True)]
+    assert sorted(outcomes) == [(False, False), (True, True)]
     assert account.memberships.count() == User.objects.count() == 1
 
 
 @pytest.mark.parametrize(
     ("field", "spelling"), [("username", "acme"), ("username", "ACME"), ("account_name", "acme")]
 )
-def test_name_used_in_concurrent_sign_ups_belongs_to_one(settings: Any, field: str, spelling: str) -> None:
+def test_name_used_in_concurrent_sign_ups_is_taken_once(settings: Any, field: str, spelling: str) -> None:
     settings.SIGN_UP = "open"
-    answers = []
+    outcomes = []
 
     def sign_up(name: str, spelling: str) -> None:
         fields = {"username": name, "password1": PASSWORD, "password2": PASSWORD, "account_name": name}
         client = Client(raise_request_exception=False)
         response = client.post("/account/sign-up/", fields | {field: spelling})
-        answers.append((response.status_code in {200, 409}, "_auth_user_id" in client.session))
+        outcomes.append((response.status_code in {200, 409}, "_auth_user_id" in client.session))
 
     overlap(partial(sign_up, "ann", "acme"), partial(sign_up, "ben", spelling))
-    assert sorted(answers) == [(False, True), (True, False)]
+    assert sorted(outcomes) == [(False, True), (True, False)]
     assert Account.objects.count() == User.objects.count() == 1
 
 

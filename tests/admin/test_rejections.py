@@ -29,7 +29,7 @@ NO_WINDOWS = dict.fromkeys(
 )
 
 
-def reject(key: ApiKey, **values: Any) -> Refusal:
+def add_rejection(key: ApiKey, **values: Any) -> Refusal:
     defaults: dict[str, Any] = {
         "rejected_at": AT, "minute_limit": 1_000, "minute_used": 1_000,
         "minute_ends_at": AT + timedelta(seconds=13), "day_limit": 100_000, "day_used": 4_321,
@@ -61,7 +61,7 @@ def test_rejection_is_explained_by_request_id(
 def test_lifted_ban_is_shown_as_lifted(staff: Client, key: ApiKey) -> None:
     now = timezone.now()
     end = now + timedelta(minutes=5)
-    reject(key, reason="api_key_banned", rejected_at=now - timedelta(minutes=1), ban_ends_at=end)
+    add_rejection(key, reason="api_key_banned", rejected_at=now - timedelta(minutes=1), ban_ends_at=end)
     (explanation,) = staff.get(PAGE, {"q": "req-1"}).context["explanations"]
     assert explanation["ban"] == f"Ends {end:%Y-%m-%d %H:%M} UTC"
     ban(key)
@@ -71,8 +71,8 @@ def test_lifted_ban_is_shown_as_lifted(staff: Client, key: ApiKey) -> None:
 
 
 def test_both_windows_are_shown_with_their_bounds_newest_first(staff: Client, key: ApiKey) -> None:
-    reject(key)
-    reject(key, reason="daily_quota_exceeded")
+    add_rejection(key)
+    add_rejection(key, reason="daily_quota_exceeded")
     page = staff.get(PAGE, {"q": " req-1 "})
     for text in (
         "2026-03-04 05:06:07 UTC", "2026-03-04 05:05:20 UTC", "2026-03-04 05:06:20 UTC",
@@ -104,7 +104,7 @@ def test_each_reason_is_explained_with_advice_and_address(
     scope = "pets:write" if reason == "insufficient_scope" else ""
     ends = AT + timedelta(minutes=5) if reason == "api_key_banned" else None
     windows = {} if by_quota else NO_WINDOWS
-    reject(key, reason=reason, address="192.0.2.7", scope=scope, ban_ends_at=ends, **windows)
+    add_rejection(key, reason=reason, address="192.0.2.7", scope=scope, ban_ends_at=ends, **windows)
     text = staff.get(PAGE, {"q": "req-1"}).text
     for part in (response, advice, "192.0.2.7", scope):
         assert part in text
@@ -119,7 +119,7 @@ def test_next_steps_remove_the_cause_if_it_applies_and_is_permitted(staff: Clien
     clerk = clerk_with("view_refusal")
 
     def list_steps(client: Client, reason: str) -> list[tuple[str, str]]:
-        rejection = reject(key, reason=reason, request_id=reason, ban_ends_at=AT)
+        rejection = add_rejection(key, reason=reason, request_id=reason, ban_ends_at=AT)
         steps = client.get(PAGE, {"q": reason}).text.partition('<div class="next-steps">')[2]
         rejection.delete()
         links = re.findall(r'<a href="([^"]*)" class="step-button plain">([^<]*)</a>', steps)
@@ -168,7 +168,7 @@ def test_unknown_request_id_gets_possible_reasons(staff: Client, settings: Any) 
     ["a b", "<script>alert(1)</script>", "'; DROP TABLE", "=cmd()", "\U0010ffff", "x" * 129, "%", "_"],
 )
 def test_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> None:
-    reject(key)
+    add_rejection(key)
     page = staff.get(PAGE, {"q": text})
     assert page.status_code == 200
     assert (page.context["explanations"], list(page.context["matches"])) == ([], [])
@@ -185,13 +185,13 @@ def list_request_ids(client: Client, **query: str) -> list[str]:
 
 @pytest.fixture
 def key_with_rejections(key: ApiKey, issue: Any) -> ApiKey:
-    """A key with rejections, like another key of its account and one of another account."""
+    """A key with rejections. Another key of its account and one of another account have some, too."""
     now = timezone.now()
-    reject(key, request_id="old", rejected_at=now - timedelta(hours=30))
-    reject(key, request_id="recent", rejected_at=now - timedelta(hours=2))
-    reject(issue()[0], request_id="same-account", rejected_at=now - timedelta(minutes=5))
+    add_rejection(key, request_id="old", rejected_at=now - timedelta(hours=30))
+    add_rejection(key, request_id="recent", rejected_at=now - timedelta(hours=2))
+    add_rejection(issue()[0], request_id="same-account", rejected_at=now - timedelta(minutes=5))
     other = Account.objects.create(name="Other", plan_id="free")
-    reject(issue(of=other)[0], request_id="other-account", rejected_at=now)
+    add_rejection(issue(of=other)[0], request_id="other-account", rejected_at=now)
     return key
 
 
@@ -225,8 +225,10 @@ def test_rejection_list_has_a_constant_number_of_queries(
     queries()
     before = queries()
     for number in range(60):
-        reject(issue()[0] if number < 10 else key_with_rejections, request_id=f"more-{number}")
-        reject(issue(of=Account.objects.create(name=f"No. {number}", plan_id="free"))[0], request_id="old")
+        add_rejection(issue()[0] if number < 10 else key_with_rejections, request_id=f"more-{number}")
+        add_rejection(
+            issue(of=Account.objects.create(name=f"No. {number}", plan_id="free"))[0], request_id="old"
+        )
     assert queries() == before
     assert max(before) <= 7
     assert before[-1] <= 4
@@ -236,7 +238,7 @@ def test_rejection_list_has_a_constant_number_of_queries(
 
 @READS_PLANS
 def test_latest_rejections_of_a_key_or_account_use_an_index(key: ApiKey) -> None:
-    rejection = reject(
+    rejection = add_rejection(
         ApiKey.objects.issue(Account.objects.create(name="Others", plan=key.account.plan), by=OPERATOR)[0]
     )
     rejection.pk = None
@@ -251,7 +253,7 @@ def test_latest_rejections_of_a_key_or_account_use_an_index(key: ApiKey) -> None
 
 
 def test_rejections_are_read_only(staff: Client, key: ApiKey) -> None:
-    rejection = reject(key)
+    rejection = add_rejection(key)
     assert staff.get(f"{PAGE}add/").status_code == 403
     for page in ("change", "delete"):
         staff.post(page_url(rejection, page), {"post": "yes", "reason": "api_key_banned"})
@@ -262,7 +264,7 @@ def test_rejections_are_read_only(staff: Client, key: ApiKey) -> None:
 
 @pytest.mark.parametrize(("codename", "status"), [("view_refusal", 200), ("view_account", 403)])
 def test_page_needs_the_view_permission(key: ApiKey, codename: str, status: int) -> None:
-    reject(key)
+    add_rejection(key)
     page = clerk_with(codename).get(PAGE, {"q": "req-1"})
     assert page.status_code == status
     assert f"/admin/accounts/account/{key.account_id}/" not in page.text

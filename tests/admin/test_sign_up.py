@@ -34,14 +34,16 @@ def test_visitor_gets_an_account_on_free_and_lands_on_its_keys() -> None:
     assert (user.username, user.is_staff, user.is_superuser, user.email) == ("kim", False, False, "")
     member = Membership.objects.get()
     assert (member.account, member.user, member.role) == (account, user, "owner")
-    assert client.get(response["Location"]).status_code == 200  # Signed in, and asks for no password again.
+    assert (
+        client.get(response["Location"]).status_code == 200
+    )  # Signed in, without a further password prompt.
     actions = AuditEntry.objects.order_by("pk").values_list("action", "actor_name", "object_id")
     assert list(actions) == [("added", "kim", str(account.pk)), ("member_joined", "kim", str(account.pk))]
     assert PASSWORD not in repr(list(AuditEntry.objects.values()))
 
 
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_closed_sign_up_says_whom_to_ask(db: None, settings: Any, method: str) -> None:
+def test_closed_sign_up_shows_the_support_address(db: None, settings: Any, method: str) -> None:
     settings.SUPPORT_EMAIL = "help@pets.example"
     response = getattr(Client(), method)(PAGE, VALUES)
     assert response.status_code == 403
@@ -94,7 +96,7 @@ def test_guessing_names_and_creating_accounts_is_limited(account: Account, field
 
 
 @pytest.mark.usefixtures("sign_up")
-def test_sign_up_requires_the_csrf_token_and_can_not_be_framed_or_redirected() -> None:
+def test_sign_up_requires_the_csrf_token_and_cannot_be_framed_or_redirected() -> None:
     client = Client(enforce_csrf_checks=True)
     assert client.post(PAGE, VALUES).status_code == 403
     page = client.get(PAGE)
@@ -107,7 +109,7 @@ def test_sign_up_requires_the_csrf_token_and_can_not_be_framed_or_redirected() -
 
 
 @pytest.mark.usefixtures("sign_up")
-def test_signed_in_person_is_led_to_their_account() -> None:
+def test_signed_in_user_is_redirected_to_their_account() -> None:
     client = signed_in(User.objects.create_user("ann"))
     assert client.post(PAGE, VALUES)["Location"] == "/account/"
     assert not Account.objects.exists()

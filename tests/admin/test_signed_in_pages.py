@@ -1,4 +1,4 @@
-"""The checks that all pages for people who sign in share: those of staff and those of customers."""
+"""Checks shared by all pages for signed-in users, staff and customers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def customer(db: None, settings: Any) -> Client:
 
 
 @pytest.mark.parametrize("query", ["q=%00", "q=" + "x" * 300, "%00=1"])
-def test_input_that_cannot_be_stored_is_rejected(customer: Client, query: str) -> None:
+def test_unstorable_input_is_rejected(customer: Client, query: str) -> None:
     assert customer.get(f"/account/greet/?{query}").status_code == 400
     assert customer.get(f"/docs/greet/?{query}").status_code == 200
     assert customer.post("/account/greet/", {"name": "a\0b"}).status_code == 400

@@ -30,7 +30,7 @@ def make_staff(client: Client, name: str = "kim", role: str = "Viewer") -> Any:
 
 
 @pytest.mark.parametrize("page", ["change", "password", "two-factor", "remove", "delete", "history"])
-def test_customers_have_no_page_of_staff(customer: User, staff: Client, page: str) -> None:
+def test_customers_have_no_staff_pages(customer: User, staff: Client, page: str) -> None:
     before = User.objects.filter(pk=customer.pk).values().get()
     sent = {"username": "taken", "reason": "x", "post": "yes", "is_active": "on", "is_staff": "on"}
     for response in (
@@ -69,7 +69,7 @@ def test_audit_trail_links_only_to_staff(customer: User, staff: Client, boss: Us
     assert all(f"{STAFF}{boss.pk}/change/" in text for text in texts[:2])
 
 
-def test_customer_can_not_open_the_back_office(customer: User) -> None:
+def test_customer_cannot_open_the_back_office(customer: User) -> None:
     client = signed_in(customer)
     for page in ("/admin/", STAFF, "/admin/search/"):
         response: Any = client.get(page, follow=True)
@@ -82,7 +82,7 @@ def test_customer_can_not_open_the_back_office(customer: User) -> None:
 # --- Promotion ------------------------------------------------------------------------------------
 
 
-def test_owner_makes_a_customer_staff_who_chooses_a_new_password(customer: User) -> None:
+def test_customer_promoted_to_staff_chooses_a_new_password(customer: User) -> None:
     thief = signed_in(customer)
     User.objects.filter(pk=customer.pk).update(is_superuser=True)  # Has no effect without is_staff.
     customer.user_permissions.add(Permission.objects.get(codename="delete_pet"))
@@ -112,7 +112,7 @@ def test_only_existing_customers_are_made_staff(customer: User, staff: Client, b
     assert staff.post(f"{STAFF}make-staff/", {"username": "kim", "reason": "x"}).status_code == 200
 
 
-def test_promotion_can_not_grant_a_role_beyond_the_editors(customer: User) -> None:
+def test_promotion_cannot_grant_more_than_the_editor_has(customer: User) -> None:
     clerk = User.objects.create(username="personnel", is_staff=True)
     clerk.user_permissions.set(
         Permission.objects.filter(codename__in=["view_user", "add_user", "view_pet"])
@@ -123,7 +123,7 @@ def test_promotion_can_not_grant_a_role_beyond_the_editors(customer: User) -> No
     assert not customer.is_staff
 
 
-def test_new_member_of_staff_can_not_take_the_name_of_a_customer(customer: User, staff: Client) -> None:
+def test_new_member_of_staff_cannot_take_the_name_of_a_customer(customer: User, staff: Client) -> None:
     page = staff.post(f"{STAFF}add/", {"username": "kim", "groups": Group.objects.get(name="Viewer").pk})
     assert "already exists" in page.text
     customer.refresh_from_db()
@@ -133,7 +133,7 @@ def test_new_member_of_staff_can_not_take_the_name_of_a_customer(customer: User,
 # --- Removal --------------------------------------------------------------------------------------
 
 
-def test_removed_member_of_staff_keeps_a_sign_in_without_permissions(db: None, staff: Client) -> None:
+def test_removed_member_of_staff_can_still_sign_in_without_permissions(db: None, staff: Client) -> None:
     clerk = member_of("Owner", name="clerk", is_superuser=True)
     client = signed_in(clerk)
     assert client.get(STAFF).status_code == 200
@@ -153,7 +153,7 @@ def test_removed_member_of_staff_keeps_a_sign_in_without_permissions(db: None, s
     assert AuditEntry.objects.get(action="removed_from_staff").reason == "Left us"
 
 
-def test_staff_can_not_remove_themselves_or_colleagues_above_them(boss: User, staff: Client) -> None:
+def test_staff_cannot_remove_themselves_or_more_privileged_colleagues(boss: User, staff: Client) -> None:
     owner = signed_in(member_of("Owner"))
     for client in (staff, owner):
         assert client.post(f"{STAFF}{boss.pk}/remove/", {"reason": "x"}).status_code == 403
@@ -161,7 +161,7 @@ def test_staff_can_not_remove_themselves_or_colleagues_above_them(boss: User, st
     assert boss.is_staff
 
 
-def test_saving_the_form_neither_makes_nor_removes_staff(boss: User, staff: Client) -> None:
+def test_saving_the_form_does_not_change_staff_status(boss: User, staff: Client) -> None:
     clerk = member_of("Viewer", name="clerk")
     sent = {"username": "clerk", "groups": clerk.groups.get().pk, "is_staff": ""}
     assert staff.post(f"{STAFF}{clerk.pk}/change/", sent).status_code == 302

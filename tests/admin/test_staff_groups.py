@@ -244,7 +244,7 @@ def test_staff_cannot_grant_permissions_or_groups_they_lack(db: None) -> None:
     assert not group.permissions.exists()
 
 
-def test_staff_cannot_edit_colleagues_or_groups_above_them(db: None) -> None:
+def test_staff_cannot_edit_more_privileged_colleagues_or_groups(db: None) -> None:
     client, owner = signed_in(create_personnel()), member_of("Owner", is_active=False)
     assert edit(client, owner, username="taken").status_code == 403
     assert User.objects.filter(username="owner").exists()
@@ -277,7 +277,7 @@ def test_page_of_a_colleague_is_in_plain_words(db: None) -> None:
         assert not re.search(r"Designates|or fewer|[Aa]dd user|26\.97", page)
 
 
-def test_staff_who_lost_permissions_concurrently_cannot_edit_others(
+def test_staff_cannot_edit_others_after_losing_permissions_concurrently(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boss, rival = superuser(), superuser("rival")

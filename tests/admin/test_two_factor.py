@@ -175,7 +175,7 @@ def test_code_that_confirmed_the_app_does_not_sign_in(
     assert not is_signed_in(thief)
 
 
-def test_used_code_is_remembered_for_longer_than_it_is_valid(app: str) -> None:
+def test_used_code_is_stored_longer_than_it_is_valid(app: str) -> None:
     enter_password().post(CODE, {"code": current_code(app)})
     assert CacheEntry.objects.get().expires > timezone.now() + timedelta(seconds=91)
 
@@ -241,7 +241,7 @@ def test_recovery_codes_alone_are_no_second_factor(boss: User, settings: Any) ->
     assert not is_signed_in(enter_password())
 
 
-def test_turning_off_required_two_factor_leads_to_the_set_up_page(app: str, settings: Any) -> None:
+def test_turning_off_required_two_factor_ends_access_to_the_back_office(app: str, settings: Any) -> None:
     settings.STAFF_TWO_FACTOR = "required"
     client = sign_in_with_code(app)
     client.post(OFF, {"password": PASSWORD, "code": current_code(app)})

@@ -29,7 +29,7 @@ LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 
 
 @pytest.fixture
-def small(active_store: QuotaStore, db: None) -> Api:
+def low_limit_api(active_store: QuotaStore, db: None) -> Api:
     """A client of an account with a small quota, in this test's own store."""
     account = Account(name="Few Pets")
     account.assign(PlanCode.ENTERPRISE, 3, 1000)
@@ -77,52 +77,54 @@ def to_json(timestamp: Any) -> str:
     return str(timestamp.isoformat().replace("+00:00", "Z"))
 
 
-def test_windows_agree_with_the_headers_of_the_next_request(active_store: QuotaStore, small: Api) -> None:
-    small.get("/pets")
-    peeked = small.get("/account")
+def test_windows_agree_with_the_headers_of_the_next_request(
+    active_store: QuotaStore, low_limit_api: Api
+) -> None:
+    low_limit_api.get("/pets")
+    peeked = low_limit_api.get("/account")
     minute, day = (peeked.json()["quota"][name] for name in ("minute", "day"))
     assert (minute["limit"], minute["used"], minute["remaining"]) == (3, 1, 2)
     assert (day["limit"], day["used"], day["remaining"]) == (1000, 1, 999)
     assert peeked.headers["X-RateLimit-Remaining"] == "2"
-    counted = small.get("/pets")
+    counted = low_limit_api.get("/pets")
     assert counted.headers["X-RateLimit-Remaining"] == "1"
     assert counted.headers["X-RateLimit-Reset"] == peeked.headers["X-RateLimit-Reset"]
     assert [counted.headers[name] for name in LIMITS[::2]] == [peeked.headers[name] for name in LIMITS[::2]]
 
 
-def test_head_and_if_none_match_work_as_for_other_reads(small: Api) -> None:
-    small.get("/pets")  # Starts the minute, so that its end is fixed.
-    peeked = small.get("/account")
+def test_head_and_if_none_match_are_supported(low_limit_api: Api) -> None:
+    low_limit_api.get("/pets")  # Starts the minute, so that its end is fixed.
+    peeked = low_limit_api.get("/account")
     assert peeked.headers["Cache-Control"] == "private, no-cache"
-    assert small("HEAD", "/account").content == b""
-    assert small.get("/account", If_None_Match=peeked.headers["ETag"]).status_code == 304
+    assert low_limit_api("HEAD", "/account").content == b""
+    assert low_limit_api.get("/account", If_None_Match=peeked.headers["ETag"]).status_code == 304
 
 
-def test_other_method_is_rejected_and_costs_one(small: Api) -> None:
-    response = small.post("/account", {})
+def test_other_method_is_rejected_and_costs_one(low_limit_api: Api) -> None:
+    response = low_limit_api.post("/account", {})
     assert (response.status_code, response.headers["Allow"]) == (405, "GET, HEAD")
-    assert small.get("/account").json()["quota"]["day"]["used"] == 1
+    assert low_limit_api.get("/account").json()["quota"]["day"]["used"] == 1
 
 
 # --- Without remaining quota ----------------------------------------------------------------------
 
 
-def test_account_is_readable_while_the_quota_is_used_up(small: Api) -> None:
-    rejected = [small.get("/pets") for _ in range(4)][-1]
+def test_account_is_readable_while_the_quota_is_used_up(low_limit_api: Api) -> None:
+    rejected = [low_limit_api.get("/pets") for _ in range(4)][-1]
     assert rejected.status_code == 429
-    peeked = small.get("/account")
+    peeked = low_limit_api.get("/account")
     assert peeked.status_code == 200
     minute = peeked.json()["quota"]["minute"]
     assert (minute["used"], minute["remaining"]) == (3, 0)
     assert timestamp(minute["resetsAt"]) == int(rejected.headers["X-RateLimit-Reset"])
 
 
-def test_banned_key_reads_the_end_of_its_ban(small: Api, active_store: QuotaStore) -> None:
-    assert small.key is not None
-    ban_by_now(small.key, active_store)
-    rejected = small.get("/pets")
+def test_banned_key_reads_the_end_of_its_ban(low_limit_api: Api, active_store: QuotaStore) -> None:
+    assert low_limit_api.key is not None
+    ban_by_now(low_limit_api.key, active_store)
+    rejected = low_limit_api.get("/pets")
     assert rejected.json()["code"] == "api_key_banned"
-    peeked = small.get("/account")
+    peeked = low_limit_api.get("/account")
     assert peeked.status_code == 200
     assert timestamp(peeked.json()["ban"]["until"]) == int(rejected.headers["X-RateLimit-Reset"])
 
@@ -153,13 +155,13 @@ def test_peek_changes_no_state(store: QuotaStore, used: int | None) -> None:
 
 # --- Agreement with the next request --------------------------------------------------------------
 
-MOVES = st.lists(
+STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.integers(1, 12)),
-        st.tuples(st.just("move"), st.integers(-SKEW - SECOND, 70 * SECOND)),
-        st.tuples(st.just("move"), st.sampled_from([MINUTE - 1, MINUTE, MINUTE + 1, -1, -HOUR, -HOUR - 1])),
+        st.tuples(st.just("wait"), st.integers(-SKEW - SECOND, 70 * SECOND)),
+        st.tuples(st.just("wait"), st.sampled_from([MINUTE - 1, MINUTE, MINUTE + 1, -1, -HOUR, -HOUR - 1])),
         st.tuples(st.just("day's end"), st.integers(-2, 2)),
-        st.tuples(st.just("move"), st.integers(0, 2 * DAY)),
+        st.tuples(st.just("wait"), st.integers(0, 2 * DAY)),
         st.tuples(st.just("limits"), st.integers(1, 12)),
     ),
     max_size=12,
@@ -169,17 +171,17 @@ MOVES = st.lists(
 @settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(60, 15)
 )
-@given(moves=MOVES, start=st.integers(20_800 * DAY, 20_801 * DAY))
+@given(steps=STEPS, start=st.integers(20_800 * DAY, 20_801 * DAY))
 def test_peek_agrees_with_the_next_request(
-    store: QuotaStore, moves: list[tuple[str, int]], start: int
+    store: QuotaStore, steps: list[tuple[str, int]], start: int
 ) -> None:
     sender = Sender(store, per_minute=5, per_day=20, now=start)
-    for name, value in [*moves, ("send", 1)]:
+    for name, value in [*steps, ("send", 1)]:
         match name:
             case "send":
                 for _ in range(value):
                     check_agreement(sender)
-            case "move":
+            case "wait":
                 sender.now += value
             case "day's end":
                 sender.now = (sender.now // DAY + 1) * DAY + value
@@ -205,7 +207,7 @@ def check_agreement(sender: Sender) -> None:
 # --- The peek limit -------------------------------------------------------------------------------
 
 
-def test_key_may_peek_60_times_a_minute(store: QuotaStore) -> None:
+def test_key_is_limited_to_60_peeks_a_minute(store: QuotaStore) -> None:
     sender = Sender(store, per_minute=5, per_day=20)
     sender.add_key()
     assert [peek(sender).admitted for _ in range(62)] == [True] * 60 + [False] * 2
@@ -218,19 +220,19 @@ def test_key_may_peek_60_times_a_minute(store: QuotaStore) -> None:
     assert peek(sender).admitted
 
 
-def test_61st_peek_is_a_429_with_its_own_headers(small: Api) -> None:
+def test_61st_peek_is_a_429_with_its_own_headers(low_limit_api: Api) -> None:
     for _ in range(PEEKS_PER_MINUTE):
-        assert small.get("/account").status_code == 200
-    rejected = small.get("/account")
+        assert low_limit_api.get("/account").status_code == 200
+    rejected = low_limit_api.get("/account")
     assert (rejected.status_code, rejected.json()["code"]) == (429, "rate_limit_exceeded")
     assert [rejected.headers[name] for name in LIMITS] == ["60", "0", '"minute";q=60;w=60']
     assert 1 <= int(rejected.headers["Retry-After"]) <= 60
 
 
-def test_rejected_peeks_are_no_strikes(small: Api) -> None:
+def test_rejected_peeks_are_no_strikes(low_limit_api: Api) -> None:
     for _ in range(PEEKS_PER_MINUTE + 50):
-        small.get("/account")
-    assert [small.get("/pets").status_code for _ in range(4)] == [200, 200, 200, 429]
+        low_limit_api.get("/account")
+    assert [low_limit_api.get("/pets").status_code for _ in range(4)] == [200, 200, 200, 429]
 
 
 # --- Authentication -------------------------------------------------------------------------------
@@ -285,9 +287,9 @@ def rename(row: Account | ApiKey) -> None:
 # --- Usage ----------------------------------------------------------------------------------------
 
 
-def test_peeks_update_the_last_use_but_not_the_usage(small: Api) -> None:
+def test_peeks_update_last_use_but_not_usage(low_limit_api: Api) -> None:
     for _ in range(PEEKS_PER_MINUTE + 3):
-        small.get("/account")
+        low_limit_api.get("/account")
     write_behind.recorder.write()
     assert ApiKey.objects.exclude(last_used_at=None).count() == 1
     for records in (DailyUsage, MinuteLoad, Refusal):

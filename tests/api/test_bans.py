@@ -26,7 +26,7 @@ from tests.support.thorough import times
 
 MakeSender = Callable[..., Sender]
 # The fastest ban, in seconds: the first rejection, then 20 strikes.
-QUICKEST = (0, *range(2, 22))
+FASTEST_BAN = (0, *range(2, 22))
 ATTEMPTS = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(150, 25)
 )
@@ -63,7 +63,7 @@ def send_rejected(sender: Sender, seconds: Iterable[float], key: int = 0) -> lis
 
 def test_twentieth_strike_bans_the_key(make_sender: MakeSender) -> None:
     acme = make_sender()
-    assert send_rejected(acme, QUICKEST) == [False] * 20 + [True]
+    assert send_rejected(acme, FASTEST_BAN) == [False] * 20 + [True]
     decision = acme.send()
     assert decision.error_code is ErrorCode.API_KEY_BANNED
     window = decision.reported_window
@@ -91,14 +91,14 @@ def test_rejection_a_microsecond_early_is_no_strike(
 def test_ban_needs_rejections_of_half_the_minute_limit(make_sender: MakeSender, limit: int) -> None:
     """The last of these rejections need not be a strike."""
     acme = make_sender(per_minute=limit)
-    assert not any(send_rejected(acme, QUICKEST))
-    bans = send_rejected(acme, [21] * (-(-limit // 2) - len(QUICKEST)))
+    assert not any(send_rejected(acme, FASTEST_BAN))
+    bans = send_rejected(acme, [21] * (-(-limit // 2) - len(FASTEST_BAN)))
     assert bans == [False] * (len(bans) - 1) + [True]
 
 
 def test_ban_by_the_day_needs_rejections_of_half_the_minute_limit(make_sender: MakeSender) -> None:
     acme = make_sender(per_minute=1_000, per_day=1)
-    assert not any(send_rejected(acme, [*QUICKEST, *[21] * (499 - len(QUICKEST))]))
+    assert not any(send_rejected(acme, [*FASTEST_BAN, *[21] * (499 - len(FASTEST_BAN))]))
     assert send_rejected(acme, [21]) == [True]
 
 
@@ -109,7 +109,7 @@ def test_strikes_expire_with_the_minute(make_sender: MakeSender) -> None:
     acme = make_sender()
     for _ in range(3):
         start = acme.now - NOON
-        assert not any(send_rejected(acme, [start / SECOND + second for second in QUICKEST[:-1]]))
+        assert not any(send_rejected(acme, [start / SECOND + second for second in FASTEST_BAN[:-1]]))
         acme.now = acme.send().reported_window.ends_at
         assert acme.send().admitted
 
@@ -121,13 +121,13 @@ def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(make_sender: MakeSe
     assert send_rejected(acme, [0, *strikes]) == [False] * 20 + [True]
     # The last one is the first rejection of another 60 seconds.
     assert not any(send_rejected(globex, [0, *strikes[:-1], 60]))
-    assert send_rejected(globex, [60 + second for second in QUICKEST[1:]]) == [False] * 19 + [True]
+    assert send_rejected(globex, [60 + second for second in FASTEST_BAN[1:]]) == [False] * 19 + [True]
 
 
 def test_strikes_of_one_window_do_not_count_in_another(make_sender: MakeSender) -> None:
     """Both windows reject requests within the same minute."""
     acme = make_sender(per_minute=1, per_day=2)
-    assert not any(send_rejected(acme, QUICKEST[:-1]))
+    assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
     acme.account.assign(PlanCode.ENTERPRISE, 1, 1)
     assert not any(send_rejected(acme, range(21, 42)[:-1]))
     assert acme.send().error_code is ErrorCode.DAILY_QUOTA_EXCEEDED
@@ -140,14 +140,14 @@ def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
     for start in (acme.now, midnight):
         acme.now = start
         assert acme.send().admitted
-        for second in QUICKEST[:-1]:
+        for second in FASTEST_BAN[:-1]:
             acme.now = start + second * SECOND
             assert acme.send().error_code is ErrorCode.DAILY_QUOTA_EXCEEDED
 
 
 def test_strikes_count_per_key_not_per_account(make_sender: MakeSender) -> None:
     acme = make_sender(keys=2)
-    assert not any(send_rejected(acme, QUICKEST[:-1], key=0))
+    assert not any(send_rejected(acme, FASTEST_BAN[:-1], key=0))
     assert not any(send_rejected(acme, [21], key=1))
     assert send_rejected(acme, [21], key=0) == [True]
     acme.now = NOON + MINUTE
@@ -187,7 +187,7 @@ def test_stores_ban_when_the_rule_does(store: QuotaStore, gaps: list[int], *, by
             break
 
 
-# --- Clients that are never banned, and one that is
+# --- Which clients are banned
 
 
 def test_client_that_ignores_429_is_banned_after_21_seconds(make_sender: MakeSender) -> None:
@@ -203,7 +203,7 @@ def test_client_with_500_requests_in_flight_is_not_banned(make_sender: MakeSende
     assert not any(send_rejected(acme, [number / 250 for number in range(500)]))
 
 
-class Waiter:
+class WaitingClient:
     """A client with requests in flight that honors Retry-After, and otherwise continues at once."""
 
     def __init__(self, starts_at: int, in_flight: list[int]) -> None:
@@ -216,10 +216,10 @@ class Waiter:
             yield self.due + offset
 
 
-def send_and_wait(sender: Sender, waiters: list[Waiter], until: int) -> list[RateLimitDecision]:
+def send_and_wait(sender: Sender, clients: list[WaitingClient], until: int) -> list[RateLimitDecision]:
     """Let these clients share the key until then; return the rejections."""
     decisions = []
-    queue = [(at, client) for client in waiters for at in client.requests()]
+    queue = [(at, client) for client in clients for at in client.requests()]
     while queue:
         at, client = min(queue, key=lambda entry: entry[0])
         queue.remove((at, client))
@@ -236,9 +236,11 @@ def send_and_wait(sender: Sender, waiters: list[Waiter], until: int) -> list[Rat
 
 
 WORST_STARTS = [
-    pytest.param([0, *(2 * SECOND + number * SECOND for number in range(18))], id="each a second after"),
-    pytest.param([number * (SECOND - 1) for number in range(19)], id="this side of a second"),
-    pytest.param([number * (SECOND + 1) for number in range(19)], id="that side of a second"),
+    pytest.param(
+        [0, *(2 * SECOND + number * SECOND for number in range(18))], id="a second apart after 2 seconds"
+    ),
+    pytest.param([number * (SECOND - 1) for number in range(19)], id="just under a second apart"),
+    pytest.param([number * (SECOND + 1) for number in range(19)], id="just over a second apart"),
     pytest.param([40 * SECOND + number * SECOND for number in range(19)], id="at the window's end"),
     pytest.param([number * SECOND + 1 for number in range(19)], id="after a rounded Retry-After"),
 ]
@@ -251,7 +253,7 @@ def test_19_waiting_clients_that_share_a_key_are_never_banned(
 ) -> None:
     acme = make_sender(per_minute=1, per_day=per_day)
     decisions = send_and_wait(
-        acme, [Waiter(NOON + start, [0, SECOND - 1]) for start in starts], NOON + 3 * MINUTE
+        acme, [WaitingClient(NOON + start, [0, SECOND - 1]) for start in starts], NOON + 3 * MINUTE
     )
     assert len(decisions) >= 2 * 19
     assert not any(decision.banned for decision in decisions)
@@ -259,9 +261,9 @@ def test_19_waiting_clients_that_share_a_key_are_never_banned(
 
 @ATTEMPTS
 @given(
-    waiters=st.lists(
+    clients=st.lists(
         st.builds(
-            Waiter,
+            WaitingClient,
             st.integers(NOON, NOON + MINUTE),
             st.lists(st.integers(0, SECOND - 1), min_size=1, max_size=3).map(sorted),
         ),
@@ -272,13 +274,13 @@ def test_19_waiting_clients_that_share_a_key_are_never_banned(
     to_midnight=st.integers(1, 3 * MINUTE),
 )
 def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
-    store: QuotaStore, waiters: list[Waiter], limits: tuple[int, int], to_midnight: int
+    store: QuotaStore, clients: list[WaitingClient], limits: tuple[int, int], to_midnight: int
 ) -> None:
     start = 20_801 * DAY - to_midnight
-    for waiter in waiters:
-        waiter.due += start - NOON
+    for client in clients:
+        client.due += start - NOON
     acme = Sender(store, *limits, now=start)
-    assert not any(decision.banned for decision in send_and_wait(acme, waiters, start + 3 * MINUTE))
+    assert not any(decision.banned for decision in send_and_wait(acme, clients, start + 3 * MINUTE))
 
 
 # --- Bans
@@ -410,14 +412,14 @@ def test_row_inserted_by_the_previous_version_has_no_strikes(make_sender: MakeSe
             f"INSERT INTO accounts_keystanding (key_id, {', '.join(old)}) VALUES (%s, 9, 29, 9, 0, 0, 0)",
             [acme.keys[0].pk],
         )
-    assert send_rejected(acme, QUICKEST) == [False] * 20 + [True]
+    assert send_rejected(acme, FASTEST_BAN) == [False] * 20 + [True]
 
 
 def test_lost_rate_limit_state_resets_the_strikes(
     make_sender: MakeSender, request: pytest.FixtureRequest
 ) -> None:
     acme = make_sender(per_day=1)
-    assert not any(send_rejected(acme, QUICKEST[:-1]))
+    assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
     if isinstance(acme.store, RedisQuotaStore):
         request.getfixturevalue("redis").client.flushall()
         write_behind.recorder.write()

@@ -54,14 +54,14 @@ def other(db: None) -> Account:
     return Account.objects.create(name="Other Pets", plan_id=PlanCode.PRO)
 
 
-def add_drafts(count: int, account_id: int = 0) -> None:
+def add_outbox_entries(count: int, account_id: int = 0) -> None:
     kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
     for number in range(count):
         EventDraft.build(kind, {"number": number}, account_id).save()
 
 
 def add_events(count: int) -> None:
-    add_drafts(count)
+    add_outbox_entries(count)
     sequence_all()
 
 
@@ -110,11 +110,11 @@ def test_every_status_of_an_order_and_its_pet_is_an_event(api: Api, pet: Pet) ->
     ]  # fmt: skip
     assert (steps[0], steps[2]) == (order, shipped)
     assert steps[-1] == api.get(f"/store/orders/{order['id']}").json()
-    moves = [data["pet"]["status"] for kind, data in events if kind == "pet.status_changed"]
-    assert moves == ["pending", "sold"]
+    statuses = [data["pet"]["status"] for kind, data in events if kind == "pet.status_changed"]
+    assert statuses == ["pending", "sold"]
 
 
-def test_order_that_is_cancelled_is_an_event(api: Api, pet: Pet) -> None:
+def test_cancelled_order_is_an_event(api: Api, pet: Pet) -> None:
     order = api.post("/store/orders", {"petId": pet.pk}).json()
     for _ in range(2):
         assert api("DELETE", f"/store/orders/{order['id']}").status_code == 204
@@ -150,7 +150,7 @@ def test_import_of_more_than_1000_pets_is_one_event(
         assert events[0]["data"] == {"count": count, "firstId": ids[0], "lastId": ids[count - 1]}
 
 
-def test_import_that_fails_leaves_no_event(api: Api, category: Category) -> None:
+def test_failed_import_leaves_no_event(api: Api, category: Category) -> None:
     row = {"name": "Pet", "category_id": category.pk, "status": "available"}
     with pytest.raises(IntegrityError):
         add_pets([[row], [row | {"status": "unknown"}]])
@@ -173,7 +173,7 @@ def test_events_of_a_key_contain_no_secret(api: Api, key: Any, account: Account)
     assert text not in str(events)
 
 
-def test_only_a_changed_plan_is_an_event(api: Api, account: Account) -> None:
+def test_plan_event_requires_a_different_plan(api: Api, account: Account) -> None:
     account.assign(PlanCode.PRO)
     account.name = "Acme"
     account.save()
@@ -182,7 +182,7 @@ def test_only_a_changed_plan_is_an_event(api: Api, account: Account) -> None:
     assert data["account"]["id"] == account.public_id
 
 
-def test_change_that_is_rolled_back_leaves_no_event(api: Api, category: Category) -> None:
+def test_rolled_back_change_leaves_no_event(api: Api, category: Category) -> None:
     with transaction.atomic():
         Pet.objects.create(name="Ghost", category=category)
         transaction.set_rollback(True)
@@ -194,9 +194,9 @@ def test_account_sees_public_events_and_its_own_in_one_order(
 ) -> None:
     stranger = Api(issue(other)[1])
     for _ in range(4):
-        add_drafts(1)
-        add_drafts(2, account.pk)
-        add_drafts(2, other.pk)
+        add_outbox_entries(1)
+        add_outbox_entries(2, account.pk)
+        add_outbox_entries(2, other.pk)
     mine, theirs = list(follow(api)), list(follow(stranger))
     assert len([event for event in mine if event["type"] == "order.placed"]) == 8
     for events in (mine, theirs):
@@ -208,8 +208,8 @@ def test_account_sees_public_events_and_its_own_in_one_order(
 
 
 def test_type_selects_one_type_or_all_with_a_prefix(api: Api, account: Account) -> None:
-    add_drafts(3)
-    add_drafts(2, account.pk)
+    add_outbox_entries(3)
+    add_outbox_entries(2, account.pk)
     EventDraft.build(EventType.PETS_IMPORTED, {}).save()
     counts = {"pet.created": 3, "pet": 4, "pets": 1, "order": 2, "order.placed": 2, "quota": 0}
     for kind, count in counts.items():
@@ -234,7 +234,7 @@ def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
     began = datetime.now(UTC)
     ahead = round((began + timedelta(days=365)).timestamp() * SECOND)
     EventDraft(account_id=0, type=EventType.PET_CREATED, data="{}", created_at=ahead).save()
-    add_drafts(1)
+    add_outbox_entries(1)
     assert [event["type"] for event in follow(api, f"/events?since={began:%Y-%m-%dT%H:%M:%S.%fZ}")] == [
         "pet.created",
         "pet.created",
@@ -256,7 +256,7 @@ def sequence_an_hour_ahead() -> int:
 def test_feed_stays_ordered_after_the_clock_was_set_back(api: Api) -> None:
     ahead = sequence_an_hour_ahead()
     path = next_path(api.get("/events"))
-    add_drafts(2)
+    add_outbox_entries(2)
     assert len(list(follow(api, path))) == 2
     *_, before, first, second = (event.sequenced_at for event in Event.objects.order_by("pk"))
     assert (before, first, second) == (ahead, ahead + 1, ahead + 1)
@@ -285,7 +285,7 @@ def test_sequencing_continues_after_any_failure(monkeypatch: pytest.MonkeyPatch,
 
 def test_backlog_is_the_age_of_the_oldest_entry() -> None:
     assert sequencing.measure_backlog() == 0
-    add_drafts(2)
+    add_outbox_entries(2)
     EventDraft.objects.filter(pk=EventDraft.objects.earliest("pk").pk).update(
         created_at=now_in_microseconds() - 90 * SECOND
     )
@@ -306,7 +306,7 @@ def test_empty_page_has_a_next_link_and_stays_304(api: Api, account: Account) ->
     moved = api.get(path, **{"If-None-Match": response.headers["ETag"]})
     assert (moved.status_code, moved.content) == (304, b"")
     assert next_path(moved) != path
-    add_drafts(1, account.pk)
+    add_outbox_entries(1, account.pk)
     assert len(list(follow(api, next_path(moved)))) == 1
 
 
@@ -316,9 +316,9 @@ def test_link_repeats_limit_and_type_but_not_since(api: Api) -> None:
 
 
 def test_cursor_of_a_filtered_feed_survives_pruning(api: Api, account: Account, other: Account) -> None:
-    add_drafts(1, account.pk)
+    add_outbox_entries(1, account.pk)
     (event,) = follow(api, "/events?type=order")
-    add_drafts(5, other.pk)
+    add_outbox_entries(5, other.pk)
     sequence_all()
     path = next_path(api.get("/events?type=order"))
     Feed.objects.update(last_pruned_id=Event.objects.latest("id").pk - 1)
@@ -326,7 +326,7 @@ def test_cursor_of_a_filtered_feed_survives_pruning(api: Api, account: Account, 
     assert event["type"] == "order.placed"
 
 
-def test_pet_that_was_deleted_has_a_last_event(api: Api, pet: Pet) -> None:
+def test_deleted_pet_has_one_final_event(api: Api, pet: Pet) -> None:
     duplicate = Pet.objects.get(pk=pet.pk)
     Pet.objects.filter(pk=pet.pk).update(name="Rex")  # Concurrently.
     expected = pet.as_json() | {"name": "Rex"}
@@ -335,7 +335,7 @@ def test_pet_that_was_deleted_has_a_last_event(api: Api, pet: Pet) -> None:
     assert event_data(api, EventType.PET_DELETED) == [("pet.deleted", {"pet": expected})]
 
 
-def test_cursor_of_a_restored_feed_is_410_even_if_its_id_was_assigned_again(api: Api) -> None:
+def test_cursor_from_before_a_restore_gets_410_even_if_its_id_was_reassigned(api: Api) -> None:
     add_events(3)
     backup = Feed.objects.get()
     valid = next_path(api.get("/events"))
@@ -349,7 +349,7 @@ def test_cursor_of_a_restored_feed_is_410_even_if_its_id_was_assigned_again(api:
     assert len(list(follow(api, valid))) == 9
 
 
-def test_id_assigned_again_is_detected_after_the_clock_was_set_back(api: Api) -> None:
+def test_reassigned_id_is_detected_after_the_clock_was_set_back(api: Api) -> None:
     sequence_an_hour_ahead()
     backup = Feed.objects.get()
     add_events(1)
@@ -376,10 +376,10 @@ def test_cursor_continues_after_everything_before_it_was_pruned(api: Api) -> Non
     path = next_path(api.get("/events"))
     Event.objects.all().update(sequenced_at=1)
     Feed.objects.update(last_sequenced_at=1)
-    ended = next_path(api.get("/events"))
+    pruned_path = next_path(api.get("/events"))
     call_command("clear_events")
-    add_drafts(2)
-    assert len(list(follow(api, ended))) == 2
+    add_outbox_entries(2)
+    assert len(list(follow(api, pruned_path))) == 2
     assert api.get(path).json()["code"] == "cursor_expired"
 
 
@@ -424,8 +424,8 @@ def test_since_and_cursor_exclude_each_other(api: Api) -> None:
 def test_sequencing_continues_where_it_stopped(account: Account) -> None:
     sequence_all()
     first = Feed.objects.get().last_id
-    add_drafts(3)
-    add_drafts(2, account.pk)
+    add_outbox_entries(3)
+    add_outbox_entries(2, account.pk)
     assert sequence_all() == 5
     assert list(Event.objects.filter(pk__gt=first).order_by("pk").values_list("pk", flat=True)) == [
         first + number for number in range(1, 6)
@@ -441,7 +441,7 @@ def test_events_are_pruned_after_30_days_and_the_feed_records_the_last_one(
     path = next_path(api.get("/events?limit=1"))
     old = (datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)).timestamp() * SECOND
     Event.objects.filter(pk__lte=5).update(sequenced_at=round(old))
-    add_drafts(3)
+    add_outbox_entries(3)
     call_command("clear_events")
     assert EventDraft.objects.count() == 0  # Other processes rarely get the lock during pruning.
     assert [event["id"] for event in api.get("/events").json()] == [

@@ -37,7 +37,7 @@ def test_every_response_announces_the_deprecation(api: Api, stranger: Api, pet: 
     ("now", "status"),
     [(REMOVAL - timedelta(microseconds=1), 200), (REMOVAL, 410), (REMOVAL + timedelta(days=400), 410)],
 )
-def test_operation_gives_410_after_its_removal_date(
+def test_operation_gets_410_from_its_removal_date(
     api: Api, pet: Pet, now: datetime, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PetViewSet, "clock", lambda view: now)

@@ -1,4 +1,4 @@
-"""Who may call the API: every rejection of a key, over HTTP (D16-D20)."""
+"""Authentication with API keys: every rejection, over HTTP (D16-D20)."""
 
 from datetime import timedelta
 from typing import Any
@@ -35,14 +35,14 @@ def issue_expired(issue: Issue) -> str:
 # --- The Authorization header --------------------------------------------------------------------
 
 
-def test_request_without_a_key_is_told_how_to_send_one(stranger: Api) -> None:
+def test_request_without_key_explains_how_to_send_one(stranger: Api) -> None:
     response = stranger.get("/pets")
     assert_rejected(response, "missing_api_key")
     assert "Authorization: Bearer" in response.json()["message"]
 
 
 @pytest.mark.parametrize("header", ["", " ", "\t"])
-def test_empty_header_counts_as_none(stranger: Api, header: str) -> None:
+def test_empty_header_counts_as_missing(stranger: Api, header: str) -> None:
     assert_rejected(stranger.get("/pets", Authorization=header), "missing_api_key")
 
 
@@ -79,11 +79,11 @@ def test_malformed_header_is_rejected_without_touching_the_database(
 
 
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER {}", "Bearer   {}", " Bearer {} "])
-def test_scheme_may_be_written_in_any_case_and_with_blanks(key: Any, stranger: Api, form: str) -> None:
+def test_scheme_is_case_insensitive_and_may_have_extra_spaces(key: Any, stranger: Api, form: str) -> None:
     assert stranger.get("/pets", Authorization=form.format(key.text)).status_code == 200
 
 
-def test_key_in_the_query_or_the_body_does_not_count(key: Any, stranger: Api) -> None:
+def test_key_in_query_or_body_is_ignored(key: Any, stranger: Api) -> None:
     assert_rejected(stranger.get(f"/pets?api_key={key.text}&access_token={key.text}"), "missing_api_key")
     assert_rejected(stranger.post("/pets", {"access_token": key.text}), "missing_api_key")
 
@@ -141,7 +141,7 @@ def test_key_of_the_other_environment_is_rejected_without_touching_the_database(
         (["192.0.2.0/24"], "", False),
     ],
 )
-def test_key_works_only_from_its_networks(
+def test_key_works_only_from_its_allowed_networks(
     issue: Issue, networks: list[str], peer: str, admitted: bool
 ) -> None:
     api = Api(issue(allowed_networks=networks)[1])
@@ -154,9 +154,7 @@ def test_key_works_only_from_its_networks(
         assert "network" in response.json()["message"]
 
 
-def test_address_behind_trusted_proxies_is_the_one_that_must_be_in_the_networks(
-    issue: Issue, settings: Any
-) -> None:
+def test_networks_apply_to_the_client_address_behind_trusted_proxies(issue: Issue, settings: Any) -> None:
     api = Api(issue(allowed_networks=["192.0.2.0/24"])[1])
     for proxies, status in ((0, 401), (1, 200)):
         settings.TRUSTED_PROXY_COUNT = proxies
@@ -218,7 +216,7 @@ def test_forbidden_request_costs_one(issue: Issue) -> None:
     assert api.get("/pets")["X-RateLimit-Remaining"] == "997"
 
 
-def test_rejected_key_costs_its_account_nothing(issue: Issue, key: Any, api: Api) -> None:
+def test_rejected_key_uses_no_quota(issue: Issue, key: Any, api: Api) -> None:
     for text in (issue_expired(issue), replace_secret(key.text), issue(allowed_networks=["192.0.2.1"])[1]):
         assert Api(text).get("/pets").status_code == 401
     assert api.get("/pets")["X-RateLimit-Remaining"] == "999"

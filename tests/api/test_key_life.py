@@ -165,7 +165,7 @@ def test_rotated_key_is_not_rotated_again(issue: Issue) -> None:
 
 
 @COMMITTED
-def test_one_of_many_concurrent_rotations_succeeds() -> None:
+def test_only_one_concurrent_rotation_succeeds() -> None:
     account = Account.objects.create(name="Acme Pets", plan_id=PlanCode.FREE)
     old, _ = ApiKey.objects.issue(account, by=OPERATOR)
 
@@ -185,7 +185,7 @@ def test_one_of_many_concurrent_rotations_succeeds() -> None:
 # --- Expiry --------------------------------------------------------------------------------------
 
 
-def test_key_is_active_until_its_end_and_expired_from_it_on(issue: Issue) -> None:
+def test_key_expires_exactly_at_its_expiry(issue: Issue) -> None:
     end = timezone.now() + ONE_DAY
     key, _ = issue(expires_at=end)
     assert key.get_state(end - timedelta(microseconds=1)) == "active"
@@ -212,7 +212,7 @@ def test_long_reason_is_truncated(issue: Issue) -> None:
     assert key.revoked_reason == "r" * 255
 
 
-def test_key_is_revoked_once_and_for_a_reason(issue: Issue) -> None:
+def test_key_is_revoked_only_once_and_with_a_reason(issue: Issue) -> None:
     key, _ = issue()
     for reason in ("", "  "):
         with pytest.raises(ValidationError, match="Say why"):
@@ -248,7 +248,7 @@ def test_history_has_action_actor_and_reason(issue: Issue) -> None:
     assert get_history(new) == [("issued", "ann", "")]
 
 
-def test_history_keeps_the_name_of_a_member_of_staff_who_left(account: Account) -> None:
+def test_history_keeps_the_name_of_a_deleted_actor(account: Account) -> None:
     ann = User.objects.create_user("ann")
     key, _ = ApiKey.objects.issue(account, by=Actor(ann.username, ann.pk))
     assert key.audit_entries.get().actor_id == ann.pk
@@ -320,6 +320,6 @@ def test_audit_trail_rejects_unknown_actions_of_a_key(issue: Issue) -> None:
         audit.record(OPERATOR, key, "lent")  # type: ignore[arg-type]  # Not an Action.
 
 
-def test_key_with_the_longest_life_can_be_rotated(issue: Issue) -> None:
+def test_key_with_the_maximum_lifetime_can_be_rotated(issue: Issue) -> None:
     key, _ = issue(expires_at=timezone.now() + MAX_LIFETIME - timedelta(minutes=1))
     assert key.rotate(by=OPERATOR)[0].expires_at is not None

@@ -66,7 +66,7 @@ class Shop:
         )  # fmt: skip
 
     def add_orders(self, count: int, account_id: int, status: str = OrderStatus.PLACED) -> int:
-        """Add orders, each of a pet of its own."""
+        """Add orders, each for its own pet."""
         last_pet = self.add_pets(count, status=PetStatus.PENDING)
         return self.insert(
             "INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at) "
@@ -110,7 +110,7 @@ def build_api_requests(api: Api, path: str, last: int, **filters: str) -> Iterat
 
 
 def build_admin_requests(staff: Client, model: str, last: int, **filters: Any) -> Iterator[Page]:
-    """Yield requests for the first page of a list in the back office, and for pages further on."""
+    """Yield requests for the first and later pages of a list in the back office."""
     path = f"/admin/inventory/{model}/"
     yield partial(staff.get, path, filters)
     for edge in ({"after": last}, {"before": last}, {"after": last // 2}, {"before": last // 2}):
@@ -130,7 +130,7 @@ class List(NamedTuple):
     path: str
     model: type[Model]
     filters: tuple[Filter, ...]
-    values: tuple[str, ...]  # One for each filter; empty for the filter by an id.
+    values: tuple[str, ...]  # The value of each filter; empty for a filter by id.
 
     def __str__(self) -> str:
         query = (f"{item.name}={value}" for item, value in zip(self.filters, self.values, strict=True))

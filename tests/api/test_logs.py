@@ -217,7 +217,7 @@ def test_libraries_log_the_same_fields(lines: Lines) -> None:
     assert line == {"level": "warning", "event": "3 of five", "logger": "some.library"}
 
 
-def test_outage_that_the_monitor_has_logged_is_not_logged_again(lines: Lines) -> None:
+def test_outage_logged_by_the_monitor_is_not_logged_again(lines: Lines) -> None:
     logger = logging.getLogger("accounts.usage.write_behind")
     for error in (DatabaseUnavailableError("The database is unavailable."), OperationalError("closed")):
         try:

@@ -19,7 +19,7 @@ from tests.support.commands import run
 from tests.support.event_loop import serve
 from tests.support.skips import NEEDS_POSTGRESQL
 
-# A value of each member that clients send, other than its default and its example.
+# A value of each member that clients send, which is neither its default nor its example.
 SENT: dict[str, Any] = {"name": "Marble", "categoryId": 2, "status": "pending"}
 SENT_ORDER: dict[str, Any] = {"petId": 2}
 

@@ -109,13 +109,13 @@ def test_deferred_updates_are_applied_by_flush() -> None:
     applied: list[float] = []
     deferred_updates = DeferredUpdates()
     deferred_updates.add(applied.append)
-    assert applied == [1]  # Immediately: not started.
+    assert applied == [1]  # Immediately, because it is not started.
     deferred_updates.start(max_queued=2)
     deferred_updates.add(applied.append, 2)
     deferred_updates.add(applied.append, 3)
     assert applied == [1]
     deferred_updates.add(applied.append, 4)
-    assert applied == [1, 4]  # Immediately: the queue is full.
+    assert applied == [1, 4]  # Immediately, because the queue is full.
     deferred_updates.flush()
     assert applied == [1, 4, 2, 3]
     deferred_updates.add(applied.append, 5)

@@ -155,7 +155,7 @@ def test_narrowing_is_in_the_audit_trail_and_the_feed(issue: Issue) -> None:
     assert (event.account_id, event.data) == (key.account_id, key.build_event(EventType.KEY_NARROWED).data)
 
 
-def test_narrowed_rights_hold_from_the_next_request_on(store: QuotaStore) -> None:
+def test_narrowing_takes_effect_with_the_next_request(store: QuotaStore) -> None:
     sender = Sender(store, 60, 1_000, now=to_microseconds(timezone.now()))
     sender.add_key()
     narrowed, other = sender.keys
@@ -228,10 +228,10 @@ def get_rights(key: ApiKey) -> tuple[set[str], set[Any], Any]:
     start=st.lists(st.sampled_from(NETWORKS), max_size=3),
     steps=st.lists(st.none() | NARROWING, min_size=1, max_size=8),
 )
-def test_no_sequence_of_steps_adds_a_right(
+def test_no_sequence_of_changes_adds_a_right(
     account: Account, lifetime: int | None, start: list[str], steps: list[dict[str, Any] | None]
 ) -> None:
-    """A step of None is a rotation. A right may only be lost, and so may the life of the latest key."""
+    """A step of None is a rotation. Rights and the lifetime of the latest key may only shrink."""
     now = timezone.now()
     account = Account.objects.create(name=f"Account {Account.objects.count()}", plan_id=account.plan_id)
     expires_at = now + lifetime * ONE_DAY if lifetime else None

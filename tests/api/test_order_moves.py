@@ -123,7 +123,7 @@ def test_ship_date_defaults_to_now(place: Callable[..., Order]) -> None:
 
 
 @pytest.mark.parametrize("status", [PENDING, SOLD])
-def test_pet_that_is_not_available_cannot_be_ordered(
+def test_unavailable_pet_cannot_be_ordered(
     place: Callable[..., Order], pet: Pet, status: PetStatus
 ) -> None:
     pet.change_status(status, by=STAFF)

@@ -156,7 +156,7 @@ def test_home_page_names_both_addresses_and_the_removal(client: Client, db: None
     assert "<code>GET /pets/{petId}</code> will be removed on 2030-12-05." in page
 
 
-def test_home_page_of_staging_says_so(client: Client, db: None, settings: Any) -> None:
+def test_home_page_of_staging_names_the_environment(client: Client, db: None, settings: Any) -> None:
     settings.ENVIRONMENT = "staging"
     settings.STAGING_BASE_URL = settings.BASE_URL
     page = client.get("/").content.decode()
@@ -173,7 +173,7 @@ def test_home_page_shows_the_key_of_a_demo(client: Client, db: None, settings: A
 
 
 @pytest.mark.parametrize("environment", ["production", "staging"])
-def test_pages_of_a_demo_say_so(client: Client, db: None, settings: Any, environment: str) -> None:
+def test_demo_pages_have_a_notice(client: Client, db: None, settings: Any, environment: str) -> None:
     settings.ENVIRONMENT, settings.DEMO_KEY = environment, "psk_live_demo"
     assert re.findall(r"<dt>(.*?)</dt>", client.get("/").text)[0] == "Demo"
     pages = {page: client.get(page).text for page in PAGES}

@@ -78,7 +78,7 @@ def test_unknown_plan_is_rejected(account: Account) -> None:
         account.assign("gold")  # type: ignore[arg-type]
 
 
-def test_account_that_leaves_enterprise_loses_its_limits(enterprise: Account) -> None:
+def test_account_leaving_enterprise_loses_its_limits(enterprise: Account) -> None:
     enterprise.assign(PlanCode.PRO)
     enterprise.refresh_from_db()
     assert (enterprise.per_minute, enterprise.per_day) == (None, None)

@@ -26,18 +26,18 @@ ON_COMMIT = "accounts.quota.publication.transaction.on_commit"
 
 
 @pytest.fixture
-def way(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
+def proxy(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
     """A proxy to an empty Redis. Changes are published through it at once, since tests never commit."""
     redis.client.flushall()
-    with tcp_proxy(redis.port) as way:
-        monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore(way.url))
+    with tcp_proxy(redis.port) as proxy:
+        monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore(proxy.url))
         monkeypatch.setattr(ON_COMMIT, lambda publish, robust=False: publish())
-        yield way
+        yield proxy
 
 
 @pytest.fixture
-def store(way: TcpProxy, redis: RedisServer) -> RedisQuotaStore:
-    """The store for requests, which uses another connection than staff."""
+def store(proxy: TcpProxy, redis: RedisServer) -> RedisQuotaStore:
+    """The store for requests, on a connection other than that of staff."""
     return RedisQuotaStore(redis.url)
 
 
@@ -46,32 +46,32 @@ def acme(store: RedisQuotaStore, db: None) -> Sender:
     return Sender(store, per_minute=5, per_day=100)
 
 
-def test_changes_apply_after_the_connection_was_cut(acme: Sender, way: TcpProxy) -> None:
+def test_changes_apply_after_the_connection_was_cut(acme: Sender, proxy: TcpProxy) -> None:
     acme.send()
-    way.cut()
+    proxy.cut()
     acme.account.assign(PlanCode.ENTERPRISE, 7, 100)
     assert acme.send().windows[0].limit == 7
     acme.get_banned()
     write_behind.recorder.write()
-    way.cut()
+    proxy.cut()
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
     assert not acme.send().banned
-    way.cut()
+    proxy.cut()
     acme.account.suspend(reason="Unpaid.", by=OPERATOR)
     assert acme.admit().rejection is KeyRejectionReason.SUSPENDED
-    way.cut()
+    proxy.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.admit().rejection is KeyRejectionReason.REVOKED
 
 
-def test_failed_publication_is_retried(acme: Sender, way: TcpProxy, redis: RedisServer) -> None:
+def test_failed_publication_is_retried(acme: Sender, proxy: TcpProxy, redis: RedisServer) -> None:
     acme.send()
-    target, way.target = way.target, None
-    way.cut()
+    target, proxy.target = proxy.target, None
+    proxy.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted  # Others still reach Redis, where the change is not published.
     assert publication.get_warning(pk=acme.keys[0].pk) == publication.NOT_PUBLISHED
-    way.target = target
+    proxy.target = target
     publication.retry_publishing()
     assert acme.admit().rejection is KeyRejectionReason.REVOKED
     assert publication.get_warning(pk=acme.keys[0].pk) == ""
@@ -88,8 +88,8 @@ def test_unpublished_change_is_published_by_workers(
     acme: Sender, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
 ) -> None:
     acme.send()
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(name, value)
+    with monkeypatch.context() as other_process:
+        other_process.setattr(name, value)
         acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted
     publication.retry_publishing()
@@ -121,7 +121,7 @@ def test_change_during_a_publication_is_published(
 def test_record_read_before_a_change_never_overwrites_it(
     acme: Sender, store: RedisQuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a pipeline of PostgreSQL, a snapshot can be older than its statement."""
+    """In a PostgreSQL pipeline, a snapshot can be older than its statement."""
     outdated = key_record.read(acme.keys[0].public_id)
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     store.publish_all([outdated])
@@ -284,7 +284,7 @@ def test_keys_not_published_in_time_stay_unpublished(acme: Sender, monkeypatch: 
     monkeypatch.undo()
 
 
-def test_key_deleted_by_hand_leaves_no_publication(acme: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_deleted_with_sql_leaves_no_publication(acme: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     Publication.objects.update(published_version=0)
     key = acme.keys[0]
     type(key).objects.filter(pk=key.pk)._raw_delete("default")
@@ -296,11 +296,11 @@ def test_key_deleted_by_hand_leaves_no_publication(acme: Sender, monkeypatch: py
 
 
 @pytest.fixture
-def unreachable(way: TcpProxy) -> TcpProxy:
+def unreachable(proxy: TcpProxy) -> TcpProxy:
     """A Redis that this process cannot reach."""
-    way.target = None
-    way.cut()
-    return way
+    proxy.target = None
+    proxy.cut()
+    return proxy
 
 
 def test_page_reports_an_unpublished_change(acme: Sender, unreachable: TcpProxy) -> None:

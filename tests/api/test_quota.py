@@ -96,7 +96,9 @@ def reported(decision: RateLimitDecision) -> tuple[str, int, int]:
     return window.name, window.limit, window.remaining
 
 
-def test_window_with_the_least_remaining_is_reported_on_a_tie_the_longer(make_sender: MakeSender) -> None:
+def test_window_with_the_least_remaining_is_reported_and_the_longer_on_a_tie(
+    make_sender: MakeSender,
+) -> None:
     assert reported(make_sender(per_minute=5, per_day=10).send()) == ("minute", 5, 4)
     assert reported(make_sender(per_minute=10, per_day=5).send()) == ("day", 5, 4)
     assert reported(make_sender(per_minute=5, per_day=5).send()) == ("day", 5, 4)

@@ -54,7 +54,7 @@ class Ledger:
     def check_window(
         self, window: Window, limit: int, decision: RateLimitDecision, before: Window | None
     ) -> None:
-        """Check that the window continues that of the last request, or has started since."""
+        """Check that the window is that of the last request or has started since."""
         assert window.limit == limit
         assert decision.now < window.ends_at <= decision.now + window.length
         continues = before is not None and before.ends_at > decision.now and before.used > 0

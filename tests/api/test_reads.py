@@ -29,7 +29,7 @@ def queryset(**filters: Any) -> QuerySet[Pet, Any]:
     return Pet.objects.as_json().filter(**filters).order_by("id")
 
 
-def test_rows_are_those_of_the_queryset_whatever_was_read_before(pets: list[Pet], read: Read) -> None:
+def test_rows_match_the_queryset_regardless_of_earlier_reads(pets: list[Pet], read: Read) -> None:
     for filters in (
         {},
         {"id": pets[3].pk},
@@ -45,15 +45,17 @@ def test_rows_are_those_of_the_queryset_whatever_was_read_before(pets: list[Pet]
             assert read.where(**filters).fetch(count) == list(queryset(**filters)[:count])
 
 
-def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_shape_of_read_is_compiled_once(
+    pets: list[Pet], read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiled = []
     compile_read = compiled_reads.compile_read
 
-    def note(*of: Any) -> compiled_reads.CompiledRead:
-        compiled.append(of[2:])
-        return compile_read(*of)
+    def record(*args: Any) -> compiled_reads.CompiledRead:
+        compiled.append(args[2:])
+        return compile_read(*args)
 
-    monkeypatch.setattr(compiled_reads, "compile_read", note)
+    monkeypatch.setattr(compiled_reads, "compile_read", record)
     for pet in pets:
         assert read.where(status=pet.status).where(id__gt=pet.pk - 1).fetch(5)
         assert read.where(id=pet.pk).fetch_one() == pet.as_json()
@@ -65,7 +67,7 @@ def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytes
     ]
 
 
-def test_where_narrows_a_copy(pets: list[Pet], read: Read) -> None:
+def test_where_filters_a_copy(pets: list[Pet], read: Read) -> None:
     narrow = read.where(id=pets[0].pk)
     assert len(read.fetch(100)) == len(pets)
     assert len(narrow.fetch(100)) == 1
@@ -74,7 +76,7 @@ def test_where_narrows_a_copy(pets: list[Pet], read: Read) -> None:
     assert narrow.where(id=0).fetch_one() is None
 
 
-def test_types_that_a_database_lacks_are_converted(account: Account, pets: list[Pet]) -> None:
+def test_types_unsupported_by_a_database_are_converted(account: Account, pets: list[Pet]) -> None:
     ships = datetime(2026, 11, 21, 12, 30, 0, 5, tzinfo=UTC)
     order = Order.objects.create(
         account=account, pet=pets[0], status=OrderStatus.DELIVERED, ship_date=ships

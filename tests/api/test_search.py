@@ -99,11 +99,11 @@ def test_operation_comes_first(client: Client, query: str, operation: str) -> No
         ("price", "Prices are not published."),
     ],
 )
-def test_what_does_not_exist_is_stated_in_the_excerpt(client: Client, query: str, sentence: str) -> None:
+def test_excerpt_states_that_a_feature_does_not_exist(client: Client, query: str, sentence: str) -> None:
     assert sentence in read_text(client, query)
 
 
-def test_synonyms_lead_to_words_of_the_documentation() -> None:
+def test_synonyms_map_to_words_in_the_documentation() -> None:
     known = set(build_index()._stems.values())
     stems = [stem(word) for word in DATA["synonyms"]]
     assert len(stems) == len(set(stems))
@@ -196,7 +196,7 @@ def test_texts_are_normalized_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/stauts", "/status"),
     ],
 )
-def test_missing_page_suggests_the_nearest(client: Client, path: str, address: str) -> None:
+def test_missing_page_suggests_the_closest_match(client: Client, path: str, address: str) -> None:
     """Without the fixture `db`, any query would fail."""
     response = client.get(path)
     assert response.status_code == 404
@@ -205,12 +205,12 @@ def test_missing_page_suggests_the_nearest(client: Client, path: str, address: s
     assert 'role="search"' in response.text
 
 
-def test_missing_operation_suggests_it(client: Client) -> None:
+def test_missing_page_suggests_the_operation(client: Client) -> None:
     assert RESULT.findall(client.get("/pets").text)[0][0] == "/docs/operations/listPets"
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/x" * 4_000, "/%00", "/%C3%A9"])
-def test_missing_page_without_a_near_one_has_no_suggestions(client: Client, path: str) -> None:
+def test_missing_page_without_a_close_match_has_no_suggestions(client: Client, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 404
     assert "Did you mean" not in response.text

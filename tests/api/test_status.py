@@ -219,6 +219,6 @@ def test_incidents_are_plain_text(db: None) -> None:
     assert "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p> <p>Second {{ paragraph }}</p>" in page
 
 
-def test_incident_can_not_end_before_it_starts(db: None) -> None:
+def test_incident_cannot_end_before_it_starts(db: None) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         add_incident("Wrong", timedelta(), -timedelta(hours=1))

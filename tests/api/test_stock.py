@@ -112,7 +112,7 @@ def test_abandoned_count_is_taken_over_after_the_lease(db: None, monkeypatch: py
 
 
 @COMMITTED
-def test_one_of_many_workers_counts() -> None:
+def test_only_one_worker_counts() -> None:
     assert sorted(run_concurrently(*[stock.refresh] * 6)) == [False] * 5 + [True]
 
 

@@ -127,7 +127,7 @@ def test_errors_of_the_key_precede_the_suspension(store: QuotaStore) -> None:
     assert sender.admit(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
 
 
-def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db: None) -> None:
+def test_cached_key_record_of_the_previous_version_is_refreshed(redis: RedisServer, db: None) -> None:
     redis.client.flushall()
     sender = Sender(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     Account.objects.update(suspended_at=timezone.now(), suspended_reason="Unpaid")
@@ -167,7 +167,7 @@ def test_suspension_and_lifting_need_a_reason(suspended: Account, verb: str) -> 
         getattr(suspended, verb)(reason="  ", by=OPERATOR)
 
 
-def test_suspension_and_lifting_fail_the_second_time(suspended: Account) -> None:
+def test_account_is_suspended_and_lifted_only_once(suspended: Account) -> None:
     with pytest.raises(ValidationError, match="Acme Pets is already suspended"):
         suspended.suspend(reason="Again", by=OPERATOR)
     suspended.lift_suspension(reason="Paid", by=OPERATOR)

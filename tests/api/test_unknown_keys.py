@@ -1,4 +1,4 @@
-"""Unknown, wrong, revoked and expired keys cost the same work, and get the same response except the last.
+"""Unknown, wrong, revoked and expired keys cost the same work. All but expired keys get the same response.
 
 Work is measured in queries, Redis scripts and digests, not in time.
 """
@@ -168,7 +168,7 @@ def test_every_invalid_key_gets_the_same_response(
     assert all(response[name] == reference[name] for name in set(response.headers) - changing)
 
 
-def test_key_issued_after_it_was_unknown_works_at_once(
+def test_key_issued_after_a_failed_lookup_works_at_once(
     account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = key_format.generate("live", account.public_id)
@@ -275,7 +275,7 @@ def test_valid_key_is_unaffected_by_a_flood_from_its_address(
     assert api.get("/pets").status_code == 200
 
 
-def test_key_that_could_not_be_checked_is_not_called_invalid(
+def test_unverifiable_key_is_not_reported_as_invalid(
     issue: Issue, in_redis: RedisQuotaStore, lookup_limiter: LookupLimiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = issue()[1]

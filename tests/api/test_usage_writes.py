@@ -42,7 +42,7 @@ def create_keys(count: int) -> list[ApiKey]:
 
 
 def build_batch(keys: list[ApiKey], now: int = NOON) -> Batch:
-    """Build a batch with two requests of each key.
+    """Build a batch with two requests per key.
 
     One is admitted, deprecated and counted by Redis; the other is rejected.
     """

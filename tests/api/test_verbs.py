@@ -1,4 +1,4 @@
-"""The verbs of petstore.event_loop: what can't work on the event loop fails elsewhere as well."""
+"""Operations of petstore.event_loop: misuse fails on the event loop and in threads alike."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,11 +20,11 @@ from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = COMMITTED
 
-REFUSED = (TransactionManagementError, SynchronousOnlyOperation)
+MISUSE_ERRORS = (TransactionManagementError, SynchronousOnlyOperation)
 READ = Read(Category, lambda: Category.objects.values("id", "name"))
 
 
-def a_category(name: str = "Otters") -> Category:
+def add_category(name: str = "Otters") -> Category:
     return insert(Category(name=name))
 
 
@@ -43,37 +43,37 @@ OUTSIDE: list[Callable[[Category], object]] = [
 ]
 
 
-def test_no_other_query_is_made_under_atomic(run: Any) -> None:
+def test_queries_of_other_apis_fail_under_atomic(run: Any) -> None:
     @atomic
     def mixed(misuse: Callable[[Category], object]) -> None:
-        misuse(a_category())
+        misuse(add_category())
 
     for misuse in UNDER_ATOMIC:
-        assert isinstance(run(partial(mixed, misuse)), REFUSED)
+        assert isinstance(run(partial(mixed, misuse)), MISUSE_ERRORS)
     assert not Category.objects.filter(name__in=["Otters", "Newts"]).exists()
 
 
-def test_what_belongs_to_a_transaction_is_refused_outside_one(run: Any) -> None:
-    category = a_category()
+def test_transactional_operations_fail_outside_a_transaction(run: Any) -> None:
+    category = add_category()
     for misuse in OUTSIDE:
         assert isinstance(run(partial(misuse, category)), TransactionManagementError)
 
 
 @NEEDS_POSTGRESQL
-def test_a_thread_takes_no_part_in_a_transaction_of_the_loop() -> None:
+def test_thread_cannot_join_a_transaction_of_the_event_loop() -> None:
     @atomic
     def mixed() -> None:
-        a_category()
-        run_in_thread(a_category, "Newts")
+        add_category()
+        run_in_thread(add_category, "Newts")
 
     assert isinstance(run_on_loop(mixed), TransactionManagementError)
     assert not Category.objects.filter(name__in=["Otters", "Newts"]).exists()
 
 
-def test_the_verbs_work_together_under_atomic(run: Any) -> None:
+def test_operations_combine_under_nested_atomic(run: Any) -> None:
     @atomic
     def add(name: str) -> Category:
-        return a_category(name)
+        return add_category(name)
 
     @atomic
     def both() -> None:
@@ -86,15 +86,15 @@ def test_the_verbs_work_together_under_atomic(run: Any) -> None:
     assert Pet.objects.get(name="Rex").category.name == "Newts"
 
 
-def test_condition_of_none_finds_rows_without_a_value(run: Any, account: Account) -> None:
+def test_none_condition_matches_null(run: Any, account: Account) -> None:
     active = {"pk": account.pk, "suspended_at": None}
     suspended: Any = {"suspended_at": timezone.now(), "suspended_reason": "Unpaid."}
     assert run(partial(update, Account, active, **suspended)) == 1
     assert run(partial(update, Account, active, **suspended)) == 0
 
 
-def test_who_wants_other_queries_beside_them_has_djangos_atomic(db: None) -> None:
+def test_operations_and_other_queries_combine_under_djangos_atomic(db: None) -> None:
     with transaction.atomic():
-        category = a_category()
+        category = add_category()
         refresh(category, lock=True)
         assert Category.objects.filter(pk=category.pk).update(name="Newts") == 1

@@ -18,31 +18,31 @@ from petstore.management.base import DocumentedCommand, JsonCommand
 from tests.support.commands import run, run_json
 from tests.support.live import ROOT
 
-OURS = sorted(
+OWN_COMMANDS = sorted(
     (app, name)
     for name, app in get_commands().items()
     if isinstance(app, str) and app.split(".")[0] in {"petstore", "accounts", "inventory"}
 )
-PRINTS_NO_DATA = {"serve"}
+WITHOUT_JSON = {"serve"}
 
 
 # --- Help ----------------------------------------------------------------------------------------
 
 
-def own_part(line: str, name: str) -> list[str]:
+def split_options(line: str, name: str) -> list[str]:
     """Split the options of an example, without shell redirections."""
     words = shlex.split(line.partition(f"manage.py {name}")[2])
     ends = [position for position, word in enumerate(words) if word in {"|", ">"}]
     return words[: min(ends, default=len(words))]
 
 
-def test_table_of_commands_has_every_command_of_ours() -> None:
-    assert {"issue_key", "import_pets", "serve", "conformance"} <= {name for _, name in OURS}
+def test_command_table_lists_every_command() -> None:
+    assert {"issue_key", "import_pets", "serve", "conformance"} <= {name for _, name in OWN_COMMANDS}
     rows = re.findall(r"^\| `([a-z_]+)", (ROOT / "docs/commands.md").read_text(), re.MULTILINE)
-    assert {name for _, name in OURS} <= set(rows) <= get_commands().keys()
+    assert {name for _, name in OWN_COMMANDS} <= set(rows) <= get_commands().keys()
 
 
-@pytest.mark.parametrize(("app", "name"), OURS)
+@pytest.mark.parametrize(("app", "name"), OWN_COMMANDS)
 def test_help_describes_options_examples_and_exit_statuses(app: str, name: str) -> None:
     command = load_command_class(app, name)
     assert isinstance(command, DocumentedCommand)
@@ -55,22 +55,22 @@ def test_help_describes_options_examples_and_exit_statuses(app: str, name: str) 
     assert lines
     for line in lines:
         assert len(line) <= 100
-        options = parser.parse_args(own_part(line, name))
+        options = parser.parse_args(split_options(line, name))
         if name in {"narrow_key", "revoke_key", "rotate_key", "unban_key"}:
             assert re.fullmatch(r"[0-9A-Za-z]{14}", options.id)
     assert not [action.dest for action in parser._actions if not action.help]
-    assert ("--json" in parser._option_string_actions) is (name not in PRINTS_NO_DATA)
+    assert ("--json" in parser._option_string_actions) is (name not in WITHOUT_JSON)
 
 
 # --- Terminals -----------------------------------------------------------------------------------
 
 HOSTILE = "a\x1b[2J\x07\r\x7f\x9b31m\u202e\u2066\u200f\u2028\nb"
-SHOWN = r"a\u001b[2J\u0007\u000d\u007f\u009b31m\u202e\u2066\u200f\u2028\u000ab"
+ESCAPED = r"a\u001b[2J\u0007\u000d\u007f\u009b31m\u202e\u2066\u200f\u2028\u000ab"
 
 
 @pytest.fixture
 def hostile_key(account: Account, issue: Any) -> ApiKey:
-    """A key whose name and account's name would control a terminal."""
+    """A key with names that contain terminal control characters."""
     key, _ = issue(name=HOSTILE)
     Account.objects.update(name=HOSTILE)
     return ApiKey.objects.get(pk=key.pk)
@@ -90,7 +90,7 @@ def test_names_cannot_control_the_terminal(hostile_key: ApiKey, tmp_path: Path) 
         ("revoke_key", hostile_key.public_id, *reason),
     ):  # fmt: skip
         printed = run(*command)
-        assert SHOWN in printed or command[0] == "rotate_key"
+        assert ESCAPED in printed or command[0] == "rotate_key"
         assert not [char for char in printed if not char.isprintable() and char != "\n"], command
     assert len(run("list_keys").splitlines()) == 1 + ApiKey.objects.count()
 
@@ -146,7 +146,7 @@ def test_quickstart_prints_key_and_password_once_as_json() -> None:
     assert again == first | {"key": None, "password": None}
 
 
-# --- Bars ----------------------------------------------------------------------------------------
+# --- Progress bars ----------------------------------------------------------------------------------------
 
 
 class Terminal(io.StringIO):

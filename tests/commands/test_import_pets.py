@@ -1,4 +1,4 @@
-"""The command import_pets: accepted and rejected files, options, and failures that must add no pets."""
+"""The command import_pets: accepted and rejected files, options, and failures, which add no pets."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ from tests.support import commands
 
 pytestmark = pytest.mark.django_db
 
-GOOD = b"name,category,status\nRex,Dogs,available\nTom,Cats,sold\n"
+VALID = b"name,category,status\nRex,Dogs,available\nTom,Cats,sold\n"
 Write = Callable[..., str]
 
 
@@ -74,11 +74,11 @@ REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
 @pytest.mark.parametrize(
     "data",
     [
-        GOOD,
-        GOOD.replace(b"\n", b"\r\n"),
-        b"\xef\xbb\xbf" + GOOD,
-        GOOD.rstrip(b"\n"),
-        GOOD.replace(b"\n", b"\n\n") + b"\r\n,,\n",
+        VALID,
+        VALID.replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf" + VALID,
+        VALID.rstrip(b"\n"),
+        VALID.replace(b"\n", b"\n\n") + b"\r\n,,\n",
         b'"name","category","status"\n"Rex","Dogs","available"\n"Tom","Cats","sold"\n',
         b"status,name,category\navailable,Rex,Dogs\nsold,Tom,Cats\n",
         b"Name , CATEGORY,Status\n Rex , Dogs ,available\nTom,Cats,sold\n",
@@ -86,14 +86,14 @@ REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
         b"name,category,status\nRex,Dogs,\nTom,Cats,sold\n",
         b"name,categoryId,status\nRex,1,available\nTom, 2 ,sold\n",
         b"name,categoryId,category,status\nRex,99,Dogs,\nTom,2,,sold\n",
-        GOOD.replace(b",", b";"),
-        b"\n;;\r\n" + GOOD.replace(b",", b";"),
+        VALID.replace(b",", b";"),
+        b"\n;;\r\n" + VALID.replace(b",", b";"),
         b'"name";"category";"status"\nRex;Dogs;""\n"Tom";"Cats";"sold"\n',
-        GOOD.replace(b",", b"\t"),
+        VALID.replace(b",", b"\t"),
         b"name\tcategory\tstatus\nRex\tDogs\t\nTom\tCats\tsold",
-        b"sep=;\r\n" + GOOD.replace(b",", b";"),
-        b'\xef\xbb\xbf"sep=\t"\r\n\r\n' + GOOD.replace(b",", b"\t"),
-        b"SEP=|,,\n" + GOOD.replace(b",", b"|"),
+        b"sep=;\r\n" + VALID.replace(b",", b";"),
+        b'\xef\xbb\xbf"sep=\t"\r\n\r\n' + VALID.replace(b",", b"\t"),
+        b"SEP=|,,\n" + VALID.replace(b",", b"|"),
         b"name,category,status,, \nRex,Dogs,,,\nTom,Cats,sold,,\n",
         b"name,category,status\nRex,Dogs,,,,\nTom,Cats,sold,\n,,,,,\n \n\t, ,\n",
         b"name,categoryId,status\nRex,1.0,\nTom,2.00,sold\n",
@@ -114,7 +114,7 @@ def test_csv_is_accepted_in_common_dialects(write: Write, data: bytes) -> None:
         b'{"status":"sold","category":"Cats","categoryId":9,"name":"T\\u006fm"}\n',
     ],
 )
-def test_json_lines_accept_what_the_api_accepts(write: Write, data: bytes) -> None:
+def test_json_lines_accept_the_values_of_the_api(write: Write, data: bytes) -> None:
     assert run(write(data, "pets.jsonl")) == "Done. Added 2 pets.\n"
     assert stored_pets() == [REX, TOM]
 
@@ -144,7 +144,7 @@ def set_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 def test_standard_input_defaults_to_csv(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_stdin(monkeypatch, GOOD)
+    set_stdin(monkeypatch, VALID)
     run("-")
     set_stdin(monkeypatch, b'{"name":"Tom","categoryId":2,"status":"sold"}')
     run("-", "--format", "jsonl")
@@ -198,7 +198,7 @@ MISPLACED = 'A quote is misplaced. Inside a quoted value, write " as "".'
     ],
     ids=repr,
 )
-def test_bad_csv_line_is_reported_with_its_number(write: Write, line: bytes, reason: str) -> None:
+def test_invalid_csv_line_is_reported_with_its_number(write: Write, line: bytes, reason: str) -> None:
     file = write(HEAD + b'"Rex\nthe First",Dogs,sold\n\n' + line + b"\nTom,Cats,sold\n,Cats,\n")
     assert problems(file) == [(5, reason), (7, BLANK)]
 
@@ -230,7 +230,7 @@ def test_category_case_is_ignored_if_unambiguous() -> None:
     ],
     ids=lambda value: repr(value)[:60],
 )
-def test_bad_json_line_is_reported_with_its_number(write: Write, line: bytes, reason: str) -> None:
+def test_invalid_json_line_is_reported_with_its_number(write: Write, line: bytes, reason: str) -> None:
     good = b'{"name":"Rex","categoryId":1}\n'
     assert problems(write(good + b"\n" + line + b"\n" + good, "pets.jsonl")) == [(3, reason)]
 
@@ -262,14 +262,14 @@ UNCLOSED = "A quoted value starts here and is not closed properly"
         (b"name,category,Name\n", 1, "The column name is named twice."),
         (b"name,status\n", 1, "The first line must name the columns name, and category or categoryId."),
         (b"category\n", 1, "The first line must name the columns name, and category or categoryId."),
-        (GOOD.decode().encode("utf-16"), 1, "The file is in UTF-16. Save it as UTF-8."),
-        (GOOD.decode().encode("utf-16-be"), 1, "The file is in UTF-16. Save it as UTF-8."),
+        (VALID.decode().encode("utf-16"), 1, "The file is in UTF-16. Save it as UTF-8."),
+        (VALID.decode().encode("utf-16-be"), 1, "The file is in UTF-16. Save it as UTF-8."),
         (b"n\x81me,category\n", 1, NOT_UTF8),
         ("näme,category\n".encode("cp1252"), 1, "The column 'näme' is unknown."),
         (b"PK\x03\x04\x14\0\x06\0\x08\0\r!\0\n", 1, NOT_TEXT),  # A spreadsheet.
         (b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\r\x01\n", 1, NOT_TEXT),  # Pictures.
         (b"\x89PNG\r\n\x1a\n\0\0", 1, NOT_TEXT),
-        (GOOD.replace(b"\n", b"\r"), 1, "Lines must end with LF or CRLF"),
+        (VALID.replace(b"\n", b"\r"), 1, "Lines must end with LF or CRLF"),
         (b"x" * 10_000_000, 1, TOO_LONG),
         (HEAD + b"x" * 10_000_000 + b"\nTom,Cats,sold\n", 2, TOO_LONG),
         (HEAD + b'"' + b"x" * MAX_LINE_LENGTH + b'",Dogs,sold', 2, TOO_LONG),
@@ -318,7 +318,7 @@ def test_windows_1252_is_read_with_a_warning(write: Write) -> None:
     assert "Windows-1252" in run_json(file, "--dry-run")["remark"]
 
 
-def test_invalid_utf8_line_in_a_utf8_file_is_bad(write: Write) -> None:
+def test_invalid_utf8_line_in_a_utf8_file_is_rejected(write: Write) -> None:
     file = write("name,category\nZoë,Dogs\n".encode() + "Zoë,Dogs\n".encode("cp1252"))
     assert problems(file) == [(3, NOT_UTF8)]
     assert run_json(file, status=1)["remark"] == ""
@@ -342,34 +342,34 @@ def test_suggestions_for_unknown_categories_are_limited(
 
 # --- Options -------------------------------------------------------------------------------------
 
-BAD = HEAD + b",Dogs,\nRex,Dogs,\nTom,Dragons,\nTom,Cats,sold\n"
+INVALID_FILE = HEAD + b",Dogs,\nRex,Dogs,\nTom,Dragons,\nTom,Cats,sold\n"
 
 
-def test_one_bad_line_prevents_the_import_and_all_are_reported(write: Write) -> None:
+def test_invalid_lines_prevent_the_import_and_are_all_reported(write: Write) -> None:
     err = StringIO()
     with pytest.raises(
         CommandError, match=r"Invalid lines: 2; valid lines: 2. Nothing was added."
     ) as raised:
-        run(write(BAD), stderr=err)
+        run(write(INVALID_FILE), stderr=err)
     assert raised.value.returncode == 1
     assert err.getvalue().splitlines() == [f"Line 2: {BLANK}", f"Line 4: {NO_DRAGONS}"]
     assert not Pet.objects.exists()
 
 
-def test_skip_bad_imports_the_good_lines(write: Write) -> None:
+def test_skip_bad_imports_the_valid_lines(write: Write) -> None:
     with pytest.raises(CommandError, match=r"Invalid lines: 2; valid lines: 2. Added 2 pets."):
-        run(write(BAD), "--skip-bad")
+        run(write(INVALID_FILE), "--skip-bad")
     assert stored_pets() == [REX, TOM]
 
 
 def test_dry_run_adds_nothing(write: Write) -> None:
-    assert run(write(GOOD), "--dry-run") == "Done. The file is valid (2 pets). Nothing was added.\n"
-    assert "Nothing was added." in get_error(write(BAD), "--dry-run", "--skip-bad")
+    assert run(write(VALID), "--dry-run") == "Done. The file is valid (2 pets). Nothing was added.\n"
+    assert "Nothing was added." in get_error(write(INVALID_FILE), "--dry-run", "--skip-bad")
     assert not Pet.objects.exists()
 
 
 def test_json_summary(write: Write) -> None:
-    file = write(BAD)
+    file = write(INVALID_FILE)
     blank = {"line": 2, "reason": BLANK, "value": "''"}
     dragons = {"line": 4, "reason": NO_DRAGONS, "value": "'Dragons'"}
     summary = {"file": file, "format": "csv", "remark": "", "good": 2, "bad": 2, "dry_run": False}
@@ -377,7 +377,7 @@ def test_json_summary(write: Write) -> None:
     assert run_json(file, "--max-errors", "1", status=1) == summary | {"added": 0, "errors": [blank]}
 
 
-def test_all_bad_lines_are_counted_and_a_hundred_listed(write: Write) -> None:
+def test_all_invalid_lines_are_counted_and_a_hundred_listed(write: Write) -> None:
     err = StringIO()
     with pytest.raises(CommandError, match=r"Invalid lines: 20,000; valid lines: 0\."):
         run(write(HEAD + b",,lost\n" * 20_000), stderr=err)
@@ -426,13 +426,13 @@ def test_failed_import_adds_nothing(
         lambda batches: add_pets(fail_after_one_batch(error)),
     )
     with pytest.raises(CommandError) as raised:
-        run(write(GOOD))
+        run(write(VALID))
     assert message in str(raised.value)
     assert raised.value.returncode == status
     assert not Pet.objects.exists()
 
 
-def test_failure_at_commit_does_not_claim_that_nothing_was_added(
+def test_interruption_during_commit_reports_an_unknown_outcome(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def add_and_be_interrupted(batches: Iterator[list[PetAttributes]]) -> None:
@@ -441,7 +441,7 @@ def test_failure_at_commit_does_not_claim_that_nothing_was_added(
 
     monkeypatch.setattr("inventory.management.commands.import_pets.add_pets", add_and_be_interrupted)
     with pytest.raises(CommandError, match=r"Stopped\. The import may have been committed"):
-        run(write(GOOD))
+        run(write(VALID))
 
 
 @COMMITTED
@@ -454,15 +454,15 @@ def test_concurrently_deleted_category_is_reported(write: Write, monkeypatch: py
 
     monkeypatch.setattr("inventory.management.commands.import_pets.add_pets", delete_category_and_add)
     with pytest.raises(CommandError, match=r"Was a category deleted in the meantime\?"):
-        run(write(GOOD))
+        run(write(VALID))
     assert not Pet.objects.exists()
 
 
-def measure_peak_memory(act: Callable[[], Any]) -> int:
+def measure_peak_memory(action: Callable[[], Any]) -> int:
     """Return the highest number of bytes that were allocated at a time."""
     tracemalloc.start()
     try:
-        act()
+        action()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -101,7 +101,7 @@ def test_failed_index_is_created_by_the_next_attempt(state: ProjectState) -> Non
 
 
 @NEEDS_POSTGRESQL  # On SQLite, no index is dropped.
-def test_index_of_the_same_name_on_another_table_is_kept(state: ProjectState) -> None:
+def test_index_with_the_same_name_on_another_table_is_not_dropped(state: ProjectState) -> None:
     execute(f"CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.{TABLE} (name text)")
     try:
         execute(f"CREATE INDEX {INDEX.name} ON elsewhere.{TABLE} (name)")

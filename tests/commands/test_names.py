@@ -74,7 +74,7 @@ def test_name_is_unique_up_to_normal_form(model: Any) -> None:
     assert model.objects.filter(name=NFD).exists()
 
 
-def test_check_lists_the_rows_that_share_a_name() -> None:
+def test_check_lists_rows_with_the_same_name() -> None:
     assert check_duplicate_names(None, ["default"]) == []
     first, second = Account.objects.bulk_create(Account(name=name, plan_id="free") for name in (NFC, NFD))
     Category.objects.bulk_create(Category(name=name) for name in (NFD, MIXED, "Caf\u00e8"))

@@ -1,4 +1,4 @@
-"""An upgrade gives a new scope to keys that have all, and to no others (D43)."""
+"""An upgrade grants a new scope only to keys that have all scopes (D43)."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The event loop supports every field type of Django's databases, and rejects others at start."""
+"""The event loop supports every built-in field type, and rejects others at start."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

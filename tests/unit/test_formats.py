@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from django.template import Context, Template
 
-# What people read, what they look a request up by, and what programs read.
+# For people, for looking up a request, and for programs.
 ALLOWED = {"", "DATETIME_FORMAT", "Y-m-d H:i:s", "Y-m-d", "c"}
 
 

@@ -24,7 +24,7 @@ current_name: ContextVar[str] = ContextVar("current_name", default="no request")
 
 @pytest.fixture(autouse=True)
 def idle_greenlets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PooledGreenlet]]:
-    """A pool without greenlets of other tests."""
+    """An empty pool of greenlets."""
     monkeypatch.setattr(greenlets, "greenlet_pool", greenlets.GreenletPool())
     yield greenlets.greenlet_pool.idle
     greenlets.greenlet_pool.idle.clear()

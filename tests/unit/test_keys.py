@@ -26,7 +26,7 @@ def test_key_starts_with_mode_and_public_id(mode: str) -> None:
     assert key.public_id == key.text.split("_")[2]
 
 
-def test_no_two_keys_of_an_account_share_an_id_or_a_secret() -> None:
+def test_keys_of_an_account_have_unique_ids_and_secrets() -> None:
     split_keys = [key_format.generate("live", ACCOUNT_ID).text.split("_") for _ in range(500)]
     assert len({parts[2] for parts in split_keys}) == len({parts[3] for parts in split_keys}) == 500
     assert {letter for parts in split_keys for letter in parts[3][:32]} == set(ascii_letters + digits)
