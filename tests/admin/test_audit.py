@@ -37,7 +37,7 @@ def last_entry() -> AuditEntry:
     return AuditEntry.objects.latest("id")
 
 
-# --- What is recorded ----------------------------------------------------------------------------
+# --- Recording -----------------------------------------------------------------------------------
 
 
 def test_each_change_is_recorded_once_with_actor_address_and_difference(staff: Client, boss: User) -> None:
@@ -349,7 +349,7 @@ def test_only_owners_view_the_audit_trail(db: None) -> None:
         responses[-1].getvalue()  # Closes the file.
 
 
-# --- One history ---------------------------------------------------------------------------------
+# --- Completeness --------------------------------------------------------------------------------
 
 
 def test_one_action_is_recorded_once(

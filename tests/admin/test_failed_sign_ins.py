@@ -27,7 +27,7 @@ def create_failed_sign_in(**values: Any) -> FailedSignIn:
     return FailedSignIn.objects.create(reason="x", address="192.0.2.1", **values)
 
 
-# --- What is stored ------------------------------------------------------------------------------
+# --- Recording -----------------------------------------------------------------------------------
 
 
 def test_wrong_password_is_stored_with_user_and_address(boss: User) -> None:
@@ -79,7 +79,7 @@ def test_anonymous_clients_add_rows_only_to_failed_sign_ins(boss: User, api: Any
     assert added == {"backoffice.FailedSignIn": 2}
 
 
-# --- How long it is stored -----------------------------------------------------------------------
+# --- Retention -----------------------------------------------------------------------------------
 
 
 def test_failed_sign_ins_are_deleted_after_30_days_and_the_audit_trail_is_not(db: None) -> None:
@@ -102,7 +102,7 @@ def test_oldest_failed_sign_ins_are_deleted_beyond_the_maximum(
     assert [entry.username for entry in FailedSignIn.objects.all()] == ["4", "3", "2"]
 
 
-# --- Who sees it, and where ----------------------------------------------------------------------
+# --- Access and pages ---------------------------------------------------------------------------
 
 
 def test_list_requires_permission_to_view_the_audit_trail(boss: User) -> None:

@@ -41,7 +41,7 @@ def test_icons_are_hidden_from_screen_readers_and_icon_buttons_have_names(
 ) -> None:
     text = staff.get(f"/admin/{page.format(pet=pet)}").text
     icons = re.findall(r"<(?!input)\w+ [^>]*material-symbols-outlined[^>]*>", text)
-    # Scripts name the icons that Unfold makes clickable.
+    # Scripts label the clickable icons of Unfold.
     assert not [icon for icon in icons if 'aria-hidden="true"' not in icon and "x-on:click" not in icon]
     without_icons = re.sub(r'<\w+ [^>]*aria-hidden="true"[^>]*>.*?</\w+>', "", text, flags=re.DOTALL)
     for attributes, content in re.findall(

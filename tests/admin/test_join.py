@@ -121,7 +121,7 @@ def test_new_user_gets_a_new_session_with_a_recent_password_confirmation(link: s
     client.cookies["sessionid"] = planted = str(session.session_key)
     client.post(link, NEW_USER)
     assert client.session.session_key != planted
-    assert client.get("/account/password/").status_code == 200  # No further password prompt.
+    assert client.get("/account/password/").status_code == 200  # No other password prompt.
 
 
 def test_sign_in_leads_back_to_the_invitation(link: str, ann: User) -> None:

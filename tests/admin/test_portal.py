@@ -129,7 +129,7 @@ def test_role_is_checked_again_under_the_lock(
     def lose_the_role(**_: Any) -> None:
         post_init.disconnect(lose_the_role, sender=Membership)
         rows: Any = Membership.objects.filter(pk=member.pk)
-        if becomes == "deleted":  # The account, with its members.
+        if becomes == "deleted":  # The account and its members.
             rows = Account.objects.filter(pk=account.pk)
             ApiKey.objects.all().delete()
         rows.update(role=Role.READER) if becomes == "reader" else rows.delete()

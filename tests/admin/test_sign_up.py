@@ -34,9 +34,8 @@ def test_visitor_gets_an_account_on_free_and_lands_on_its_keys() -> None:
     assert (user.username, user.is_staff, user.is_superuser, user.email) == ("kim", False, False, "")
     member = Membership.objects.get()
     assert (member.account, member.user, member.role) == (account, user, "owner")
-    assert (
-        client.get(response["Location"]).status_code == 200
-    )  # Signed in, without a further password prompt.
+    # Signed in, without another password prompt.
+    assert client.get(response["Location"]).status_code == 200
     actions = AuditEntry.objects.order_by("pk").values_list("action", "actor_name", "object_id")
     assert list(actions) == [("added", "kim", str(account.pk)), ("member_joined", "kim", str(account.pk))]
     assert PASSWORD not in repr(list(AuditEntry.objects.values()))

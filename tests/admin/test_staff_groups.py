@@ -36,7 +36,7 @@ VISIBLE = {
     "Stock": SHOP,
     "Owner": CUSTOMERS | SHOP | INCIDENTS | STAFF | {"backoffice/auditentry"},
 }
-# The groups that may use each page that changes something, or exports. `{}` is the ID of a row.
+# The groups that may use each page for changes or exports. `{}` is the ID of a row.
 PAGES_BY_GROUPS = {
     ("Support", "Owner"): """
         accounts/account/add accounts/account/{}/change accounts/account/{}/suspend

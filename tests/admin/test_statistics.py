@@ -167,7 +167,7 @@ def test_what_if_counts_rejections_under_other_limits(account: Account, free: Ac
     add_load(account, 0, {10: 3, 100: 2, 1: 50})  # 280 requests: 30 + 200 + 50.
     add_load(account, 1, {20: 1})
     add_load(account, 30, {1_000: 1})  # Too old.
-    add_load(free, 0, {1_000: 9})  # Not of this plan.
+    add_load(free, 0, {1_000: 9})  # On another plan.
     assert simulate_limits(account.plan, Limits(60, 150), today=TODAY) == Simulation(
         days=30,
         accounts=1,
@@ -175,7 +175,7 @@ def test_what_if_counts_rejections_under_other_limits(account: Account, free: Ac
         current=Rejections(),
         other=Rejections(
             by_minute=80,  # 40 of each of the two busy minutes.
-            by_day=50,  # Of the 200 that are left of that day.
+            by_day=50,  # Of the remaining 200 of that day.
             account_ids={account.pk},
         ),
     )

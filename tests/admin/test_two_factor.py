@@ -111,7 +111,7 @@ def test_session_key_changes_when_the_sign_in_is_complete(app: str) -> None:
     assert not Session.objects.filter(session_key=before).exists()
 
 
-def test_session_key_changes_with_the_password(app: str) -> None:
+def test_session_key_changes_when_the_password_is_accepted(app: str) -> None:
     client = Client()
     client.get("/account/login/passkey/")
     before = client.cookies["sessionid"].value

@@ -119,7 +119,7 @@ def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(make_sender: MakeSe
     strikes = [last - second for second in range(19, -1, -1)]
     acme, globex = make_sender(per_day=1), make_sender(per_day=1)
     assert send_rejected(acme, [0, *strikes]) == [False] * 20 + [True]
-    # The last one is the first rejection of another 60 seconds.
+    # The last one starts another 60 seconds.
     assert not any(send_rejected(globex, [0, *strikes[:-1], 60]))
     assert send_rejected(globex, [60 + second for second in FASTEST_BAN[1:]]) == [False] * 19 + [True]
 
@@ -337,7 +337,7 @@ def test_banned_key_sees_the_remaining_requests_of_its_account(make_sender: Make
     assert (minute(decision).remaining, day(decision).remaining) == (5, 95)
 
 
-# --- What resets strikes
+# --- Resetting strikes
 
 
 @pytest.fixture
@@ -370,7 +370,7 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Sender) -> None:
 
 
 def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: Sender) -> None:
-    """This holds even if the rejections were counted by a clock ahead of the banning one."""
+    """The clock that counts the rejections may be ahead of the one that bans."""
     KeyStanding.objects.update(first_rejection_at=F("banned_at") + SECOND)
     lift(lifted)
     assert seconds_until_banned(lifted) == 21

@@ -290,7 +290,7 @@ def test_backlog_is_the_age_of_the_oldest_entry() -> None:
         created_at=now_in_microseconds() - 90 * SECOND
     )
     assert 90 <= sequencing.measure_backlog() < 120
-    EventDraft.objects.update(created_at=now_in_microseconds() + 90 * SECOND)  # A clock that is ahead.
+    EventDraft.objects.update(created_at=now_in_microseconds() + 90 * SECOND)  # By a clock that is ahead.
     assert sequencing.measure_backlog() == 0
 
 
@@ -355,7 +355,7 @@ def test_reassigned_id_is_detected_after_the_clock_was_set_back(api: Api) -> Non
     add_events(1)
     reassigned = next_path(api.get("/events"))
     Event.objects.filter(pk__gt=backup.last_id).delete()
-    backup.last_sequenced_at += 1  # Its latest events were sequenced by a clock that was still ahead.
+    backup.last_sequenced_at += 1  # By a clock that was still ahead.
     backup.save()
     add_events(1)
     assert api.get(reassigned).json()["code"] == "cursor_expired"

@@ -226,7 +226,7 @@ def test_rejected_key_uses_no_quota(issue: Issue, key: Any, api: Api) -> None:
 
 
 def get_last_use(key: ApiKey) -> Any:
-    write_behind.recorder.write()  # A thread does this every few seconds.
+    write_behind.recorder.write()  # In production, a thread does this.
     key.refresh_from_db()
     return key.last_used_at
 

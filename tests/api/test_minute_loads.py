@@ -79,7 +79,7 @@ def test_concurrent_roll_ups_count_each_minute_once() -> None:
     for account in accounts:
         write_loads(dict.fromkeys(range(-60, 0), 2), account)
     moved = run_concurrently(*[lambda: minute_counts.roll_up(LATER)] * 6)
-    minute_counts.roll_up(LATER)  # Rows that were locked at the time.
+    minute_counts.roll_up(LATER)  # For rows that were locked before.
     assert sum(moved) <= 300
     assert [load.minutes for load in AccountDayLoad.objects.all()] == [{"2": 60}] * 5
     assert not MinuteLoad.objects.exists()

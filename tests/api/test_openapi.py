@@ -47,7 +47,7 @@ def test_document_is_the_golden_one_and_builds_without_a_warning(tmp_path: Path)
     built = tmp_path / "openapi.yaml"
     call_command("spectacular", "--file", str(built), "--validate", "--fail-on-warn")
     renew = (
-        f"SECRET_KEY={shlex.quote(settings.SECRET_KEY)} "  # It signs the cursors that are examples.
+        f"SECRET_KEY={shlex.quote(settings.SECRET_KEY)} "  # Signs the cursors in the examples.
         f"BASE_URL={settings.BASE_URL} STAGING_BASE_URL={settings.STAGING_BASE_URL} "
         f".venv/bin/python manage.py spectacular --file tests/{GOLDEN.name}"
     )

@@ -77,7 +77,7 @@ def get_pet_history(pet: Pet) -> list[tuple[str, str, str, str, int | None]]:
 
 @pytest.fixture(params=["fresh", "stale"])
 def is_fresh(request: pytest.FixtureRequest) -> bool:
-    """Whether the instance has the status of its row, against which transitions are checked."""
+    """Whether the instance has the status of its row. Transitions are checked against the row."""
     return bool(request.param == "fresh")
 
 

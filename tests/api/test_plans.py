@@ -103,18 +103,6 @@ def test_response_names_the_limit_of_the_plan(
     assert api.get("/pets")["X-RateLimit-Limit"] == limit
 
 
-def test_plan_change_takes_effect_at_once_and_keeps_the_usage(account: Account, api: Api) -> None:
-    assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
-    account.assign(PlanCode.FREE)
-    assert api.get("/pets")["X-RateLimit-Remaining"] == "58"
-    account.assign(PlanCode.ENTERPRISE, 10, 10)
-    assert api.get("/pets")["X-RateLimit-Remaining"] == "7"
-    account.assign(PlanCode.ENTERPRISE, 2, 10)
-    assert api.get("/pets").status_code == 429
-    account.assign(PlanCode.BUSINESS)
-    assert api.get("/pets")["X-RateLimit-Remaining"] == "996"
-
-
 def test_changed_limit_of_a_plan_takes_effect_at_once(api: Api) -> None:
     plan = Plan.objects.get(code="business")
     plan.per_minute = 17

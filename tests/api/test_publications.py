@@ -189,7 +189,7 @@ def test_reader_paused_across_a_change_publishes_nothing(
         CHANGES[rejection](acme)
         if others_send:
             assert acme.admit().rejection is rejection
-        store.delete_record(acme.keys[0].public_id)  # Like its expiry.
+        store.delete_record(acme.keys[0].public_id)  # As if it expired.
         return record
 
     read = key_record.read
@@ -209,7 +209,7 @@ def test_late_publication_does_not_revert_a_later_change(
 ) -> None:
     outdated = key_record.read(acme.keys[0].public_id)
     CHANGES[rejection](acme)
-    store.delete_record(acme.keys[0].public_id)  # Like its expiry.
+    store.delete_record(acme.keys[0].public_id)  # As if it expired.
     if others_send:
         assert acme.admit().rejection is rejection
     store.publish_all([outdated])
@@ -224,7 +224,7 @@ def test_lease_of_another_reader_does_not_admit_a_late_one(
     def read_slowly(public_id: str) -> Any:
         record = read(public_id)
         revoke(acme)
-        store.delete_record(acme.keys[0].public_id)  # Like its expiry.
+        store.delete_record(acme.keys[0].public_id)  # As if it expired.
         store._run(LEASE, public_id, ["another's", 60_000])  # Another reader gets a lease.
         return record
 

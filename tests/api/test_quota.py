@@ -108,7 +108,7 @@ def test_rejecting_window_that_resets_last_is_reported(make_sender: MakeSender) 
     acme = make_sender(per_minute=2, per_day=2)
     acme.admitted(2)
     assert reported(acme.send()) == ("day", 2, 0)
-    acme.now = NOON + DAY // 2 - 30 * SECOND  # The day ends before a minute that starts now.
+    acme.now = NOON + DAY // 2 - 30 * SECOND  # The day ends before the new minute.
     busy = make_sender(per_minute=2, per_day=2)
     busy.now = acme.now
     busy.admitted(2)

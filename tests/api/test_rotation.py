@@ -87,7 +87,7 @@ def test_write_rehashes_a_bounded_number_of_keys(
         assert ApiKey.objects.filter(pepper_number=1).count() == left
 
 
-# --- What an operator sees -----------------------------------------------------------------------
+# --- Listing the peppers ------------------------------------------------------------------------
 
 
 def list_peppers(*options: str) -> str:

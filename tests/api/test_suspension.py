@@ -140,7 +140,7 @@ def test_cached_key_record_of_the_previous_version_is_refreshed(redis: RedisServ
     assert "suspended" in build_publish_arguments(record)
 
 
-# --- The verbs ------------------------------------------------------------------------------------
+# --- Actions -------------------------------------------------------------------------------------
 
 
 def trail(account: Account) -> list[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ import os
 import pytest
 from django.db import connection
 
-# The event loop's engine speaks PostgreSQL's protocol; SQLite is a file that Django reads in the process.
+# The event loop's engine speaks PostgreSQL's protocol; SQLite is read in the process.
 NEEDS_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite is no server.")
 READS_PLANS = pytest.mark.skipif(connection.vendor != "postgresql", reason="It reads PostgreSQL's EXPLAIN.")
 

@@ -41,7 +41,7 @@ def test_value_of_every_field_type_is_sent(value: Any, text: bytes | None) -> No
 
 @isolate_apps("inventory")
 def test_field_of_an_unknown_type_stops_the_start() -> None:
-    class Shape(models.Field):  # type: ignore[type-arg]  # Generic in its stubs only.
+    class Shape(models.Field):  # type: ignore[type-arg]  # Generic only in its stubs.
         def get_internal_type(self) -> str:
             return "Shape"
 
