@@ -245,8 +245,8 @@ def test_pagination_shows_every_pet_once_in_both_directions(
 
 
 @pytest.mark.parametrize("edge", ["abc", "-1", "", "9" * 200, "\u0661"])
-@pytest.mark.parametrize("search", ["", "pet"])
-def test_any_cursor_gives_a_page(staff: Client, many_pets: list[Pet], edge: str, search: str) -> None:
+@pytest.mark.parametrize("search", ["", "rex"])
+def test_any_cursor_gives_a_page(staff: Client, pet: Pet, edge: str, search: str) -> None:
     for name in ("after", "before"):
         assert staff.get(PETS, {name: edge, "q": search}).status_code == 200
 
