@@ -19,7 +19,7 @@ from petstore.backoffice import audit
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.costs import count_queries
-from tests.support.customers import add_rejection, ban, use
+from tests.support.customers import add_rejection, ban, use_quota
 from tests.support.staff import clerk_with, page_url
 
 LIST = "/admin/accounts/account/"
@@ -67,18 +67,18 @@ def banned(key: ApiKey) -> ApiKey:
 
 def test_list_is_sorted_by_requests_today(staff: Client, account: Account) -> None:
     other, unused, yesterday = (Account.objects.create(name=name, plan_id="free") for name in "xyz")
-    use(account, 5)
-    use(other, 7)
-    use(yesterday, 9, days_ago=1)
+    use_quota(account, 5)
+    use_quota(other, 7)
+    use_quota(yesterday, 9, days_ago=1)
     index = staff.get(LIST).context["cl"].list_display.index("usage_today")
     assert list_accounts(staff, o=f"-{index}")[:2] == [other, account]
     assert set(list_accounts(staff, o=str(index))[:2]) == {unused, yesterday}
 
 
 def test_list_shows_plan_and_usage_today(staff: Client, account: Account) -> None:
-    use(account, 85_000)
-    use(Account.objects.create(name="Full", plan_id="free"), 2_500)
-    use(Account.objects.create(name="Yesterday", plan_id="pro"), 500, days_ago=1)
+    use_quota(account, 85_000)
+    use_quota(Account.objects.create(name="Full", plan_id="free"), 2_500)
+    use_quota(Account.objects.create(name="Yesterday", plan_id="pro"), 500, days_ago=1)
     text = staff.get(LIST).text
     assert re.search(r"rounded-default[^>]*>\s*Business\s*</span>", text)
     for text_part in (
@@ -161,7 +161,7 @@ def test_page_shows_plan_usage_keys_bans_orders_and_rejections(
     staff: Client, account: Account, other: ApiKey, banned: ApiKey
 ) -> None:
     today = timezone.now().date()
-    use(account, 1_000)
+    use_quota(account, 1_000)
     DailyUsage.objects.create(key=banned, day=today - timedelta(days=3), admitted=4_321, rejected=7)
     DailyUsage.objects.create(key=banned, day=today - timedelta(days=30), admitted=9_999)
     (order,) = place_orders(account)

@@ -20,7 +20,7 @@ from inventory.models import Category, Order, Pet
 from petstore.backoffice.charts import BarChart, Series
 from tests.conftest import OPERATOR
 from tests.support.costs import explain, fill_shop, sequential_scans
-from tests.support.customers import ban, use
+from tests.support.customers import ban, use_quota
 from tests.support.skips import READS_PLANS
 from tests.support.staff import clerk_with, member_of, signed_in
 
@@ -34,8 +34,8 @@ def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> Non
     now = timezone.now()
     small = Account.objects.create(name="<b>Tiny</b> & Co", plan_id=PlanCode.FREE)
     DailyUsage.objects.create(key=key, day=now.date(), admitted=1200, rejected=34)
-    use(account, 20_000)
-    use(small, 950)
+    use_quota(account, 20_000)
+    use_quota(small, 950)
     issue(small, expires_at=now + timedelta(days=3))
     issue(small, expires_at=now + timedelta(days=20))
     ban(key)
@@ -104,8 +104,8 @@ def test_expiring_keys_without_replacement_are_listed_despite_many_rotated_keys(
 
 def test_step_links_all_accounts_that_reached_80_percent(staff: Client) -> None:
     for number in range(12):
-        use(Account.objects.create(name=f"Busy {number}", plan_id=PlanCode.FREE), 800 + number)
-    use(Account.objects.create(name="Calm", plan_id=PlanCode.FREE), 799)
+        use_quota(Account.objects.create(name=f"Busy {number}", plan_id=PlanCode.FREE), 800 + number)
+    use_quota(Account.objects.create(name="Calm", plan_id=PlanCode.FREE), 799)
     page = staff.get("/admin/")
     text = "10 accounts or more have used at least 80% of today's quota."
     assert (text, "View accounts", "/admin/accounts/account/?used=80") in steps(page)
@@ -298,7 +298,7 @@ def test_query_count_does_not_grow_with_rows(
     for number in range(30):
         new = Account.objects.create(name=f"Customer {number}", plan_id=PlanCode.PRO)
         key, _ = issue(new, expires_at=timezone.now() + timedelta(days=1 + number))
-        use(new, 10 + number)
+        use_quota(new, 10 + number)
         ban(key)
         Category.objects.create(name=f"Kind {number}")
     assert [len(home_queries(client)) for client in clients] == [len(queries) for queries in before]

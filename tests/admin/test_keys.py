@@ -66,8 +66,8 @@ def test_form_explains_scopes_and_preselects_read_scopes(staff: Client) -> None:
     page = unescape(staff.get(ADD).text)
     for scope in scopes.SCOPES:
         assert f"{scope}: {scopes.DESCRIPTIONS[scope]}" in page
-    ticked = [scope for scope in scopes.SCOPES if re.search(rf'value="{scope}"[^>]* checked[ >]', page)]
-    assert ticked == ["pets:read", "orders:read", "events:read"]
+    checked = [scope for scope in scopes.SCOPES if re.search(rf'value="{scope}"[^>]* checked[ >]', page)]
+    assert checked == ["pets:read", "orders:read", "events:read"]
 
 
 def test_key_is_issued_with_the_data_of_the_form(

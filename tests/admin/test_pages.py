@@ -15,7 +15,7 @@ from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, Plan, PlanCode
 from inventory.models import Category, Pet
 from tests.support.costs import count_queries
-from tests.support.customers import use
+from tests.support.customers import use_quota
 from tests.support.staff import member_of
 from tests.support.thorough import some
 
@@ -65,8 +65,8 @@ IDS = [HUGE, f"-{HUGE}", "abc", "%00", "%ED%A0%80", "_00", "x" * 5000, "1/2", "9
 VALUES = ["\0", LONG, HUGE, f"-{HUGE}", "abc", LONE_SURROGATE, "5", "-1", ""]
 
 
-def assert_handled(response: Any, what: Any) -> None:
-    assert response.status_code in {200, 302, 400, 403, 404}, (response.status_code, what)
+def assert_handled(response: Any, value: Any) -> None:
+    assert response.status_code in {200, 302, 400, 403, 404}, (response.status_code, value)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -198,7 +198,7 @@ def test_list_has_a_constant_number_of_queries(
 ) -> None:
     def add_rows(number: int) -> None:
         account = Account.objects.create(name=f"Customer {number}", plan_id="pro")
-        use(account, number)
+        use_quota(account, number)
         key, _ = issue(of=account)
         DailyUsage.objects.create(key=key, day=timezone.now().date(), admitted=5)
         KeyStanding.objects.create(key=key)

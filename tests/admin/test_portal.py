@@ -126,15 +126,15 @@ def test_role_is_checked_again_under_the_lock(
     client, before = member_of(account), get_rows(account)
     member = Membership.objects.get()
 
-    def lose_the_role(**_: Any) -> None:
-        post_init.disconnect(lose_the_role, sender=Membership)
+    def lose_role(**_: Any) -> None:
+        post_init.disconnect(lose_role, sender=Membership)
         rows: Any = Membership.objects.filter(pk=member.pk)
         if becomes == "deleted":  # The account and its members.
             rows = Account.objects.filter(pk=account.pk)
             ApiKey.objects.all().delete()
         rows.update(role=Role.READER) if becomes == "reader" else rows.delete()
 
-    post_init.connect(lose_the_role, sender=Membership)
+    post_init.connect(lose_role, sender=Membership)
     response = client.post(url(account, page, key), VALID[page])
     assert response.status_code == (403 if becomes == "reader" else 404)
     assert get_rows(account) == ([] if becomes == "deleted" else before)

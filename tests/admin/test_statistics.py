@@ -27,12 +27,14 @@ TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def ago(days: int) -> date:
+def days_before_today(days: int) -> date:
     return TODAY - timedelta(days=days)
 
 
-def add_usage(key: ApiKey, days_ago: int, requests: int, refusals: int = 0) -> None:
-    DailyUsage.objects.create(key=key, day=ago(days_ago), admitted=requests, rejected=refusals)
+def add_usage(key: ApiKey, days_ago: int, requests: int, rejections: int = 0) -> None:
+    DailyUsage.objects.create(
+        key=key, day=days_before_today(days_ago), admitted=requests, rejected=rejections
+    )
 
 
 @pytest.fixture
@@ -58,11 +60,11 @@ def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
     add_usage(second, 0, 5)
     add_usage(small, 2, 7, 7)
     add_usage(small, 3, 99)  # Too old.
-    idle = [(ago(2), 0, 0), (ago(1), 0, 0), (ago(0), 0, 0)]
+    idle = [(days_before_today(2), 0, 0), (days_before_today(1), 0, 0), (days_before_today(0), 0, 0)]
     assert reports.get_daily_usage_by_plan(days=3, today=TODAY) == {
-        PlanCode.FREE: [(ago(2), 7, 7), *idle[1:]],
+        PlanCode.FREE: [(days_before_today(2), 7, 7), *idle[1:]],
         PlanCode.PRO: idle,
-        PlanCode.BUSINESS: [*idle[:2], (ago(0), 15, 1)],
+        PlanCode.BUSINESS: [*idle[:2], (days_before_today(0), 15, 1)],
         PlanCode.ENTERPRISE: idle,
     }
 
@@ -72,8 +74,8 @@ def test_usage_of_an_account_includes_exactly_its_own_keys(key: ApiKey, issue: A
     add_usage(issue()[0], 1, 5)
     add_usage(issue(free)[0], 1, 1_000)
     assert reports.get_daily_usage(days=2, today=TODAY, key__account=key.account_id) == [
-        (ago(1), 15, 1),
-        (ago(0), 0, 0),
+        (days_before_today(1), 15, 1),
+        (days_before_today(0), 0, 0),
     ]
 
 
@@ -82,11 +84,11 @@ def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
 ) -> None:
     idle = Account.objects.create(name="Idle", plan_id=PlanCode.PRO)
     today = (TODAY - EPOCH).days
-    spent = {"minute_ends_at": 0, "minute_used": 0, "last_request_at": 0, "last_request_admitted": True}
+    counters = {"minute_ends_at": 0, "minute_used": 0, "last_request_at": 0, "last_request_admitted": True}
     for owner, day, used in (
         (account, today, 1_000), (free, today, 900), (custom, today, 45_000), (idle, today - 1, 9),
     ):  # fmt: skip
-        QuotaCounter.objects.create(account=owner, day=day, day_used=used, **spent)
+        QuotaCounter.objects.create(account=owner, day=day, day_used=used, **counters)
     assert [(used.account, used.day_used) for used in reports.find_top_accounts(today=TODAY)] == [
         (custom, 45_000),  # Of 50,000.
         (free, 900),  # Of 1,000: the same share, ordered by name.
@@ -101,7 +103,7 @@ def test_callers_of_a_deprecated_operation_have_count_and_last_call(
     def call(caller: Account, days_ago: int, requests: int, operation: str = "getPet") -> None:
         last = NOW - timedelta(days_ago)
         caller.deprecated_calls.create(
-            operation=operation, day=ago(days_ago), admitted=requests, last_call_at=last
+            operation=operation, day=days_before_today(days_ago), admitted=requests, last_call_at=last
         )
 
     call(account, 29, 2)
@@ -158,7 +160,7 @@ def test_expiring_keys_are_counted_and_replaced_ones_marked(issue: Any) -> None:
 
 def add_load(account: Account, days_ago: int, minutes: dict[int, int]) -> None:
     stored = {str(sent): times for sent, times in minutes.items()}
-    AccountDayLoad.objects.create(account=account, day=ago(days_ago), minutes=stored)
+    AccountDayLoad.objects.create(account=account, day=days_before_today(days_ago), minutes=stored)
 
 
 def test_what_if_counts_rejections_under_other_limits(account: Account, free: Account) -> None:
@@ -198,7 +200,7 @@ def test_each_statistic_takes_one_or_two_queries(key: ApiKey, issue: Any) -> Non
     for number in range(5):
         add_usage(issue()[0], number, 1)
         add_load(key.account, number, {1: 1})
-        day = ago(number)
+        day = days_before_today(number)
         key.account.deprecated_calls.create(operation="getPet", day=day, admitted=1, last_call_at=NOW)
     calls: list[tuple[Callable[[], object], int]] = [
         (lambda: reports.get_daily_usage_by_plan(today=TODAY), 1),

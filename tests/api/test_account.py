@@ -21,7 +21,7 @@ from accounts.quota.store import read_account_windows
 from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
-from tests.support.customers import use
+from tests.support.customers import use_quota
 from tests.support.quota import Sender, ban_by_now, parse
 from tests.support.thorough import times
 
@@ -320,5 +320,5 @@ def test_pages_read_the_database_while_redis_is_unavailable(
     db: None, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore("redis://127.0.0.1:1"))
-    use(account, 7)
+    use_quota(account, 7)
     assert [window.used for window in read_account_windows(account)] == [0, 7]

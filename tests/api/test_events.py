@@ -221,8 +221,8 @@ def test_type_selects_one_type_or_all_with_a_prefix(api: Api, account: Account) 
 def test_since_starts_at_the_first_event_of_that_time(api: Api) -> None:
     add_events(5)
     at = [event["createdAt"] for event in follow(api, "/events?type=pet")]
-    for number, when in enumerate(at):
-        assert [event["createdAt"] for event in follow(api, f"/events?type=pet&since={when}")] == at[
+    for number, since in enumerate(at):
+        assert [event["createdAt"] for event in follow(api, f"/events?type=pet&since={since}")] == at[
             number:
         ]
     late = to_datetime(Event.objects.latest("id").created_at + 1)

@@ -44,7 +44,7 @@ def creation(request: pytest.FixtureRequest, category: Category) -> Creation:
 
 
 @pytest.fixture
-def neighbour(issue: Issue) -> Api:
+def other_api(issue: Issue) -> Api:
     """A client of another account."""
     return Api(issue(Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS))[1])
 
@@ -142,9 +142,9 @@ def test_different_path_is_rejected(api: Api, pet: Pet, category: Category) -> N
 # --- Accounts and API keys ---------------------------------------------------------------------------
 
 
-def test_accounts_have_separate_idempotency_keys(api: Api, neighbour: Api, category: Category) -> None:
+def test_accounts_have_separate_idempotency_keys(api: Api, other_api: Api, category: Category) -> None:
     body = {"name": "Biscuit", "categoryId": category.pk}
-    first, second = (client.post("/pets", body, Idempotency_Key="a") for client in (api, neighbour))
+    first, second = (client.post("/pets", body, Idempotency_Key="a") for client in (api, other_api))
     assert second.status_code == 201
     assert second.json()["id"] != first.json()["id"]
     assert "Idempotent-Replayed" not in second.headers
@@ -189,13 +189,13 @@ def test_malformed_body_is_rejected_with_and_without_a_key(
 
 
 def test_conflict_stores_nothing_and_the_retry_succeeds_once_the_pet_is_free(
-    api: Api, neighbour: Api, pet: Pet
+    api: Api, other_api: Api, pet: Pet
 ) -> None:
-    order_id = neighbour.post("/store/orders", {"petId": pet.pk}).json()["id"]
+    order_id = other_api.post("/store/orders", {"petId": pet.pk}).json()["id"]
     rejected = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
     assert get_error(rejected) == (409, "pet_not_available")
     assert not IdempotencyRecord.objects.exists()
-    assert neighbour("DELETE", f"/store/orders/{order_id}").status_code == 204
+    assert other_api("DELETE", f"/store/orders/{order_id}").status_code == 204
     retry = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
     assert retry.status_code == 201
     assert "Idempotent-Replayed" not in retry.headers

@@ -12,7 +12,7 @@ from accounts.models import Account, Plan, PlanCode
 from accounts.models.plans import MAX_REQUEST_LIMIT
 from tests.conftest import Api
 
-EXCESS = MAX_REQUEST_LIMIT + 1
+TOO_LARGE = MAX_REQUEST_LIMIT + 1
 
 
 @pytest.fixture
@@ -57,7 +57,16 @@ def test_enterprise_account_has_its_own_limits(enterprise: Account) -> None:
 
 @pytest.mark.parametrize(
     "numbers",
-    [(None, None), (100, None), (None, 100), (0, 100), (100, 0), (-1, 100), (EXCESS, 100), (100, EXCESS)],
+    [
+        (None, None),
+        (100, None),
+        (None, 100),
+        (0, 100),
+        (100, 0),
+        (-1, 100),
+        (TOO_LARGE, 100),
+        (100, TOO_LARGE),
+    ],
 )
 def test_enterprise_needs_both_limits_from_1_up(account: Account, numbers: tuple[int | None, ...]) -> None:
     with pytest.raises(ValidationError):

@@ -257,7 +257,7 @@ def test_request_without_the_secret_is_not_logged(
     assert not Refusal.objects.exists()
 
 
-def build_denied(number: int, address: str = "192.0.2.1", account: int = 1) -> RejectedRequest:
+def build_key_rejection(number: int, address: str = "192.0.2.1", account: int = 1) -> RejectedRequest:
     return RejectedRequest(
         "r", f"{account:08}{number:06}", "revoked", NOON, "GET", "v1/pets", IPv4Address(address)
     )
@@ -270,24 +270,24 @@ def count_pending(recorder: UsageRecorder) -> int:
 def test_rejected_keys_are_bounded_per_address() -> None:
     recorder = UsageRecorder()
     for number in range(rejection_log.MAX_DENIED_PER_ADDRESS + 5):
-        recorder.record_rejection(build_denied(number))
+        recorder.record_rejection(build_key_rejection(number))
     assert count_pending(recorder) == rejection_log.MAX_DENIED_PER_ADDRESS
-    recorder.record_rejection(build_denied(1, "192.0.2.2"))
-    recorder.record_rejection(build_denied(1, account=2))
+    recorder.record_rejection(build_key_rejection(1, "192.0.2.2"))
+    recorder.record_rejection(build_key_rejection(1, account=2))
     assert count_pending(recorder) == rejection_log.MAX_DENIED_PER_ADDRESS + 2
 
 
 def test_rejections_of_one_key_are_bounded_across_addresses() -> None:
     recorder = UsageRecorder()
     for number in range(rejection_log.MAX_DENIED_PER_KEY + 5):
-        recorder.record_rejection(build_denied(1, f"192.0.2.{number}"))
+        recorder.record_rejection(build_key_rejection(1, f"192.0.2.{number}"))
     assert count_pending(recorder) == rejection_log.MAX_DENIED_PER_KEY
 
 
 def test_rejected_keys_together_leave_space_for_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
     for number in range(2 * rejection_log.MAX_DENIED_PER_WRITE):
-        recorder.record_rejection(build_denied(number, account=number))
+        recorder.record_rejection(build_key_rejection(number, account=number))
     assert count_pending(recorder) == rejection_log.MAX_DENIED_PER_WRITE < rejection_log.MAX_PER_WRITE
     recorder.record_rejection(build_rejection(key))
     assert count_pending(recorder) == rejection_log.MAX_DENIED_PER_WRITE + 1
@@ -297,18 +297,18 @@ def test_account_with_many_keys_leaves_space_for_other_accounts(key: ApiKey) -> 
     recorder, rejected = UsageRecorder(), build_rejection(key)
     for number in range(rejection_log.MAX_PER_WRITE):
         recorder.record_rejection(rejected._replace(public_id=f"{1:08}{number:06}"))
-        recorder.record_rejection(build_denied(number, f"192.0.{number // 200}.{number % 200}"))
+        recorder.record_rejection(build_key_rejection(number, f"192.0.{number // 200}.{number % 200}"))
     pending = rejection_log.MAX_PER_ACCOUNT_AND_HOUR + rejection_log.MAX_DENIED_PER_ACCOUNT
     assert count_pending(recorder) == pending
     recorder.record_rejection(rejected)
-    recorder.record_rejection(build_denied(1, account=2))
+    recorder.record_rejection(build_key_rejection(1, account=2))
     assert count_pending(recorder) == pending + 2
 
 
 def test_key_rejections_do_not_use_up_the_limit_of_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
     for number in range(rejection_log.MAX_DENIED_PER_KEY):
-        rejected = build_denied(1, f"192.0.2.{number}")
+        rejected = build_key_rejection(1, f"192.0.2.{number}")
         recorder.record_rejection(rejected._replace(public_id=key.public_id))
     for _ in range(rejection_log.MAX_PER_KEY_AND_HOUR):
         recorder.record_rejection(build_rejection(key))

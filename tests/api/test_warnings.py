@@ -19,7 +19,7 @@ from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api, Issue
 from tests.support.concurrency import run_concurrently
-from tests.support.customers import use
+from tests.support.customers import use_quota
 from tests.support.quota import Sender
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def test_account_is_warned_once_at_80_and_100_per_cent_of_its_day(api: Api, acco
 
 def test_missed_warnings_are_sent_after_a_crash(account: Account) -> None:
     account.assign(PlanCode.ENTERPRISE, 100, 10)
-    use(account, 9)
+    use_quota(account, 9)
     for _ in range(2):
         force_check()
     assert event_data(EventType.QUOTA_REACHED) == [
@@ -139,8 +139,8 @@ def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
     huge = Account.objects.create(
         name="Huge", plan_id=PlanCode.ENTERPRISE, per_minute=2**63 - 1, per_day=2**63 - 1
     )
-    use(huge, 1_000)
-    use(account, account.limits.per_day)
+    use_quota(huge, 1_000)
+    use_quota(account, account.limits.per_day)
     force_check()
     assert {row.account_id for row in EventDraft.objects.filter(type=EventType.QUOTA_REACHED)} == {
         account.pk

@@ -39,23 +39,23 @@ def before_commit(action: Action) -> Iterator[None]:
 @contextmanager
 def uncommitted(action: Action) -> Iterator[None]:
     """Run an action in a transaction of another connection; roll it back after the block."""
-    done, leave = Event(), Event()
+    done, release = Event(), Event()
 
     def hold() -> None:
         with transaction.atomic():
             action()
             done.set()
-            leave.wait(30)
+            release.wait(30)
             transaction.set_rollback(True)
 
     with ThreadPoolExecutor(1) as pool:
-        holding = pool.submit(run_and_close, hold)
+        future = pool.submit(run_and_close, hold)
         try:
             assert done.wait(30)
             yield
         finally:
-            leave.set()
-            holding.result()
+            release.set()
+            future.result()
 
 
 def run_concurrently(*actions: Action) -> list[Any]:

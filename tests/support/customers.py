@@ -10,7 +10,7 @@ from accounts.models.plans import EPOCH
 from accounts.quota.limits import to_microseconds
 
 
-def use(account: Account, used: int, days_ago: int = 0) -> None:
+def use_quota(account: Account, used: int, days_ago: int = 0) -> None:
     """Use up this many requests of an account's day quota."""
     day = (timezone.now().date() - EPOCH).days - days_ago
     QuotaCounter.objects.create(

@@ -62,7 +62,7 @@ def copy_postgresql() -> Callable[[], None]:
 
 def find_filled(tables: list[str]) -> list[str]:
     """Return the tables that have rows."""
-    query = " UNION ALL ".join(f"SELECT '{one}' WHERE EXISTS (SELECT FROM {one})" for one in tables)
+    query = " UNION ALL ".join(f"SELECT '{table}' WHERE EXISTS (SELECT FROM {table})" for table in tables)
     with connection.cursor() as cursor:
         cursor.execute(query)
         return [name for (name,) in cursor.fetchall()]

@@ -96,7 +96,7 @@ def wait_until(attempt: Callable[[], object], seconds: float = START_SECONDS) ->
             return
 
 
-CHANCE = random.SystemRandom()  # Hypothesis seeds the other alike in every process.
+RANDOM = random.SystemRandom()  # Hypothesis seeds the other alike in every process.
 
 
 def free_port() -> int:
@@ -105,7 +105,7 @@ def free_port() -> int:
     Below the system's ephemeral ports; a Redis in a cluster also listens 10,000 ports higher.
     """
     while True:
-        port = CHANCE.randint(10_000, 22_000)
+        port = RANDOM.randint(10_000, 22_000)
         with socket.socket() as listener:
             try:
                 listener.bind(("127.0.0.1", port))

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 # The event loop's engine speaks PostgreSQL's protocol; SQLite is read in the process.
-NEEDS_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite is no server.")
+NEEDS_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="It needs PostgreSQL.")
 READS_PLANS = pytest.mark.skipif(connection.vendor != "postgresql", reason="It reads PostgreSQL's EXPLAIN.")
 
 
