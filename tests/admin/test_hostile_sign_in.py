@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from fido2.utils import websafe_encode
 
 from tests.support.passkeys import ORIGIN, Passkey, get_options
 from tests.support.staff import PASSWORD, enter_password
+from tests.support.thorough import some
 from tests.support.two_factor import add_app
 
 PATHS = (
@@ -58,15 +60,23 @@ def sign_in(kind: str, boss: User) -> Client:
     return client
 
 
-@pytest.mark.parametrize("kind", ["anonymous", "no code", "password", "passkey"])
+KINDS = ("anonymous", "no code", "password", "passkey")
+METHODS = ("get", "head", "put", "delete", "patch", "options", "trace")
+REQUESTS: list[tuple[str, str | int]] = [*product(PATHS, [*METHODS, *range(len(FORMS))])]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_request_causes_a_server_error(boss: User, settings: Any, kind: str) -> None:
+    """Outside CI, each kind of client sends a third of the requests."""
     settings.BASE_URL = f"{ORIGIN}/v1"
     client = sign_in(kind, boss)
     statuses: dict[Any, int] = {}
-    for path in PATHS:
+    first = KINDS.index(kind)
+    for path, request in some(REQUESTS[first:] + REQUESTS[:first], 3):
         url = f"/account/{path}"
-        for method in ("get", "head", "put", "delete", "patch", "options", "trace"):
-            statuses[method, path] = getattr(client, method)(url, headers=AJAX).status_code
-        for number, form in enumerate(FORMS):
-            statuses[number, path] = client.post(url, form, headers=AJAX if number % 2 else {}).status_code
+        if isinstance(request, str):
+            response = getattr(client, request)(url, headers=AJAX)
+        else:
+            response = client.post(url, FORMS[request], headers=AJAX if request % 2 else {})
+        statuses[path, request] = response.status_code
     assert {request: status for request, status in statuses.items() if status >= 500} == {}
