@@ -14,24 +14,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tests.load.record import Failure, Record
+from tests.load.shop import Request, Shop
 
 READ = select.EPOLLIN | select.EPOLLRDHUP
 CHUNK = 256 * 1024
 NONE = 255  # The operation of a request that was never created.
+TIMEOUT = 10  # Seconds until a client gives up.
 
 
-class Request(NamedTuple):
-    """What is sent, and what its sender needs when the response arrives."""
-
-    operation: int
-    text: bytes
-    about: tuple[int, ...] = ()
-
-
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A complete response."""
 
     status: int
@@ -39,21 +33,8 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Workload(Protocol):
-    """Creates the requests and receives their outcomes."""
-
-    def request(self) -> Request:
-        pass
-
-    def answered(self, request: Request, status: int, body: bytes) -> None:
-        pass
-
-    def failed(self, request: Request) -> None:
-        """Record that there is no response: the outcome is unknown."""
-
-
 class Phase(NamedTuple):
-    """A stretch of a load."""
+    """A period of constant load."""
 
     seconds: float
     rate: float | None  # Requests a second; None: the closed loop.
@@ -64,7 +45,7 @@ class NotHttpError(Exception):
     """The bytes are no response that this client supports."""
 
 
-def read_answer(received: bytes) -> Answer | None:
+def parse_response(received: bytes) -> Response | None:
     """The response, or None while it is incomplete. Raises NotHttpError.
 
     Bodies need a Content-Length, which every response of the service has.
@@ -76,11 +57,11 @@ def read_answer(received: bytes) -> Answer | None:
         headers = head.lower() + b"\r\n"
         status = int(headers[9:12])
         if status == 204:
-            return Answer(status, headers, b"")
+            return Response(status, headers, b"")
         length = int(headers.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
     except ValueError:
         raise NotHttpError(head[:200]) from None
-    return Answer(status, headers, body) if len(body) >= length else None
+    return Response(status, headers, body) if len(body) >= length else None
 
 
 class Connection:
@@ -88,100 +69,97 @@ class Connection:
 
     __slots__ = ("connected", "due", "number", "received", "request", "socket")
 
-    def __init__(self, to: socket.socket) -> None:
-        self.socket = to
+    def __init__(self, made: socket.socket) -> None:
+        self.socket = made
         self.connected = False
         self.request: Request | None = None
         self.due = 0.0
-        self.number = 0  # Counts its requests, to recognize old deadlines.
+        self.number = 0  # Counts its requests, to recognize obsolete deadlines.
         self.received = b""
 
 
 class Client:
-    """Sends a workload to a port of this machine, and records the outcomes."""
+    """Sends a shop's requests to a port of this machine, and records the outcomes."""
 
-    def __init__(self, port: int, workload: Workload, *, patience: float = 10) -> None:
-        """Take the timeout of a request in seconds."""
+    def __init__(self, port: int, shop: Shop) -> None:
         self.address = ("127.0.0.1", port)
-        self.workload = workload
-        self.patience = patience
+        self.shop = shop
         self.record = Record()
-        self.began = 0.0
-        self.seconds = self.core_seconds = 0.0  # Duration of the load, and the client's CPU time.
-        self.ending = threading.Event()
-        self.all: dict[int, Connection] = {}
+        self.started_at = 0.0
+        self.seconds = self.cpu_seconds = 0.0  # Duration of the load, and the client's CPU time.
+        self.stopping = threading.Event()
+        self.connections: dict[int, Connection] = {}  # By file descriptor.
         self.idle: deque[Connection] = deque()
         self.deadlines: deque[tuple[float, Connection, int]] = deque()
         self.busy = 0
 
     def run(self, phases: Iterable[Phase]) -> Record:
-        """Send until the phases are over or `end()` is called; wait for the last responses."""
+        """Send until the phases are over or `stop()` is called; wait for the last responses."""
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.epoll = select.epoll()
-        self.began = time.perf_counter()
-        core = time.thread_time()
+        self.started_at = time.perf_counter()
+        cpu_seconds = time.thread_time()
         try:
             for phase in phases:
-                self.offer(phase)
+                self.run_phase(phase)
             while self.busy:
-                self.listen(0.05)
+                self.poll(0.05)
         finally:
-            for connection in list(self.all.values()):
+            for connection in list(self.connections.values()):
                 self.close(connection)
             self.epoll.close()
-            self.seconds, self.core_seconds = self.now(), time.thread_time() - core
+            self.seconds, self.cpu_seconds = self.now(), time.thread_time() - cpu_seconds
         return self.record
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop sending; callable from another thread."""
-        self.ending.set()
+        self.stopping.set()
 
     def now(self) -> float:
-        """Seconds since the load began: the record's clock."""
-        return time.perf_counter() - self.began
+        """Seconds since the load started: the record's clock."""
+        return time.perf_counter() - self.started_at
 
-    def offer(self, phase: Phase) -> None:
+    def run_phase(self, phase: Phase) -> None:
         """Send the due requests, and read responses, until the phase is over."""
         start = time.perf_counter()
         if phase.rate is None:
             self.keep_busy(start + phase.seconds, phase.connections)
             return
-        offered, passed = 0, 0.0
-        while passed < phase.seconds and not self.ending.is_set():
-            passed = min(time.perf_counter() - start, phase.seconds)
-            while offered < passed * phase.rate:
+        offered, elapsed = 0, 0.0
+        while elapsed < phase.seconds and not self.stopping.is_set():
+            elapsed = min(time.perf_counter() - start, phase.seconds)
+            while offered < elapsed * phase.rate:
                 self.send(start + offered / phase.rate, phase.connections)
                 offered += 1
-            self.listen(start + offered / phase.rate - time.perf_counter())
+            self.poll(start + offered / phase.rate - time.perf_counter())
 
     def keep_busy(self, end: float, connections: int) -> None:
         """Keep a request in progress on every connection until then."""
-        while (now := time.perf_counter()) < end and not self.ending.is_set():
+        while (now := time.perf_counter()) < end and not self.stopping.is_set():
             for _ in range(connections - self.busy):
                 self.send(now, connections)
-            self.listen(0.05)
+            self.poll(0.05)
 
-    def send(self, due: float, most: int) -> None:
+    def send(self, due: float, max_connections: int) -> None:
         """Send a request on the connection that has been idle longest, or on a new one."""
-        if self.busy >= most:
-            self.record.add(due - self.began, 0, NONE, Failure.UNSENT)
+        if self.busy >= max_connections:
+            self.record.add(due - self.started_at, 0, NONE, Failure.UNSENT)
             return
-        connection = self.free()
-        connection.request, connection.due = self.workload.request(), due
+        connection = self.idle_connection() or self.connect()
+        connection.request, connection.due = self.shop.request(), due
         connection.number += 1
         self.busy += 1
-        self.deadlines.append((time.perf_counter() + self.patience, connection, connection.number))
+        self.deadlines.append((time.perf_counter() + TIMEOUT, connection, connection.number))
         if connection.connected:
             self.write(connection)
 
-    def free(self) -> Connection:
-        """An idle connection, or a new one."""
+    def idle_connection(self) -> Connection | None:
         while self.idle:
             connection = self.idle.popleft()
             if connection.socket.fileno() >= 0:  # The service may have closed it.
                 return connection
-        return self.connect()
+        return None
 
     def connect(self) -> Connection:
         """Start to connect; epoll reports the result."""
@@ -189,24 +167,24 @@ class Client:
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made.connect_ex(self.address)
-        connection = self.all[made.fileno()] = Connection(made)
+        connection = self.connections[made.fileno()] = Connection(made)
         self.epoll.register(made.fileno(), READ | select.EPOLLOUT)
         return connection
 
     def write(self, connection: Connection) -> None:
-        """Send the request; so short a text is never blocked."""
+        """Send the request, which is so short that the socket never blocks."""
         assert connection.request is not None
         try:
             connection.socket.send(connection.request.text)
         except OSError:
             self.fail(connection, Failure.LOST)
 
-    def listen(self, seconds: float) -> None:
+    def poll(self, seconds: float) -> None:
         """Wait for events of the connections, for at most this many seconds."""
         if seconds > 0:
             select.select([self.epoll], [], [], seconds)  # Resolution of microseconds; epoll's own is 1 ms.
         for number, event in self.epoll.poll(0):
-            connection = self.all.get(number)
+            connection = self.connections.get(number)
             if connection is None:
                 continue
             if connection.connected:
@@ -217,7 +195,7 @@ class Client:
                 connection.connected = True
                 self.epoll.modify(number, READ)
                 self.write(connection)
-        self.give_up()
+        self.fail_timed_out()
 
     def read(self, connection: Connection) -> None:
         try:
@@ -229,23 +207,23 @@ class Client:
             return
         connection.received += data
         try:
-            answer = read_answer(connection.received)
+            response = parse_response(connection.received)
         except NotHttpError:
             self.fail(connection, Failure.GARBLED)
             return
-        if answer is not None:
-            self.finish(connection, answer)
+        if response is not None:
+            self.finish(connection, response)
 
-    def finish(self, connection: Connection, answer: Answer) -> None:
+    def finish(self, connection: Connection, response: Response) -> None:
         """Record a response; keep the connection if the service does."""
         request = connection.request
         assert request is not None
-        shed = answer.status == 503 and b"\r\nretry-after:" in answer.headers
+        shed = response.status == 503 and b"\r\nretry-after:" in response.headers
         self.busy -= 1
-        self.workload.answered(request, answer.status, answer.body)
-        self.note(request, connection.due, Failure.SHED if shed else answer.status)
+        self.shop.acknowledge(request, response.status, response.body)
+        self.add(request, connection.due, Failure.SHED if shed else response.status)
         connection.request, connection.received = None, b""
-        if b"\r\nconnection: close" in answer.headers:
+        if b"\r\nconnection: close" in response.headers:
             self.close(connection)
         else:
             self.idle.append(connection)
@@ -255,12 +233,10 @@ class Client:
         self.close(connection)
         if connection.request is not None:
             self.busy -= 1
-            self.workload.failed(connection.request)
-            self.note(connection.request, connection.due, why)
+            self.add(connection.request, connection.due, why)
             connection.request = None
 
-    def give_up(self) -> None:
-        """Fail the requests that have timed out."""
+    def fail_timed_out(self) -> None:
         now = time.perf_counter()
         while self.deadlines and self.deadlines[0][0] <= now:
             _, connection, number = self.deadlines.popleft()
@@ -269,9 +245,9 @@ class Client:
 
     def close(self, connection: Connection) -> None:
         """Close and remove; closing also removes it from the epoll."""
-        if connection.socket.fileno() in self.all:
-            del self.all[connection.socket.fileno()]
+        if connection.socket.fileno() in self.connections:
+            del self.connections[connection.socket.fileno()]
             connection.socket.close()
 
-    def note(self, request: Request, due: float, outcome: int) -> None:
-        self.record.add(due - self.began, time.perf_counter() - due, request.operation, outcome)
+    def add(self, request: Request, due: float, outcome: int) -> None:
+        self.record.add(due - self.started_at, time.perf_counter() - due, request.operation, outcome)

@@ -3,7 +3,7 @@
     python -m tests.load.fill --pets 100000 --keys 1000 --keys-out FILE
 
 Pets have the ids 1 to N, three of five are available; there are 50 categories; the keys, one per line in
-FILE, belong to as many accounts, with limits that no test reaches.
+FILE, belong to one account each, with limits that no test reaches.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import django
 
 CATEGORIES = 50
 STATUSES = ("available", "pending", "available", "sold", "available")
-NEVER_REACHED = 1_000_000_000  # Requests per minute, and per day.
+UNREACHABLE_LIMIT = 1_000_000_000  # Requests per minute, and per day.
 
 
 def write_pets(file: Path, pets: int) -> None:
@@ -32,13 +32,13 @@ def fill(pets: int, keys: int, keys_out: Path) -> None:
     from inventory.models import Category
 
     call_command("migrate", verbosity=0)
-    present = Category.objects.count()
-    Category.objects.bulk_create(Category(name=f"Kind {n}") for n in range(present, CATEGORIES))
+    existing = Category.objects.count()
+    Category.objects.bulk_create(Category(name=f"Kind {n}") for n in range(existing, CATEGORIES))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pets.csv"
         write_pets(file, pets)
         call_command("import_pets", str(file))
-    limits = {"per_minute": NEVER_REACHED, "per_day": NEVER_REACHED}
+    limits = {"per_minute": UNREACHABLE_LIMIT, "per_day": UNREACHABLE_LIMIT}
     texts = []
     for number in range(keys):
         account = Account.objects.create(name=f"Load {number}", plan_id=PlanCode.ENTERPRISE, **limits)

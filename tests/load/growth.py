@@ -1,4 +1,4 @@
-"""The cost of more pets: lists and single pets at each size, page 1 and a page far down.
+"""The throughput by number of pets: of lists, single pets, page 1 and a page far down.
 
     python -m tests.load.growth [--sizes 1000,100000,1000000,10000000] [--seconds 5] [--rounds 3]
 
@@ -23,9 +23,9 @@ from tests.support.servers import redis_server
 PAGE = 20
 ADD = """
 INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)
-SELECT 'Pet number ' || n, kinds[1 + n %% array_length(kinds, 1)],
+SELECT 'Pet number ' || n, ids[1 + n %% array_length(ids, 1)],
     (ARRAY['available', 'pending', 'available', 'sold', 'available'])[1 + n %% 5], now(), now()
-FROM generate_series(1, %s) AS n, (SELECT array_agg(id) AS kinds FROM inventory_category) AS k
+FROM generate_series(1, %s) AS n, (SELECT array_agg(id) AS ids FROM inventory_category) AS categories
 """
 SELECT = "SELECT id, name, category_id, status FROM inventory_pet"
 PLANS = {
@@ -46,11 +46,11 @@ def show_plans(url: str, pets: int) -> None:
     """Print PostgreSQL's plans, and the number of 8 KB pages that they touch."""
     with psycopg.connect(url) as connection:
         for name, sql in PLANS.items():
-            middle = [pets // 2] if "%s" in sql else []
-            asked = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {sql}", middle)
-            lines = [str(line) for (line,) in asked]
-            kept = [line.strip() for line in lines if "Scan" in line or "Buffers: shared" in line][:2]
-            print(f"{pets:>12,} {name:6} {'; '.join(kept)}")
+            parameters = [pets // 2] if "%s" in sql else []
+            plan = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {sql}", parameters)
+            lines = [str(line).strip() for (line,) in plan]
+            shown = [line for line in lines if "Scan" in line or "Buffers: shared" in line][:2]
+            print(f"{pets:>12,} {name:6} {'; '.join(shown)}")
 
 
 def far_page(service: Service, pets: int) -> str:

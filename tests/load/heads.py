@@ -1,8 +1,8 @@
-"""How long the service takes for heads that are hostile to parsers, just within the limits.
+"""How long the service takes for headers that are hostile to parsers, just within the limits.
 
     python -m tests.load.heads http://127.0.0.1:8000 [KEY]
 
-prints the milliseconds of each beside those of a plain request, the best of five. None should take more
+Prints the milliseconds of each beside those of a plain request, the best of five. None should take more
 than a few milliseconds longer.
 """
 
@@ -15,7 +15,7 @@ import httpx
 from petstore.api.request_headers import MAX_CONTENT_TYPE_LENGTH, MAX_HEADER_LENGTH
 
 PATHS = ("/v1/pets", "/healthz", "/", "/account/login/", "/static/petstore/site.css", "/metrics")
-FILL = {  # Repeated up to the limit, after and before the text that makes a parser start.
+HEADERS = {  # Prefix, the part that is repeated up to the limit, and suffix.
     "Cookie": [('sessionid="', "\\", '"'), ('sessionid="', "\\123", '"'), ("", "a=b;", ""), ("", "=", "")],
     "Content-Type": [
         ('a/b;a="', ";", '"'),
@@ -41,14 +41,13 @@ FILL = {  # Repeated up to the limit, after and before the text that makes a par
 }
 
 
-def filled(name: str, before: str, part: str, after: str) -> str:
-    most = MAX_CONTENT_TYPE_LENGTH if name == "Content-Type" else MAX_HEADER_LENGTH
-    room = most - len(before) - len(after)
-    return before + part * (room // len(part)) + after
+def build_value(name: str, prefix: str, part: str, suffix: str) -> str:
+    limit = MAX_CONTENT_TYPE_LENGTH if name == "Content-Type" else MAX_HEADER_LENGTH
+    return prefix + part * ((limit - len(prefix) - len(suffix)) // len(part)) + suffix
 
 
 def milliseconds(client: httpx.Client, path: str, headers: dict[str, str]) -> float:
-    """The time of the fastest of five."""
+    """The time of the fastest of five requests."""
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -59,12 +58,13 @@ def milliseconds(client: httpx.Client, path: str, headers: dict[str, str]) -> fl
 
 def main(url: str, key: str = "") -> None:
     with httpx.Client(base_url=url, timeout=60) as client:
-        own = {"Authorization": f"Bearer {key}", "Host": urlsplit(url).netloc}
+        plain = {"Authorization": f"Bearer {key}", "Host": urlsplit(url).netloc}
         for path in PATHS:
-            print(f"{path}: {milliseconds(client, path, own):.1f} plain")
-            for name, values in FILL.items():
-                took = [milliseconds(client, path, own | {name: filled(name, *one)}) for one in values]
-                print(f"  {name}: {', '.join(f'{one:.1f}' for one in took)}")
+            print(f"{path}: {milliseconds(client, path, plain):.1f} plain")
+            for name, values in HEADERS.items():
+                hostile = [plain | {name: build_value(name, *one)} for one in values]
+                times = [milliseconds(client, path, headers) for headers in hostile]
+                print(f"  {name}: {', '.join(f'{one:.1f}' for one in times)}")
 
 
 if __name__ == "__main__":

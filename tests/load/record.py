@@ -10,11 +10,11 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-SHORT_SECONDS = 3  # Seconds without a failure that end a disturbance.
+QUIET_SECONDS = 3  # Seconds without a failure that show a recovery.
 
 
 class Failure(IntEnum):
-    """An outcome other than an HTTP status; the numbers are none."""
+    """An outcome without a usual response; the numbers are no HTTP statuses."""
 
     REFUSED = 1
     UNREACHED = 2
@@ -29,7 +29,7 @@ KINDS = {
     Failure.REFUSED: "connection refused",
     Failure.UNREACHED: "no connection in time",
     Failure.LOST: "connection lost",
-    Failure.SILENT: "no answer in time",
+    Failure.SILENT: "no response in time",
     Failure.UNSENT: "not sent, no connection free",
     Failure.GARBLED: "not HTTP",
     Failure.SHED: "503 with Retry-After",
@@ -68,9 +68,9 @@ class Record:
         self.operation.append(operation)
         self.outcome.append(outcome)
 
-    def between(self, begin: float, end: float) -> Record:
+    def between(self, start: float, end: float) -> Record:
         """The requests that were due in these seconds, excluding `end`."""
-        return Record(row for row in self if begin <= row.due < end)
+        return Record(row for row in self if start <= row.due < end)
 
     def of(self, operation: int) -> Record:
         """The requests of an operation; those that were never sent belong to none."""
@@ -79,15 +79,20 @@ class Record:
     def good(self) -> int:
         return sum(map(succeeded, self.outcome))
 
-    def kinds(self) -> Counter[str]:
-        return Counter(kind(outcome) for outcome in self.outcome if not succeeded(outcome))
+    def failures(self) -> Counter[str]:
+        """Count the failures by kind."""
+        return Counter(
+            KINDS[Failure(outcome)] if outcome < 100 else str(outcome)
+            for outcome in self.outcome
+            if not succeeded(outcome)
+        )
 
     def errors(self) -> int:
         """Count the 5xx responses that are not load shedding: the service's own failures."""
         return sum(500 <= outcome <= 599 for outcome in self.outcome)
 
     def milliseconds(self, *shares: float) -> tuple[float, ...]:
-        """The percentiles, at these shares of one, of the successful requests' times."""
+        """The quantiles, as fractions of one, of the successful requests' times."""
         times = sorted(
             took for took, outcome in zip(self.took, self.outcome, strict=True) if succeeded(outcome)
         )
@@ -98,34 +103,29 @@ def succeeded(outcome: int) -> bool:
     return 200 <= outcome <= 299
 
 
-def kind(outcome: int) -> str:
-    return KINDS[Failure(outcome)] if outcome < 100 else str(outcome)
-
-
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of the values do not exceed; NaN for none."""
+    """The smallest value that this share of the values do not exceed; NaN without values."""
     if not ordered:
         return float("nan")
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
-def finished_a_second(record: Record, begin: float, end: float) -> float:
+def throughput(record: Record, start: float, end: float) -> float:
     """Successful responses per second in these seconds, independent of the due time."""
-    done = sum(succeeded(row.outcome) and begin <= row.due + row.took < end for row in record)
-    return done / (end - begin)
+    done = sum(succeeded(row.outcome) and start <= row.due + row.took < end for row in record)
+    return done / (end - start)
 
 
 def settled_seconds(record: Record, end: float, slow: float) -> float | None:
     """How long after `end` the first second starts in which all succeeded within `slow` seconds.
 
-    None if there is none. The backlog of an overload delays all later requests; after such a second, it is
-    gone.
+    None if there is none. The backlog of an overload delays all later requests until it is gone.
     """
     due = [row.due for row in record if row.due >= end]
     bad = [row.due for row in record if row.due >= end and (row.took > slow or not succeeded(row.outcome))]
-    for moment, following in pairwise([end, *sorted(bad), max(due, default=end)]):
-        if following - moment >= 1:
-            return moment - end
+    for start, following in pairwise([end, *sorted(bad), max(due, default=end)]):
+        if following - start >= 1:
+            return start - end
     return None
 
 
@@ -137,7 +137,7 @@ def recovery_seconds(record: Record, end: float) -> float | None:
     bad = [row.due for row in record if row.due >= end and not succeeded(row.outcome)]
     last = max(bad, default=end)
     quiet = max(record.due, default=end) - last
-    return last - end if quiet >= SHORT_SECONDS else None
+    return last - end if quiet >= QUIET_SECONDS else None
 
 
 def growth(values: Sequence[float]) -> float:

@@ -4,9 +4,8 @@
                                   [--set NAME=VALUE]
 
 Uses a database of its own on the PostgreSQL server of DATABASE_URL (or an SQLite file without one), a Redis
-of its own (unless --no-redis), and `manage.py serve` with two workers. Needs wrk. `--set` sets an
-environment variable: each, given any number of times, adds another service on the same database, measured
-in turn with the first.
+of its own (unless --no-redis), and `manage.py serve` with two workers. Needs wrk. Each `--set` adds another
+service with this environment variable on the same database, which is measured in turn with the first.
 """
 
 import argparse
@@ -14,15 +13,14 @@ import os
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from tests import environment
 from tests.support.live import ROOT, Service, live_service
 from tests.support.packages import python
-from tests.support.servers import free_port, redis_server
+from tests.support.servers import redis_server
 
 OPERATIONS = ("list", "list100", "get", "create", "keyed", "replayed", "orders", "mixed")
 KEYS = 1_000
@@ -64,7 +62,7 @@ class Target(NamedTuple):
 
 def run(target: Target, operation: str, seconds: int, connections: int) -> Round:
     pids = target.service.processes()
-    before = cpu_seconds(pids)
+    cpu_before = cpu_seconds(pids)
     done = subprocess.run(
         [
             "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
@@ -73,10 +71,10 @@ def run(target: Target, operation: str, seconds: int, connections: int) -> Round
         ],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    spent = cpu_seconds(pids) - before
+    cpu = cpu_seconds(pids) - cpu_before
     line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
     requests, microseconds, p50, p99, bad = map(int, line.split()[1:])
-    return Round(requests / microseconds * 1e6, p50 / 1e3, p99 / 1e3, spent / max(1, requests) * 1e6, bad)
+    return Round(requests / microseconds * 1e6, p50 / 1e3, p99 / 1e3, cpu / max(1, requests) * 1e6, bad)
 
 
 def fill(service: Service, keys: Path, *, pets: int, count: int) -> None:
@@ -84,30 +82,6 @@ def fill(service: Service, keys: Path, *, pets: int, count: int) -> None:
     sizes = ("--pets", str(pets), "--keys", str(count), "--keys-out", str(keys))
     command = [python(), "-m", "tests.load.fill", *sizes]
     subprocess.run(command, cwd=ROOT, env=service.environment, check=True, stdout=subprocess.DEVNULL)
-
-
-def variants(options: argparse.Namespace) -> dict[str, dict[str, str]]:
-    return {"as it is": {}, **{pair: dict([pair.split("=", 1)]) for pair in options.set}}
-
-
-@contextmanager
-def services(
-    folder: Path, first: Service, environments: dict[str, dict[str, str]]
-) -> Iterator[dict[str, Service]]:
-    """Yield the running services by name: the first, and others on its database."""
-    found: dict[str, Service] = {}
-    try:
-        for number, (name, own) in enumerate(environments.items()):
-            service = first
-            if number:
-                (place := folder / str(number)).mkdir()
-                service = Service(first.environment | own | {"PORT": str(free_port())}, place)
-                service.start(2)
-            found[name] = service
-        yield found
-    finally:
-        for service in found.values():
-            service.stop()
 
 
 def compare(running: dict[str, Target], operation: str, options: argparse.Namespace) -> None:
@@ -143,13 +117,18 @@ def main(options: argparse.Namespace) -> None:
         first = stack.enter_context(live_service(folder, workers=2, REDIS_URL=redis))
         keys = folder / "keys"
         fill(first, keys, pets=options.pets, count=KEYS)
-        started = stack.enter_context(services(folder, first, variants(options)))
-        running = {name: Target(service, keys, options.pets) for name, service in started.items()}
+        running = {"default": Target(first, keys, options.pets)}
+        shared = {"DATABASE_URL": first.environment["DATABASE_URL"], "REDIS_URL": redis}
+        for number, pair in enumerate(options.set):
+            (place := folder / str(number)).mkdir()
+            settings = shared | dict([pair.split("=", 1)])
+            service = stack.enter_context(live_service(place, workers=2, **settings))
+            running[pair] = Target(service, keys, options.pets)
         print(HEAD)
         for operation in options.operations.split(","):
             compare(running, operation, options)
-        for name, service in started.items():
-            print(f"Memory of all processes, {name}: {memory_mib(service.processes()):.0f} MiB")
+        for name, target in running.items():
+            print(f"Memory of all processes, {name}: {memory_mib(target.service.processes()):.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -21,19 +21,19 @@ from tests.load.client import Client, Phase
 from tests.load.record import Record
 from tests.load.requests import fill, memory_mib
 from tests.load.shop import WRITES, Shop
-from tests.support.live import Service, migrated_server
+from tests.support.live import Service, migrated_server, stopped_service
 from tests.support.postgresql import postgresql_server
-from tests.support.servers import free_port, redis_server
+from tests.support.servers import redis_server
 
 KEYS = 200  # Fewer in a shop with fewer pets.
 WORKERS = 2
-WARM = 2  # Seconds.
-HALVINGS = 3
-PACE_SECONDS = 30
-IN_TIME = 0.25  # The 99th percentile that counts as in time, in seconds.
+WARM_UP_SECONDS = 2
+BISECTIONS = 3
+RATE_SECONDS = 30  # For testing whether a rate is sustained.
+MAX_P99 = 0.25  # Seconds: the slowest 99th percentile of a sustained rate.
 BACKENDS = """SELECT count(*) FROM pg_stat_activity
               WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"""
-MOST = 1_000  # Connections that a load below the capacity may need during a short pause.
+MAX_CONNECTIONS = 1_000  # That a load below the capacity may need during a short pause.
 Number = TypeVar("Number", int, float)
 
 
@@ -49,37 +49,34 @@ class Rig:
     def database(self) -> str:
         return self.service.environment["DATABASE_URL"]
 
-    def client(self, patience: float = 10) -> Client:
-        return Client(self.port, self.shop, patience=patience)
+    def client(self) -> Client:
+        return Client(self.port, self.shop)
 
-    def capacity(self, options: argparse.Namespace) -> float:
-        """The maximum throughput of the warm service, in requests per second."""
-        return max(self.throughputs(options))
-
-    def sustained(self, options: argparse.Namespace) -> float:
+    def sustainable_rate(self, options: argparse.Namespace) -> float:
         """The highest steady rate that the service serves in time, in requests per second.
 
-        Lower than in the closed loop, which limits concurrency, and waits while the machine is slow for a
-        moment. Found by bisection, to a sixteenth of the capacity.
+        Lower than in the closed loop, which limits concurrency, and waits while the machine is briefly
+        slow. Found by bisection, to a sixteenth of the peak.
         """
-        high = self.capacity(options)
-        least = low = high / 2
-        for _ in range(HALVINGS):
+        high = max(self.throughputs(options))
+        half = low = high / 2
+        for _ in range(BISECTIONS):
             rate = (low + high) / 2
-            low, high = (rate, high) if self.keeps_up(rate) else (low, rate)
-        assert low > least or self.keeps_up(low), "Not even half of what the closed loop reaches lasts."
+            low, high = (rate, high) if self.sustains(rate) else (low, rate)
+        assert low > half or self.sustains(low), "Not even half the peak throughput is sustainable."
         return low
 
-    def keeps_up(self, rate: float) -> bool:
+    def sustains(self, rate: float) -> bool:
         """Whether the service serves requests at this rate, all of them and in time."""
-        record = self.client().run([Phase(PACE_SECONDS, rate, MOST)])
+        record = self.client().run([Phase(RATE_SECONDS, rate, MAX_CONNECTIONS)])
         p99 = record.milliseconds(0.99)[0]
-        print(f"{rate:,.0f} requests a second offered: p99 {p99:,.0f} ms, {report(record.kinds())} failed.")
-        return not record.kinds() and p99 < 1000 * IN_TIME
+        failed = format_failures(record)
+        print(f"{rate:,.0f} requests a second offered: p99 {p99:,.0f} ms, {failed} failed.")
+        return not record.failures() and p99 < 1000 * MAX_P99
 
     def throughputs(self, options: argparse.Namespace) -> list[float]:
-        """The throughput of a warm service by number of connections."""
-        self.closed_loop(WARM, options.connections[0])
+        """The peak throughput of a warm service by number of connections."""
+        self.closed_loop(WARM_UP_SECONDS, options.connections[0])
         seconds = options.capacity_seconds / len(options.connections)
         return [self.closed_loop(seconds, connections) for connections in options.connections]
 
@@ -87,14 +84,14 @@ class Rig:
         """The throughput over this many connections that are always busy."""
         client = self.client()
         record = client.run([Phase(seconds, None, connections)])
-        assert not record.kinds(), f"Failures in the closed loop: {record.kinds()}\n{tail(self.service)}"
+        assert not record.failures(), f"Failures: {record.failures()}\n{tail(self.service)}"
         found = record.good() / seconds
         p99 = record.milliseconds(0.99)[0]
-        writing = Record(row for row in record if row.operation in WRITES).milliseconds(0.99)[0]
+        writes = Record(row for row in record if row.operation in WRITES).milliseconds(0.99)[0]
         print(
             f"{found:,.0f} requests a second over {connections} connections, "
-            f"p99 {p99:,.0f} ms, that of writes {writing:,.0f} ms; "
-            f"the client took {client.core_seconds / client.seconds:.0%} of a core.",
+            f"p99 {p99:,.0f} ms, that of writes {writes:,.0f} ms; "
+            f"the client took {client.cpu_seconds / client.seconds:.0%} of a core.",
             flush=True,
         )
         return found
@@ -104,27 +101,29 @@ class Rig:
 def rig(options: argparse.Namespace, *, sqlite: Path | None = None) -> Iterator[Rig]:
     """Yield a service with two workers, on PostgreSQL and Redis, or on an SQLite file."""
     os.environ |= environment.FIXED
-    port = str(free_port())
-    own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": f"sqlite:///{sqlite}"}
+    settings = dict(one.split("=", 1) for one in options.set)
+    if options.serve_mode:
+        settings["SERVE_MODE"] = options.serve_mode
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        url = f"sqlite:///{sqlite}"
         if sqlite is None:
             server = stack.enter_context(
                 postgresql_server("max_connections=200", copy_of=migrated_server())
             )
-            redis = stack.enter_context(redis_server(folder))
-            own |= {"DATABASE_URL": server.url, "REDIS_URL": redis.url}
-        service = Service(os.environ | own | chosen(options), folder)
+            url = server.url
+            settings = {"REDIS_URL": stack.enter_context(redis_server(folder)).url} | settings
+        service = stopped_service(folder, url, **settings)
         fill(service, folder / "keys", pets=options.pets, count=min(KEYS, options.pets))
         keys = (folder / "keys").read_text().split()
         if sqlite is None:
             with psycopg.connect(server.url, autocommit=True) as connection:
                 connection.execute("VACUUM ANALYZE")
                 connection.execute("CHECKPOINT")
-            os.sync()  # So that the writes of the fill delay no later commit.
+            os.sync()  # Otherwise the writes of the fill would delay later commits.
         stack.callback(stop, service)
         service.start(WORKERS)
-        yield Rig(service, Shop(keys, options.pets), int(port))
+        yield Rig(service, Shop(keys, options.pets), int(service.environment["PORT"]))
 
 
 def stop(service: Service) -> None:
@@ -139,7 +138,7 @@ def stop(service: Service) -> None:
 
 
 def tail(service: Service) -> str:
-    """The last lines of the service's error output."""
+    """The last lines of the service's log that are no routine."""
     lines = (line for line in service.log().splitlines() if '"level":"info"' not in line)
     return "\n".join(list(lines)[-20:])
 
@@ -171,53 +170,48 @@ def loaded(client: Client, *phases: Phase) -> Iterator[Future[Record]]:
         try:
             yield future
         finally:
-            client.end()
+            client.stop()
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--serve-mode", choices=("threads", "loop"), help="How the service serves.")
+    made.add_argument("--serve-mode", choices=("threads", "loop"), help="SERVE_MODE of the service.")
     made.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="A setting of the service."
     )
     made.add_argument("--pets", type=int, default=20_000)
     made.add_argument(
-        "--connections", type=int, nargs="+", default=[32, 128], help="That find the capacity: the best."
+        "--connections", type=int, nargs="+", default=[32, 128], help="To try for the peak throughput."
     )
     made.add_argument("--capacity-seconds", type=float, default=10)
     return made
 
 
-def at_least(least: Number, why: str) -> Callable[[str], Number]:
+def at_least(minimum: Number, purpose: str) -> Callable[[str], Number]:
     """A parser of an option of that type, which rejects values below the minimum."""
 
-    def number(text: str) -> Number:
-        given = type(least)(text)
-        if not given >= least:  # Rejects NaN, too.
-            sentence = f"{given:g} is too little to see {why}. Give at least {least:g}."
+    def parse(text: str) -> Number:
+        number = type(minimum)(text)
+        if not number >= minimum:  # Rejects NaN, too.
+            sentence = f"{number:g} is too little to measure {purpose}. Give at least {minimum:g}."
             raise argparse.ArgumentTypeError(sentence)
-        return given
+        return number
 
-    return number
+    return parse
 
 
-def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parse the command line, and make SIGTERM stop the load in order, with its processes."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))
+def parse_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Parse the command line, and let SIGTERM stop the load and its processes cleanly."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated by SIGTERM."))
     return parser.parse_args()
 
 
-def chosen(options: argparse.Namespace) -> dict[str, str]:
-    pairs = (one.partition("=") for one in options.set)
-    mode = {"SERVE_MODE": options.serve_mode} if options.serve_mode else {}
-    return {name: value for name, _, value in pairs} | mode
-
-
-def report(kinds: dict[str, int]) -> str:
-    """Failures by kind, as text."""
-    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "none"
+def format_failures(record: Record) -> str:
+    """The failures by kind."""
+    failures = sorted(record.failures().items())
+    return ", ".join(f"{count:,} {kind}" for kind, count in failures) or "none"
 
 
 def conclude(goals: dict[str, bool]) -> None:

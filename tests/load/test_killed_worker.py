@@ -32,7 +32,7 @@ def test_killed_worker_loses_no_acknowledged_write(tmp_path: Path) -> None:
             time.sleep(1)
         findings = served.shop.check(served.database)
     record = load.result()
-    assert not record.between(0, killed_at - 0.5).kinds()
+    assert not record.between(0, killed_at - 0.5).failures()
     assert record.good() > len(record) / 2
     assert record.errors() == 0
     assert findings.acknowledged > 5

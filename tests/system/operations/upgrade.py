@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests import environment
 from tests.load.client import Client, Phase
-from tests.load.rig import loaded, report
+from tests.load.rig import format_failures, loaded
 from tests.load.shop import Shop
 from tests.support.live import ROOT, Service
 from tests.support.postgresql import postgresql_server, programs
@@ -137,13 +137,13 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
         step("End")
     record, findings = load.result(), shop.check(database)
     print(
-        f"\n{len(record):,} requests in {time.monotonic() - began:.0f} s, failed: {report(record.kinds())}"
+        f"\n{len(record):,} requests in {time.monotonic() - began:.0f} s, failed: {format_failures(record)}"
     )
     print(findings.sentence())
-    if record.kinds():
+    if record.failures():
         for instance in instances:
             print(instance.log()[-2000:])
-    return bool(record) and not record.kinds() and not findings.lost and not findings.doubled
+    return bool(record) and not record.failures() and not findings.lost and not findings.doubled
 
 
 def main(options: argparse.Namespace) -> int:
