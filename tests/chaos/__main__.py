@@ -3,11 +3,10 @@
     python -m tests.chaos --seconds 600
     python -m tests.chaos --seed 17 --serve-mode threads
 
-A proxy before each of them closes connections (when accepted, after the handshake, at a random byte),
-resets, delays, freezes and drops them, and switches to another Redis in a planned failover. At the same
-time, eight accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and
-their order. The exit status is 1 if a response or the final state is wrong. CONTRIBUTING.md explains the
-violations.
+A proxy in front of each closes connections (when accepted, after the handshake, at a random byte), resets,
+delays, freezes and drops them, and switches to another Redis in a planned failover. At the same time, eight
+accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and their order.
+The exit status is 1 if a response or the final state is wrong. CONTRIBUTING.md explains the violations.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from tests import environment
-from tests.chaos.faults import BACKENDS, Choice, Kind
+from tests.chaos.faults import BACKENDS, Choice, FaultKind
 from tests.chaos.report import report
 from tests.chaos.run import run
 from tests.run import postgresql
@@ -31,12 +30,12 @@ from tests.support.live import manage, own_database
 
 def main(options: argparse.Namespace) -> int:
     print(f"Seed {options.seed}.", flush=True)
-    settings = dict(one.split("=", 1) for one in options.set) | {"SERVE_MODE": options.serve_mode}
+    settings = dict(pair.split("=", 1) for pair in options.set) | {"SERVE_MODE": options.serve_mode}
     with ExitStack() as stack:
         url = stack.enter_context(postgresql())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="petstore-chaos-")))
         if url is None:
-            print("No PostgreSQL answers. Install it, or set DATABASE_URL.")
+            print("No PostgreSQL server found. Install PostgreSQL, or set DATABASE_URL.")
             return 1
         os.environ |= environment.FIXED | {"DATABASE_URL": url}
         template = stack.enter_context(own_database(folder))
@@ -44,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
         choice = Choice(frozenset(options.backends), frozenset(options.kinds))
         chaos = run(
             folder, template, seed=options.seed, seconds=options.seconds, choice=choice,
-            tell=partial(print, flush=True), **settings,
+            log=partial(print, flush=True), **settings,
         )  # fmt: skip
         outcome = asyncio.run(chaos)
         if options.log:
@@ -54,15 +53,17 @@ def main(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated by SIGTERM."))
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=60, help="About.")
+    parser.add_argument("--seconds", type=float, default=60, help="The approximate duration.")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--serve-mode", choices=("loop", "threads"), default="loop")
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
-    parser.add_argument("--kinds", nargs="+", type=Kind, choices=list(Kind), default=list(Kind))
+    parser.add_argument(
+        "--kinds", nargs="+", type=FaultKind, choices=list(FaultKind), default=list(FaultKind)
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="A setting.")
-    parser.add_argument("--log", type=Path, help="Where the service's log is kept.")
+    parser.add_argument("--log", type=Path, help="Where to save the service's log.")
     sys.exit(main(parser.parse_args()))

@@ -1,6 +1,6 @@
 """The checks of every response, and the kinds of violation.
 
-Nothing here sends or waits: an answer and what its asker knows go in, violations come out.
+Nothing here sends or waits: the checks take a response and the sender's journal, and yield violations.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ MINUTE = 60  # Seconds: a window of the minute limit.
 MINUTES_OF_TWO_STORES = 2
 # The day's count is carried over at each change, except requests in flight (docs/operating.md): one per
 # connection of the account.
-MISSED_OF_A_DAY = 2
+MAX_UNCOUNTED = 2
 # A request during the failure of a store may be counted by both.
-CHARGES = 2
+MAX_COUNTS = 2
 
-LOOK = "get account"  # Free, with a limit of its own (D39).
-LOOKS = 60  # In a minute.
+GET_ACCOUNT = "get account"  # Free, with a limit of its own (D39).
+ACCOUNT_LIMIT = 60  # Requests a minute.
 
 LIMIT = "x-ratelimit-limit"
 RESET = "x-ratelimit-reset"
-EACH_HAS = ("x-request-id", LIMIT, "x-ratelimit-remaining", RESET)  # D23, D29.
+REQUIRED_HEADERS = ("x-request-id", LIMIT, "x-ratelimit-remaining", RESET)  # D23, D29.
 
 
 class Kind(StrEnum):
-    """The kinds of violation."""
-
     FOREIGN = "foreign response"
     HANG = "no response in 10 s"
     CUT = "connection lost"
@@ -43,44 +41,41 @@ class Kind(StrEnum):
     INCOMPLETE = "incomplete response"
     WRONG = "wrong response"
     LIMIT = "limit exceeded"
-    REFUSED = "rejected below the limit"
+    REJECTED = "rejected below the limit"
     LOST = "acknowledged write lost"
     DOUBLED = "write done twice"
     BROKEN = "order and pet disagree"
     FEED = "wrong feed"
     REVOKED = "revoked key works"
     BANNED = "lifted ban holds"
-    UNWELL = "not ready in time"
+    NOT_READY = "not ready in time"
     FAILOVER = "failover not followed"
     LEFT = "memory or sockets left"
 
 
 class Violation(NamedTuple):
-    """One violation."""
-
     kind: Kind
     request_id: str
     detail: str
 
 
-class Asked(NamedTuple):
-    """A request, and what a successful response must contain."""
+class Expected(NamedTuple):
+    """The operation of a request, and what a successful response must contain."""
 
     operation: str
     success: int
-    explained: frozenset[str] = frozenset()  # Error codes that earlier requests explain.
+    errors: frozenset[str] = frozenset()  # Codes that earlier requests explain.
     name: str = ""  # Of the new pet.
     pet: int = 0
     order: int = 0
     limit: int = 0  # Of a list.
-    filtered: str = ""  # By this status.
-    full: bool = False  # Whether there are more rows than the list may show.
+    status: str = ""  # Of the order, or of all pets.
 
 
-def check(asked: Asked, reply: Reply, journal: Journal) -> Iterator[Violation]:
+def check(expected: Expected, reply: Reply, journal: Journal) -> Iterator[Violation]:
 
     def violation(kind: Kind, detail: str) -> Violation:
-        return Violation(kind, reply.request_id, f"{journal.account.name}, {asked.operation}: {detail}")
+        return Violation(kind, reply.request_id, f"{journal.account.name}, {expected.operation}: {detail}")
 
     if reply.status == SILENT or reply.took > TIMEOUT:
         yield violation(Kind.HANG, f"{reply.took:.1f} s")
@@ -89,44 +84,44 @@ def check(asked: Asked, reply: Reply, journal: Journal) -> Iterator[Violation]:
     if reply.status <= 0:
         return
     for kind, detail in (
-        *of_headers(reply, journal),
-        *of_status(asked, reply, journal),
-        *(of_body(asked, reply.json, journal) if reply.status == asked.success else ()),
+        *check_headers(reply, journal),
+        *check_status(expected, reply, journal),
+        *(check_body(expected, reply.json, journal) if reply.status == expected.success else ()),
     ):
         yield violation(kind, detail)
 
 
-def of_headers(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
+def check_headers(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
     """Check the headers of every response, and that it is the sender's."""
-    missing = [name for name in EACH_HAS if name not in reply.headers]
+    missing = [name for name in REQUIRED_HEADERS if name not in reply.headers]
     if missing:
         yield Kind.INCOMPLETE, f"{reply.status} {reply.code} without {', '.join(missing)}"
     echoed = reply.headers.get("x-request-id", reply.request_id)
     if echoed != reply.request_id:
         yield Kind.FOREIGN, f"{reply.status} with the id of request {echoed}"
     limit = reply.headers.get(LIMIT)
-    if limit is not None and limit not in journal.account.numbers and reply.status not in {401, 429, 503}:
+    if limit is not None and limit not in journal.account.limits and reply.status not in {401, 429, 503}:
         yield Kind.FOREIGN, f"{reply.status} with a limit of {limit}"
 
 
-def of_status(asked: Asked, reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
+def check_status(expected: Expected, reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
     """Check that the contract allows the status, and that an Error is complete."""
-    if reply.status == asked.success:
+    if reply.status == expected.success:
         return
     error = reply.json
     if not isinstance(error, dict) or error.get("status") != reply.status or not reply.code:
         yield Kind.INCOMPLETE, f"{reply.status} without an Error: {reply.body[:80]!r}"
     if reply.status in {429, 503} and not reply.headers.get("retry-after", "").isdigit():
         yield Kind.INCOMPLETE, f"{reply.status} without Retry-After"
-    if reply.status == 429 and asked.operation == LOOK:
-        yield from of_refused_look(reply, journal)
+    if reply.status == 429 and expected.operation == GET_ACCOUNT:
+        yield from check_rejected_get_account(reply, journal)
     elif reply.status == 429:
-        yield from of_refusal(reply, journal)
-    elif reply.status != 503 and reply.code not in asked.explained:
+        yield from check_rejection(reply, journal)
+    elif reply.status != 503 and reply.code not in expected.errors:
         yield Kind.STATUS, f"{reply.status} {reply.code}"
 
 
-def of_refusal(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
+def check_rejection(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
     """Check that a rejected account has used up its limit."""
     account = journal.account
     since, limit, code = {
@@ -134,59 +129,58 @@ def of_refusal(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
         "day": (0.0, account.per_day, "daily_quota_exceeded"),
     }.get(account.limited_by, (0.0, 0, ""))
     sent = len(journal.sent) - bisect_left(journal.sent, since)
-    if reply.code != code or reply.headers.get(LIMIT) not in account.numbers:
+    if reply.code != code or reply.headers.get(LIMIT) not in account.limits:
         yield Kind.STATUS, f"429 {reply.code} with a limit of {reply.headers.get(LIMIT)}"
-    elif CHARGES * sent < limit:
-        yield Kind.REFUSED, f"after {sent} requests of {limit}"
+    elif MAX_COUNTS * sent < limit:
+        yield Kind.REJECTED, f"after {sent} requests of {limit}"
 
 
-def of_refused_look(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
+def check_rejected_get_account(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
     """Check that reading the account is rejected only for its own limit, not for quota or a ban."""
-    looked = len(journal.looked) - bisect_left(journal.looked, reply.sent - MINUTE)
-    if reply.code != "rate_limit_exceeded" or reply.headers.get(LIMIT) != str(LOOKS):
+    reads = journal.account_reads
+    sent = len(reads) - bisect_left(reads, reply.sent - MINUTE)
+    if reply.code != "rate_limit_exceeded" or reply.headers.get(LIMIT) != str(ACCOUNT_LIMIT):
         yield Kind.STATUS, f"429 {reply.code} with a limit of {reply.headers.get(LIMIT)}"
-    elif CHARGES * looked < LOOKS:
-        yield Kind.REFUSED, f"after {looked} looks"
+    elif MAX_COUNTS * sent < ACCOUNT_LIMIT:
+        yield Kind.REJECTED, f"after {sent} requests of {ACCOUNT_LIMIT}"
 
 
-def of_body(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check the body."""
-    match asked.operation:
+def check_body(expected: Expected, body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    match expected.operation:
         case "list pets":
-            yield from of_pets(asked, body)
+            yield from check_pets(expected, body)
         case "create pet":
-            made = body if isinstance(body, dict) else {}
-            if made.get("name") != asked.name:
-                yield Kind.FOREIGN, f"made {made.get('name')!r} instead of {asked.name!r}"
+            created = body if isinstance(body, dict) else {}
+            if created.get("name") != expected.name:
+                yield Kind.FOREIGN, f"created {created.get('name')!r} instead of {expected.name!r}"
         case "place order" | "get order":
-            yield from of_order(asked, body, journal)
+            yield from check_order(expected, body)
         case "list orders":
-            yield from of_orders(body, journal)
+            yield from check_orders(body, journal)
         case "get account":
-            yield from of_account(body, journal)
+            yield from check_account(body, journal)
         case "cancel order" if body is not None:
             yield Kind.WRONG, "204 with a body"
 
 
-def of_pets(asked: Asked, body: Any) -> Iterator[tuple[Kind, str]]:
+def check_pets(expected: Expected, body: Any) -> Iterator[tuple[Kind, str]]:
     if not isinstance(body, list) or not all(isinstance(pet, dict) and "name" in pet for pet in body):
         yield Kind.FOREIGN, f"no list of pets: {str(body)[:80]}"
         return
     statuses = {pet.get("status") for pet in body}
-    wrong_length = len(body) != asked.limit if asked.full else len(body) > asked.limit
-    if wrong_length or (asked.filtered and statuses - {asked.filtered}):
-        yield Kind.FOREIGN, f"{len(body)} pets, {statuses}, instead of {asked.limit} {asked.filtered}"
+    if len(body) != expected.limit or statuses - {expected.status}:
+        yield Kind.FOREIGN, f"{len(body)} pets, {statuses}, instead of {expected.limit} {expected.status}"
 
 
-def of_order(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
+def check_order(expected: Expected, body: Any) -> Iterator[tuple[Kind, str]]:
     order = body if isinstance(body, dict) else {}
-    if order.get("petId") != asked.pet or (asked.order and order.get("id") != asked.order):
-        yield Kind.FOREIGN, f"{str(body)[:120]} instead of order {asked.order} of pet {asked.pet}"
-    elif asked.filtered and order.get("status") != asked.filtered:
-        yield Kind.LOST, f"order {asked.order} is {order.get('status')} instead of {asked.filtered}"
+    if order.get("petId") != expected.pet or (expected.order and order.get("id") != expected.order):
+        yield Kind.FOREIGN, f"{str(body)[:120]} instead of order {expected.order} of pet {expected.pet}"
+    elif expected.status and order.get("status") != expected.status:
+        yield Kind.LOST, f"order {expected.order} is {order.get('status')} instead of {expected.status}"
 
 
-def of_orders(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
+def check_orders(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
     """Check that a list has only the account's own orders."""
     if not isinstance(body, list):
         yield Kind.FOREIGN, f"no list: {str(body)[:80]}"
@@ -202,8 +196,8 @@ def of_orders(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
         yield Kind.FOREIGN, f"{len(foreign)} of {len(body)} orders are another's: {str(foreign[0])[:120]}"
 
 
-def of_account(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that the account has its own name and limits, and no ban, since it obeys Retry-After."""
+def check_account(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check that the account sees its own name and limits, and no ban, since it obeys Retry-After."""
     account = journal.account
     try:
         shown = body["account"]["name"], *(body["quota"][name]["limit"] for name in ("minute", "day"))
@@ -212,38 +206,38 @@ def of_account(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
         yield Kind.FOREIGN, f"no account: {str(body)[:80]}"
         return
     if shown != (account.name, account.per_minute, account.per_day):
-        yield Kind.FOREIGN, f"is shown {shown}"
+        yield Kind.FOREIGN, f"shows {shown}"
     if banned:
-        yield Kind.WRONG, f"is shown the ban {banned}"
+        yield Kind.WRONG, f"shows the ban {banned}"
 
 
-def charge(reply: Reply, journal: Journal) -> None:
-    """Record a certainly admitted request under the window in its headers."""
+def count_admitted(reply: Reply, journal: Journal) -> None:
+    """Count a request that was certainly admitted in the window that its headers name."""
     if reply.status in {LOST, SILENT, 401, 429, 503} or not reply.headers.get(RESET, "").isdigit():
         return
     end, limit = int(reply.headers[RESET]), reply.headers.get(LIMIT)
     if limit == str(journal.account.per_minute):
-        journal.charged["minute", end] += 1
+        journal.admitted["minute", end] += 1
     elif limit == str(journal.account.per_day):
-        journal.charged["day", end] += 1
+        journal.admitted["day", end] += 1
 
 
-def of_limits(journal: Journal, *, changed: bool) -> Iterator[Violation]:
-    """Check the total of admitted requests. `changed`: whether the stores alternated.
+def check_limits(journal: Journal, *, alternated: bool) -> Iterator[Violation]:
+    """Check the total of admitted requests. `alternated`: whether both stores counted.
 
-    Two windows that one store has counted end a minute apart or more, so of those that end within one
-    minute each store has one at most.
+    Two windows of one store end at least a minute apart, so of those that end within one minute each store
+    has at most one.
     """
-    account, charged = journal.account, journal.charged
-    most = account.per_day + (MISSED_OF_A_DAY if changed else 0)
-    for (window, _), admitted in charged.items():
-        if window == "day" and admitted > most:
-            detail = f"{account.name}: {admitted} admitted on a day of {account.per_day}"
+    account, admitted = journal.account, journal.admitted
+    max_per_day = account.per_day + (MAX_UNCOUNTED if alternated else 0)
+    for (window, _), count in admitted.items():
+        if window == "day" and count > max_per_day:
+            detail = f"{account.name}: {count} admitted in a day, limit {account.per_day}"
             yield Violation(Kind.LIMIT, "", detail)
-    minutes = MINUTES_OF_TWO_STORES if changed else 1
-    ends = sorted(end for window, end in charged if window == "minute")
+    stores = MINUTES_OF_TWO_STORES if alternated else 1
+    ends = sorted(end for window, end in admitted if window == "minute")
     for end in ends:
-        admitted = sum(charged["minute", other] for other in ends if end - MINUTE < other <= end)
-        if admitted > account.per_minute * minutes:
-            detail = f"{account.name}: {admitted} admitted in a minute of {account.per_minute}"
+        count = sum(admitted["minute", other] for other in ends if end - MINUTE < other <= end)
+        if count > account.per_minute * stores:
+            detail = f"{account.name}: {count} admitted in a minute, limit {account.per_minute}"
             yield Violation(Kind.LIMIT, "", detail)

@@ -8,8 +8,10 @@ import json
 from time import monotonic
 from typing import Any, NamedTuple
 
-TIMEOUT = 10.0  # Seconds: the service has lost a request that takes longer.
+TIMEOUT = 10.0  # Seconds after which a request counts as hanging.
 IDLE = 5.0  # Seconds after which a connection is not reused: the service may be closing it.
+LOST = 0
+SILENT = -1
 
 
 class Reply(NamedTuple):
@@ -18,7 +20,7 @@ class Reply(NamedTuple):
     request_id: str
     sent: float
     took: float
-    status: int  # 0: the connection was closed; -1: timeout.
+    status: int  # Or LOST: the connection was closed; or SILENT: timeout.
     headers: dict[str, str]  # Names in lower case.
     body: bytes
 
@@ -31,12 +33,8 @@ class Reply(NamedTuple):
 
     @property
     def code(self) -> str:
-        found = self.json
-        return str(found.get("code", "")) if isinstance(found, dict) else ""
-
-
-LOST = 0
-SILENT = -1
+        body = self.json
+        return str(body.get("code", "")) if isinstance(body, dict) else ""
 
 
 class Client:
@@ -50,9 +48,9 @@ class Client:
         self._key = key
         self._run = run
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._used = 0.0
+        self._used_at = 0.0
 
-    async def ask(self, method: str, path: str, body: Any = None) -> Reply:
+    async def send(self, method: str, path: str, body: Any = None) -> Reply:
         request_id = f"{self._run}-{next(self.numbers)}"
         text = b"" if body is None else json.dumps(body).encode()
         lines = [
@@ -63,19 +61,19 @@ class Client:
             lines.append("Content-Type: application/json")
         message = "\r\n".join([*lines, "", ""]).encode() + text
         sent = monotonic()
-        if sent - self._used > IDLE:
+        if sent - self._used_at > IDLE:
             self.close()
         try:
             async with asyncio.timeout(TIMEOUT):
-                status, headers, answer = await self._exchange(message)
+                status, headers, content = await self._exchange(message)
         except TimeoutError:
-            status, headers, answer = SILENT, {}, b""
+            status, headers, content = SILENT, {}, b""
         except (OSError, EOFError, ValueError) as error:
-            status, headers, answer = LOST, {}, repr(error).encode()
-        self._used = monotonic()
+            status, headers, content = LOST, {}, repr(error).encode()
+        self._used_at = monotonic()
         if status <= 0 or headers.get("connection") == "close":
             self.close()
-        return Reply(request_id, sent, self._used - sent, status, headers, answer)
+        return Reply(request_id, sent, self._used_at - sent, status, headers, content)
 
     async def _exchange(self, message: bytes) -> tuple[int, dict[str, str], bytes]:
         if self._streams is None:

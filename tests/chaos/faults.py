@@ -9,14 +9,14 @@ from typing import NamedTuple
 FAULTY_SECONDS = 7.0  # Of each cycle; then the service recovers while staff work.
 BRIEF = (0.1, 0.5, 1.0, 2.0)  # Seconds.
 LONG = (0.5, 1.0, 3.0)  # For faults that look like slowness.
-NO_TIME = (0.0,)
+INSTANTANEOUS = (0.0,)
 PAUSE = (0.05, 0.3)  # Seconds between two faults.
 BACKENDS = ("redis", "postgresql")
-STRUCK = (("redis",), ("postgresql",), BACKENDS)  # In a cycle, one after another.
+TARGETS = (("redis",), ("postgresql",), BACKENDS)  # Of one cycle after another.
 
 
-class Kind(StrEnum):
-    """What a proxy can do to connections."""
+class FaultKind(StrEnum):
+    """What can happen to connections."""
 
     AT_ACCEPT = "close at accept"
     AFTER_GREETING = "close after the greeting"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
     FAILOVER = "planned failover"
 
 
-SLOW = {Kind.DELAY, Kind.FREEZE, Kind.BLACK_HOLE}
+SLOW = {FaultKind.DELAY, FaultKind.FREEZE, FaultKind.BLACK_HOLE}
 
 
 class Fault(NamedTuple):
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
     pause: float  # Seconds before it.
     backend: str
-    kind: Kind
+    kind: FaultKind
     seconds: float
     seed: int  # Of its effect on each connection.
 
@@ -46,35 +46,32 @@ class Fault(NamedTuple):
 
 class Choice(NamedTuple):
     backends: frozenset[str] = frozenset(BACKENDS)
-    kinds: frozenset[Kind] = frozenset(Kind)
+    kinds: frozenset[FaultKind] = frozenset(FaultKind)
 
 
 def plan(seed: int, cycle: int, choice: Choice) -> list[list[Fault]]:
-    """Return the faults of a cycle, for each backend that is struck in it, in their order.
-
-    The seed says which is struck first.
-    """
-    dice = random.Random(f"{seed} {cycle}")
-    struck = [backends for backends in STRUCK if choice.backends.issuperset(backends)]
-    return [row(dice, backend, choice) for backend in struck[(seed + cycle) % len(struck)]]
+    """Schedule the faults of a cycle, one list for each backend that it affects."""
+    chance = random.Random(f"{seed} {cycle}")
+    targets = [backends for backends in TARGETS if choice.backends.issuperset(backends)]
+    return [plan_backend(chance, backend, choice) for backend in targets[(seed + cycle) % len(targets)]]
 
 
-def row(dice: random.Random, backend: str, choice: Choice) -> list[Fault]:
+def plan_backend(chance: random.Random, backend: str, choice: Choice) -> list[Fault]:
     """Schedule one backend's faults: each kind occurs once before any is repeated."""
     possible = [
-        kind for kind in Kind if kind in choice.kinds and (backend == "redis" or kind is not Kind.FAILOVER)
+        kind
+        for kind in FaultKind
+        if kind in choice.kinds and (backend == "redis" or kind is not FaultKind.FAILOVER)
     ]
     faults: list[Fault] = []
-    bag: list[Kind] = []
-    left = FAULTY_SECONDS
-    while left > 0 and possible:
-        if not bag:
-            bag = dice.sample(possible, len(possible))
-        kind = bag.pop()
-        lasts = NO_TIME if kind is Kind.FAILOVER else LONG if kind in SLOW else BRIEF
-        fault = Fault(
-            dice.uniform(*PAUSE), backend, kind, min(left, dice.choice(lasts)), dice.getrandbits(32)
-        )
-        faults.append(fault)
-        left -= fault.pause + fault.seconds
+    remaining: list[FaultKind] = []
+    seconds_left = FAULTY_SECONDS
+    while seconds_left > 0 and possible:
+        if not remaining:
+            remaining = chance.sample(possible, len(possible))
+        kind = remaining.pop()
+        durations = INSTANTANEOUS if kind is FaultKind.FAILOVER else LONG if kind in SLOW else BRIEF
+        pause, seconds = chance.uniform(*PAUSE), min(seconds_left, chance.choice(durations))
+        faults.append(Fault(pause, backend, kind, seconds, chance.getrandbits(32)))
+        seconds_left -= pause + seconds
     return faults

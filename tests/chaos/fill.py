@@ -1,9 +1,9 @@
 """Creates the rows of a chaos run in the migrated database of DATABASE_URL, and prints them as JSON.
 
-    python -m tests.chaos.fill NAMES
+    python -m tests.chaos.fill WANTED
 
-NAMES is a JSON object: `accounts` as {name: [requests per minute, per day]}, `spare` keys, each of another
-account, `banned` accounts whose bans staff lift, `pets` that are not ordered.
+WANTED is a JSON object: `accounts` as {name: [requests per minute, per day]}, and the numbers of `spare`
+keys of one account each, of `banned` accounts whose bans staff lift, and of `pets` that are not ordered.
 """
 
 import json
@@ -13,10 +13,11 @@ from typing import Any
 
 import django
 
+from tests.load.fill import UNREACHABLE_LIMIT
+
 STAFF = "chaos"
 PASSWORD = "correct horse battery staple"
 PER_MINUTE_OF_BANNED = 5
-NEVER_REACHED = 1_000_000_000  # Requests a minute, and a day.
 
 
 def fill(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -25,20 +26,19 @@ def fill(wanted: dict[str, Any]) -> dict[str, Any]:
     from accounts.models import Account, Actor, ApiKey, PlanCode
     from inventory.models import Pet
 
-    def account(name: str, per_minute: int, per_day: int = NEVER_REACHED) -> Account:
+    def issue(name: str, per_minute: int, per_day: int = UNREACHABLE_LIMIT) -> dict[str, Any]:
+        """Issue a key to a new account."""
         plan = PlanCode.ENTERPRISE
-        return Account.objects.create(name=name, plan_id=plan, per_minute=per_minute, per_day=per_day)
-
-    def key(of: Account) -> dict[str, Any]:
-        made, text = ApiKey.objects.issue(of, by=Actor("chaos"))
-        return {"key": text, "id": made.public_id, "row": made.pk}
+        account = Account.objects.create(name=name, plan_id=plan, per_minute=per_minute, per_day=per_day)
+        key, text = ApiKey.objects.issue(account, by=Actor("chaos"))
+        return {"key": text, "id": key.public_id, "row": key.pk}
 
     User.objects.create_superuser(STAFF, password=PASSWORD)
     Pet.objects.bulk_create(Pet(name=f"Stays {n}", category_id=1) for n in range(wanted["pets"]))
     return {
-        "accounts": {name: key(account(name, *numbers)) for name, numbers in wanted["accounts"].items()},
-        "spare": [key(account(f"Spare {n}", NEVER_REACHED)) for n in range(wanted["spare"])],
-        "banned": [key(account(f"Banned {n}", PER_MINUTE_OF_BANNED)) for n in range(wanted["banned"])],
+        "accounts": {name: issue(name, *limits) for name, limits in wanted["accounts"].items()},
+        "spare": [issue(f"Spare {n}", UNREACHABLE_LIMIT) for n in range(wanted["spare"])],
+        "banned": [issue(f"Banned {n}", PER_MINUTE_OF_BANNED) for n in range(wanted["banned"])],
     }
 
 

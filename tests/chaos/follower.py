@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from tests.chaos.checks import Asked, Kind, Violation
+from tests.chaos.checks import Expected, Kind, Violation
 from tests.chaos.customers import Customer, Shop
 from tests.chaos.journal import Journal
 from tests.chaos.records import Records
@@ -27,61 +27,62 @@ class Follower(Customer):
 
     def __init__(self, shop: Shop, journal: Journal) -> None:
         super().__init__(shop, journal, random.Random())
-        self.heard: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
         self._path = "/events?limit=100"
 
     async def shop(self, stopping: asyncio.Event) -> None:
         """Follow until the customers stop."""
         while not stopping.is_set():
-            if not await self.read():
+            if not await self.read_page():
                 await asyncio.sleep(PAUSE)
 
     async def read_all(self) -> None:
         """Read the rest after the last write, once all events have positions."""
         async with asyncio.timeout(READ_SECONDS):
-            while await self.read():
+            while await self.read_page():
                 pass
         self._client.close()
 
-    async def read(self) -> bool:
-        """Read a page. True if it had events or failed."""
-        reply = await self.ask(Asked("list events", 200), "GET", self._path)
+    async def read_page(self) -> bool:
+        """Read a page; returns False if it was empty."""
+        reply = await self.send(Expected("list events", 200), "GET", self._path)
         link = LINK.fullmatch(reply.headers.get("link", ""))
         if reply.status != 200 or link is None or not isinstance(reply.json, list):
             return True
-        self.heard += reply.json
+        self.events += reply.json
         self._path = link[1]
         return bool(reply.json)
 
 
-def every_event_has_its_place(database: str) -> None:
-    """Raise AssertionError while one has none."""
+def outbox_is_empty(database: str) -> bool:
+    """Whether all events have positions in the feed."""
     with psycopg.connect(database) as connection:
-        left = connection.execute("SELECT count(*) FROM accounts_eventdraft").fetchone()
-    assert left == (0,)
+        return connection.execute("SELECT count(*) FROM accounts_eventdraft").fetchone() == (0,)
 
 
-def of_feed(heard: list[dict[str, Any]], account: str, run: str, records: Records) -> Iterator[Violation]:
+def check_feed(
+    events: list[dict[str, Any]], account: str, run: str, records: Records
+) -> Iterator[Violation]:
     """Check that the account received each event once, in order, and no others."""
-    ids = [event["id"] for event in heard]
+    ids = [event["id"] for event in events]
     if wrong := [pair for pair in pairwise(ids) if pair[0] >= pair[1]]:
         yield Violation(Kind.FEED, "", f"{account}: event {wrong[0][1]} came after {wrong[0][0]}")
     own = [order for order in records.orders if order.account == account]
-    written = Counter(
+    expected = Counter(
         [
             *(("pet.created", pet.id) for pet in records.pets),
             *(("order.placed", order.id) for order in own),
             *(("order.cancelled", order.id) for order in own if order.status == "cancelled"),
         ]
     )
-    told = Counter(named for event in heard if (named := subject(event, run)))
-    for verb, differ in (("has not heard", written - told), ("should not have heard", told - written)):
+    received = Counter(named for event in events if (named := subject(event, run)))
+    for what, differ in (("missed", expected - received), ("should not have got", received - expected)):
         if differ:
-            yield Violation(Kind.FEED, "", f"{account} {verb} of {differ.total()}: {min(differ)}")
+            yield Violation(Kind.FEED, "", f"{account} {what} {differ.total()} events: {min(differ)}")
 
 
 def subject(event: dict[str, Any], run: str) -> tuple[str, int] | None:
-    """Return the type and the pet of this run, or the order; None for events that are not expected."""
+    """The type and the pet of this run, or the order; None for events that are not checked."""
     data = event["data"]
     if event["type"] == "pet.created" and data["pet"]["name"].startswith(f"{run} "):
         return event["type"], data["pet"]["id"]

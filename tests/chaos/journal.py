@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Account(NamedTuple):
-    """A customer. Limits are unique, so that headers identify the account."""
+    """A customer. Limits are unique, so headers identify the account."""
 
     name: str
     key: str
@@ -18,8 +18,8 @@ class Account(NamedTuple):
     limited_by: str = ""  # `minute` or `day`: the limit that it reaches.
 
     @property
-    def numbers(self) -> set[str]:
-        """Format its limits as in headers."""
+    def limits(self) -> set[str]:
+        """Its limits as in headers."""
         return {str(self.per_minute), str(self.per_day)}
 
 
@@ -50,9 +50,9 @@ class Journal:
     orders: dict[int, Order] = field(default_factory=dict)
     own_pets: set[int] = field(default_factory=set)  # Not ordered by others.
     free_pets: deque[int] = field(default_factory=deque)  # Of these, the ones that can be ordered.
-    sent: deque[float] = field(default_factory=deque)  # When each request was sent.
-    looked: deque[float] = field(default_factory=deque)  # When it read the account; not in `sent`.
-    charged: Counter[tuple[str, int]] = field(default_factory=Counter)  # Admitted, by window and its end.
+    sent: list[float] = field(default_factory=list)  # When each request was sent.
+    account_reads: list[float] = field(default_factory=list)  # When it read the account; not in `sent`.
+    admitted: Counter[tuple[str, int]] = field(default_factory=Counter)  # By window and its end.
 
     def open_orders(self) -> list[Order]:
         return [order for order in self.orders.values() if order.state is OrderState.PLACED]

@@ -1,4 +1,4 @@
-"""A TCP proxy that simulates failures of networks, proxies and servers."""
+"""A TCP proxy that injects failures of networks, proxies and servers."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from enum import Enum
 from math import exp, log
 from typing import Any
 
-from tests.chaos.faults import Fault, Kind
+from tests.chaos.faults import Fault, FaultKind
 
 CHUNK = 1 << 16
-# Lifetimes of doomed connections in seconds. Many end while they are opened, on any time scale; the others
-# are in use by then.
+# Lifetimes of doomed connections in seconds. Many are closed while they are being opened, on any time
+# scale; the others are in use by then.
 MAX_ITERATIONS = 30  # Of the proxy's loop: up to a few milliseconds.
 SOON = (0.001, 0.02)
 LATER = (0.05, 0.5)
-HALF = 0.5
-DELAYS = (0.005, 0.3)  # Seconds, each piece.
-REACH = (20, 400, 5_000)  # Bytes after which a connection may be closed.
+NO_BACKEND = 0.5  # The share of doomed connections that never reach the backend.
+DELAYS = (0.005, 0.3)  # Seconds, for each chunk.
+MAX_BYTES = (20, 400, 5_000)  # After which a connection may be closed.
 READY_FOR_QUERY = b"Z\x00\x00\x00\x05"  # PostgreSQL's manual, "Message Formats".
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # socket(7): SO_LINGER.
 
 
-class Way(Enum):
-    """The direction of bytes."""
-
-    UP = "to the backend"
-    DOWN = "to the client"
+class Direction(Enum):
+    TO_BACKEND = 1
+    TO_CLIENT = 2
 
 
 class Link:
@@ -41,15 +39,15 @@ class Link:
     def __init__(self, client: asyncio.StreamWriter) -> None:
         self.client = client
         self.backend: asyncio.StreamWriter | None = None
-        self.swallowed = False  # Whether bytes were dropped, which makes it unusable.
+        self.dropped_bytes = False  # Makes it unusable.
         self.greeted = False
-        self.closing_way = Way.UP  # Where it is cut, and after how many bytes more.
-        self.bytes_left = 0
+        self.cut_direction = Direction.TO_BACKEND
+        self.bytes_left = 0  # Until the cut in that direction.
 
-    def aim(self, dice: random.Random) -> None:
+    def plan_cut(self, chance: random.Random) -> None:
         """Choose the byte at which it breaks."""
-        self.closing_way = dice.choice(list(Way))
-        self.bytes_left = dice.randint(0, dice.choice(REACH))
+        self.cut_direction = chance.choice(list(Direction))
+        self.bytes_left = chance.randint(0, chance.choice(MAX_BYTES))
 
     def close(self, *, reset: bool = False) -> None:
         """Close both sides after sending the rest, or reset them."""
@@ -58,8 +56,8 @@ class Link:
                 continue
             if reset:
                 with suppress(OSError):
-                    end: socket.socket = writer.get_extra_info("socket")
-                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+                    raw: socket.socket = writer.get_extra_info("socket")
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
                 writer.transport.abort()
             else:
                 writer.close()
@@ -67,15 +65,15 @@ class Link:
 
 class Proxy:
     def __init__(self, backend: int, greeting: bytes = b"") -> None:
-        """Take the backend's port, and what ends its greeting; nothing: its first bytes are all of it."""
+        """Take the backend's port, and the end of its greeting; by default, any first bytes end it."""
         self.backend = backend
         self.port = 0
-        self.struck: Counter[Kind] = Counter()  # Connections that a fault touched.
+        self.affected: Counter[FaultKind] = Counter()  # Connections or chunks, by fault.
         self._greeting = greeting
         self._fault: Fault | None = None
-        self._dice = random.Random()
-        self._calm = asyncio.Event()
-        self._calm.set()
+        self._chance = random.Random()
+        self._thawed = asyncio.Event()
+        self._thawed.set()
         self._links: set[Link] = set()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -92,23 +90,23 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def strike(self, fault: Fault) -> None:
-        """Start a fault, which lasts until `mend`."""
-        self._fault, self._dice = fault, random.Random(fault.seed)
-        if fault.kind is Kind.FREEZE:
-            self._calm.clear()
+    def inject(self, fault: Fault) -> None:
+        """Start a fault, which lasts until `heal`."""
+        self._fault, self._chance = fault, random.Random(fault.seed)
+        if fault.kind is FaultKind.FREEZE:
+            self._thawed.clear()
         for link in list(self._links):
-            if fault.kind in {Kind.AT_ACCEPT, Kind.AFTER_GREETING, Kind.RESET}:
-                self.struck[fault.kind] += 1
-                link.close(reset=fault.kind is Kind.RESET)
-            link.aim(self._dice)
+            if fault.kind in {FaultKind.AT_ACCEPT, FaultKind.AFTER_GREETING, FaultKind.RESET}:
+                self.affected[fault.kind] += 1
+                link.close(reset=fault.kind is FaultKind.RESET)
+            link.plan_cut(self._chance)
 
-    def mend(self) -> None:
-        """End the fault. Connections that lost bytes stay unusable."""
+    def heal(self) -> None:
+        """End the fault, and reset connections that lost bytes."""
         self._fault = None
-        self._calm.set()
+        self._thawed.set()
         for link in list(self._links):
-            if link.swallowed:
+            if link.dropped_bytes:
                 link.close(reset=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -116,7 +114,7 @@ class Proxy:
         assert task is not None
         self._tasks.add(task)
         link = Link(writer)
-        link.aim(self._dice)
+        link.plan_cut(self._chance)
         self._links.add(link)
         try:
             await self._serve(link, reader)
@@ -129,22 +127,22 @@ class Proxy:
 
     async def _serve(self, link: Link, reader: asyncio.StreamReader) -> None:
         kind = self._fault.kind if self._fault else None
-        if kind in {Kind.AT_ACCEPT, Kind.RESET}:
-            self.struck[kind] += 1
-            if self._dice.random() < HALF:  # The backend hears nothing of it.
-                await self._close_soon(link, reset=kind is Kind.RESET)
+        if kind in {FaultKind.AT_ACCEPT, FaultKind.RESET}:
+            self.affected[kind] += 1
+            if self._chance.random() < NO_BACKEND:
+                await self._close_soon(link, reset=kind is FaultKind.RESET)
                 return
-            self._begin(self._close_soon(link, reset=kind is Kind.RESET))
-        if kind is Kind.BLACK_HOLE:
-            self.struck[kind] += 1
-            link.swallowed = True
+            self._start_task(self._close_soon(link, reset=kind is FaultKind.RESET))
+        if kind is FaultKind.BLACK_HOLE:
+            self.affected[kind] += 1
+            link.dropped_bytes = True
             while await reader.read(CHUNK):
                 pass
             return
-        answers, link.backend = await asyncio.open_connection("127.0.0.1", self.backend)
+        responses, link.backend = await asyncio.open_connection("127.0.0.1", self.backend)
         pumps = [
-            asyncio.create_task(self._pump(link, reader, link.backend, Way.UP)),
-            asyncio.create_task(self._pump(link, answers, link.client, Way.DOWN)),
+            asyncio.create_task(self._pump(link, reader, link.backend, Direction.TO_BACKEND)),
+            asyncio.create_task(self._pump(link, responses, link.client, Direction.TO_CLIENT)),
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -154,45 +152,46 @@ class Proxy:
             await asyncio.gather(*pumps, return_exceptions=True)
 
     async def _pump(
-        self, link: Link, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: Way
+        self, link: Link, source: asyncio.StreamReader, sink: asyncio.StreamWriter, direction: Direction
     ) -> None:
         """Forward data as the current fault allows, until the connection ends."""
         while data := await source.read(CHUNK):
-            if (fault := self._fault) is not None:
-                self.struck[fault.kind] += 1
-            if fault is not None and fault.kind is Kind.DELAY:
-                await asyncio.sleep(self._dice.uniform(*DELAYS))
-            await self._calm.wait()
-            if link.swallowed or (fault is not None and fault.kind is Kind.BLACK_HOLE):
-                link.swallowed = True
+            kind = self._fault.kind if self._fault else None
+            if kind is not None:
+                self.affected[kind] += 1
+            if kind is FaultKind.DELAY:
+                await asyncio.sleep(self._chance.uniform(*DELAYS))
+            await self._thawed.wait()
+            if link.dropped_bytes or kind is FaultKind.BLACK_HOLE:
+                link.dropped_bytes = True
                 continue
-            if fault is not None and fault.kind is Kind.AT_A_BYTE and way is link.closing_way:
-                passed = data[: link.bytes_left]
+            if kind is FaultKind.AT_A_BYTE and direction is link.cut_direction:
+                forwarded = data[: link.bytes_left]
                 link.bytes_left -= len(data)
                 if link.bytes_left <= 0:
-                    sink.write(passed)
+                    sink.write(forwarded)
                     return
             sink.write(data)
             await sink.drain()
-            if way is Way.DOWN and not link.greeted and self._greeting in data:
+            if direction is Direction.TO_CLIENT and not link.greeted and self._greeting in data:
                 link.greeted = True
-                if fault is not None and fault.kind is Kind.AFTER_GREETING:
-                    self._begin(self._close_soon(link))
+                if kind is FaultKind.AFTER_GREETING:
+                    self._start_task(self._close_soon(link))
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that ends with the proxy."""
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task that is cancelled with the proxy."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _close_soon(self, link: Link, *, reset: bool = False) -> None:
         """Close a doomed connection, now or later."""
-        match self._dice.choice(["iterations", "soon", "later", "later"]):
+        match self._chance.choice(["iterations", "soon", "later", "later"]):
             case "iterations":  # Finer than the loop's clock.
-                for _ in range(self._dice.randint(0, MAX_ITERATIONS)):
+                for _ in range(self._chance.randint(0, MAX_ITERATIONS)):
                     await asyncio.sleep(0)
             case "soon":
-                await asyncio.sleep(exp(self._dice.uniform(log(SOON[0]), log(SOON[1]))))
+                await asyncio.sleep(exp(self._chance.uniform(log(SOON[0]), log(SOON[1]))))
             case "later":
-                await asyncio.sleep(self._dice.uniform(*LATER))
+                await asyncio.sleep(self._chance.uniform(*LATER))
         link.close(reset=reset)

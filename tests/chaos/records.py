@@ -19,16 +19,12 @@ LIVE = {"placed", "approved"}
 
 
 class PetRow(NamedTuple):
-    """A pet's row."""
-
     id: int
     name: str
     status: str
 
 
 class OrderRow(NamedTuple):
-    """An order's row."""
-
     id: int
     pet: int
     status: str
@@ -48,28 +44,28 @@ class Records(NamedTuple):
             return cls(pets, [OrderRow(*row) for row in connection.execute(ORDERS)])
 
 
-def of_records(shop: Shop, records: Records) -> Iterator[Violation]:
-    yield from of_pets(shop, records)
+def check_records(shop: Shop, records: Records) -> Iterator[Violation]:
+    yield from check_pets(shop, records)
     rows = {row.id: row for row in records.orders}
     for journal in shop.journals:
         for order in journal.orders.values():
-            yield from of_order(order, rows.get(order.number))
-    yield from of_pairs(shop, records)
+            yield from check_order(order, rows.get(order.number))
+    yield from check_pairs(shop, records)
 
 
-def of_pets(shop: Shop, records: Records) -> Iterator[Violation]:
+def check_pets(shop: Shop, records: Records) -> Iterator[Violation]:
     """Check that acknowledged pets exist, and none twice."""
     rows = {row.id: row for row in records.pets}
-    for name, (account, pet) in shop.made.items():
+    for name, (account, pet) in shop.created.items():
         row = rows.get(pet)
         if pet and (row is None or row.name != name):
             yield Violation(Kind.LOST, "", f"{account.name}: pet {pet}, {name!r}, is {row}")
-    for name, times in Counter(row.name for row in records.pets).items():
-        if times > 1:
-            yield Violation(Kind.DOUBLED, "", f"{times} pets are named {name!r}")
+    for name, count in Counter(row.name for row in records.pets).items():
+        if count > 1:
+            yield Violation(Kind.DOUBLED, "", f"{count} pets are named {name!r}")
 
 
-def of_order(order: Order, row: OrderRow | None) -> Iterator[Violation]:
+def check_order(order: Order, row: OrderRow | None) -> Iterator[Violation]:
     if row is None or row.pet != order.pet or row.status not in order.state.split(" or "):
         detail = f"{order.account.name}: order {order.number} of pet {order.pet}, {order.state}, is {row}"
         yield Violation(Kind.LOST, "", detail)
@@ -78,9 +74,9 @@ def of_order(order: Order, row: OrderRow | None) -> Iterator[Violation]:
         yield Violation(Kind.FOREIGN, "", detail)
 
 
-def of_pairs(shop: Shop, records: Records) -> Iterator[Violation]:
-    """Check that pending pets have exactly one open order."""
-    tries = sum((journal.ordered_pets for journal in shop.journals), Counter[int]())
+def check_pairs(shop: Shop, records: Records) -> Iterator[Violation]:
+    """Check that pending pets have exactly one open order, and available ones have none."""
+    attempts = sum((journal.ordered_pets for journal in shop.journals), Counter[int]())
     orders_of = Counter(row.pet for row in records.orders)
     live: dict[int, list[int]] = defaultdict(list)
     for row in records.orders:
@@ -88,8 +84,8 @@ def of_pairs(shop: Shop, records: Records) -> Iterator[Violation]:
             live[row.pet].append(row.id)
     for pet in records.pets:
         orders = live[pet.id]
-        if orders_of[pet.id] > tries[pet.id]:
-            detail = f"pet {pet.id} has {orders_of[pet.id]} orders, and was asked for {tries[pet.id]} times"
+        if orders_of[pet.id] > attempts[pet.id]:
+            detail = f"pet {pet.id} has {orders_of[pet.id]} orders from {attempts[pet.id]} requests"
             yield Violation(Kind.DOUBLED, "", detail)
         if len(orders) > 1:
             yield Violation(Kind.DOUBLED, "", f"pet {pet.id} has the orders {orders}")

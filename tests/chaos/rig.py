@@ -9,21 +9,22 @@ import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from tests.chaos.faults import Fault, Kind
+from tests.chaos.faults import Fault, FaultKind
 from tests.chaos.proxy import READY_FOR_QUERY, Proxy
 from tests.load.requests import memory_mib
-from tests.support.live import ROOT, Service, own_database
+from tests.support.live import ROOT, Service, own_database, stopped_service
 from tests.support.packages import python
-from tests.support.servers import RedisServer, free_port, redis_server, wait_until
+from tests.support.servers import RedisServer, redis_server, wait_until
 
 WORKERS = 2
-PROMPT = ("--repl-diskless-sync-delay", "0")  # A replica is one at once.
+NO_SYNC_DELAY = ("--repl-diskless-sync-delay", "0")
 FAILOVER_SECONDS = 10
-START_SECONDS = 90.0  # The proxies share the machine with the rest, and with other tests.
+START_SECONDS = 90.0  # The proxies share the machine with the service and with other tests.
 
 
 class RedisPair:
@@ -42,24 +43,24 @@ class RedisPair:
             with old.client as client:
                 return bool(client.info("replication")["slave0"]["state"] == "online")
 
-        def done() -> bool:
+        def is_promoted() -> bool:
             with new.client as client:
                 return bool(client.info("replication")["role"] == "master")
 
         wait_until(in_sync, FAILOVER_SECONDS)
         with old.client as client:
             client.execute_command("FAILOVER", "TO", "127.0.0.1", new.port, "TIMEOUT", 5_000)
-        wait_until(done, FAILOVER_SECONDS)
+        wait_until(is_promoted, FAILOVER_SECONDS)
         self.primary, self.replica = new, old
         return new.port
 
     def scripts_run(self) -> int:
         """Count the scripts that the primary has run."""
         with self.primary.client as client:
-            found: dict[str, Any] = client.info("commandstats")
+            statistics: dict[str, Any] = client.info("commandstats")
         return sum(
             int(one["calls"]) - int(one["failed_calls"]) - int(one["rejected_calls"])
-            for name, one in found.items()
+            for name, one in statistics.items()
             if name.removeprefix("cmdstat_") in {"evalsha", "eval", "fcall"}
         )
 
@@ -71,37 +72,36 @@ class Usage(NamedTuple):
     sockets: int
 
 
+@dataclass
 class Rig:
     """The service, the proxies and the backends."""
 
-    def __init__(
-        self, service: Service, database: str, proxies: dict[str, Proxy], redis: RedisPair
-    ) -> None:
-        self.service = service
-        self.database = database  # The URL without the proxy.
-        self.proxies = proxies
-        self.redis = redis
-        self.injected: Counter[tuple[str, Kind]] = Counter()
+    service: Service
+    database: str  # The URL without the proxy.
+    proxies: dict[str, Proxy]
+    redis: RedisPair
+    rows: dict[str, Any]  # What `tests.chaos.fill` created.
+    injected: Counter[tuple[str, FaultKind]] = field(default_factory=Counter)
 
     @property
     def port(self) -> int:
         return int(self.service.environment["PORT"])
 
-    async def inflict(self, faults: list[Fault], tell: Callable[[str], None]) -> None:
+    async def inject(self, faults: list[Fault], log: Callable[[str], None]) -> None:
         """Run one backend's faults in sequence."""
         for fault in faults:
             await asyncio.sleep(fault.pause)
-            tell(str(fault))
+            log(str(fault))
             self.injected[fault.backend, fault.kind] += 1
             proxy = self.proxies[fault.backend]
-            if fault.kind is Kind.FAILOVER:
+            if fault.kind is FaultKind.FAILOVER:
                 proxy.backend = await asyncio.to_thread(self.redis.fail_over)
                 continue
-            proxy.strike(fault)
+            proxy.inject(fault)
             try:
                 await asyncio.sleep(fault.seconds)
             finally:
-                proxy.mend()
+                proxy.heal()
 
     def usage(self) -> Usage:
         pids = self.service.processes()
@@ -117,18 +117,16 @@ def is_socket(file: Path) -> bool:
         return False
 
 
-def through(url: str, port: int) -> str:
-    """Replace the address in a server's URL by a proxy's."""
+def replace_address(url: str, port: int) -> str:
+    """Replace the address in a server's URL with a proxy's."""
     parts = urlsplit(url)
     user, at, _ = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user}{at}127.0.0.1:{port}"))
 
 
-def port_of(url: str) -> int:
-    return urlsplit(url).port or 5432
-
-
-def fill(environment: dict[str, str], wanted: dict[str, Any]) -> dict[str, Any]:
+def fill(database: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Create the wanted rows, and return them."""
+    environment = os.environ | {"DATABASE_URL": database, "REDIS_URL": ""}
     done = subprocess.run(
         [python(), "-m", "tests.chaos.fill", json.dumps(wanted)],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
@@ -142,8 +140,8 @@ def redis_pair(folder: Path) -> Iterator[RedisPair]:
     for name in ("first", "second"):
         (folder / name).mkdir()
     with (
-        redis_server(folder / "first", *PROMPT) as first,
-        redis_server(folder / "second", *PROMPT) as second,
+        redis_server(folder / "first", *NO_SYNC_DELAY) as first,
+        redis_server(folder / "second", *NO_SYNC_DELAY) as second,
     ):
         yield RedisPair(first, second)
 
@@ -151,27 +149,25 @@ def redis_pair(folder: Path) -> Iterator[RedisPair]:
 @asynccontextmanager
 async def rig(
     folder: Path, template: str, wanted: dict[str, Any], redis_path: str, settings: dict[str, str]
-) -> AsyncIterator[tuple[Rig, dict[str, Any]]]:
-    """Yield a running service with what was wanted in its database, and what that is.
+) -> AsyncIterator[Rig]:
+    """Yield a running service with the wanted rows in its database.
 
-    `redis_path`: of REDIS_URL; with a number of a database a connection begins with a command.
+    `redis_path`: of REDIS_URL; with a database number, connections start with a SELECT.
     """
     async with AsyncExitStack() as stack:
         database = stack.enter_context(own_database(folder, copy_of=template))
         pair = stack.enter_context(redis_pair(folder))
         redis = await stack.enter_async_context(Proxy(pair.primary.port))
-        postgresql = await stack.enter_async_context(Proxy(port_of(database), READY_FOR_QUERY))
-        direct = os.environ | {"DATABASE_URL": database, "REDIS_URL": ""}
-        made = await asyncio.to_thread(fill, direct, wanted)
-        port = str(free_port())
+        postgresql = await stack.enter_async_context(
+            Proxy(urlsplit(database).port or 5432, READY_FOR_QUERY)
+        )
+        rows = await asyncio.to_thread(fill, database, wanted)
         own = {
-            "PORT": port,
-            "BASE_URL": f"http://127.0.0.1:{port}/v1",
-            "DATABASE_URL": through(database, postgresql.port),
             "REDIS_URL": f"redis://127.0.0.1:{redis.port}{redis_path}",
-            "ANONYMOUS_PER_MINUTE": "300",  # As by default: no valid key may be counted as its address.
+            "ANONYMOUS_PER_MINUTE": "300",  # The default: no valid key may be counted as its address.
         }
-        service = Service(os.environ | own | settings, folder)
+        url = replace_address(database, postgresql.port)
+        service = stopped_service(folder, url, **(own | settings))
         stack.push_async_callback(asyncio.to_thread, service.stop)
         await asyncio.to_thread(service.start, WORKERS, timeout=START_SECONDS)
-        yield Rig(service, database, {"redis": redis, "postgresql": postgresql}, pair), made
+        yield Rig(service, database, {"redis": redis, "postgresql": postgresql}, pair, rows)

@@ -10,33 +10,32 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
-from tests.chaos.checks import Kind, Violation, of_limits
+from tests.chaos.checks import Kind, Violation, check_limits
 from tests.chaos.client import Client
-from tests.chaos.customers import Shop
-from tests.chaos.faults import Choice, plan
-from tests.chaos.follower import Follower, every_event_has_its_place, of_feed
+from tests.chaos.customers import CALM_PAUSE, FAULT_PAUSE, Shop
+from tests.chaos.faults import Choice, FaultKind, plan
+from tests.chaos.follower import Follower, check_feed, outbox_is_empty
 from tests.chaos.journal import Account
-from tests.chaos.records import Records, of_records
+from tests.chaos.records import Records, check_records
 from tests.chaos.rig import Rig, Usage, rig
 from tests.chaos.staff import Key, Staff
 from tests.support.servers import wait_until
 
-WELL_SECONDS = 5.0  # The limit of a recovery.
+RECOVERY_SECONDS = 5.0  # The limit of a recovery.
 TIMEOUT = 12.0  # Seconds until the next cycle starts anyway.
-WARM_SECONDS = 1.5  # Without faults, at the start.
-LOOK_SECONDS = 0.3  # Within which all workers must be healthy.
-LOOKS = 10  # Connections that poll /readyz, to reach each worker.
+WARM_UP_SECONDS = 1.5  # Without faults, at the start.
+POLL_SECONDS = 0.3  # Within which no request may fail.
+POLL_CONNECTIONS = 10  # That poll /readyz, to reach each worker.
 CYCLE_SECONDS = 12.0  # Approximately, on an idle machine.
-MORE_MIB = 100.0  # What memory may grow by; a worker keeps what its first 100,000 requests needed.
-MORE_SOCKETS = 40  # Than when the load began: by then not every thread and writer had its connection yet.
-PETS = 200  # Not ordered, so that lists are full.
-DAY_IN_SECONDS = 5  # Requests a day of those with a small limit, for each second: reached in half the run.
+MAX_MIB_GROWTH = 100.0  # A worker keeps the memory that its first 100,000 requests needed.
+MAX_SOCKET_GROWTH = 40  # At the start of the load, not every thread and writer has its connection yet.
+PETS = 200  # That are never ordered, so lists are full.
+PER_DAY_PER_SECOND = 5  # Small daily limits by the seconds of the run: reached in half of it.
 REDIS_PATHS = ("/0", "")  # By the seed; see `rig`.
-EVERYTHING = Choice()
-NOTHING = Usage(0.0, 0)
-SMALL_MINUTE = 200  # Few enough to be reached; a ban takes more refusals in a minute than come.
+ALL_FAULTS = Choice()
+NO_USAGE = Usage(0.0, 0)
+SMALL_PER_MINUTE = 200  # Is reached, but without enough rejections in a minute for a ban.
 
 
 @dataclass
@@ -45,27 +44,27 @@ class Outcome:
 
     seed: int
     choice: Choice
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     shop: Shop
-    injected: Counter[tuple[str, str]] = field(default_factory=Counter)
-    struck: Counter[tuple[str, str]] = field(default_factory=Counter)
+    injected: Counter[tuple[str, FaultKind]]
+    affected: Counter[tuple[str, FaultKind]] = field(default_factory=Counter)
     recoveries: list[float] = field(default_factory=list)  # Seconds.
     revoked: Counter[str] = field(default_factory=Counter)
     bans: int = 0
-    before: Usage = NOTHING
-    after: Usage = NOTHING
+    before: Usage = NO_USAGE
+    after: Usage = NO_USAGE
 
     @property
     def violations(self) -> list[Violation]:
-        return [told.violation for told in self.shop.told]
+        return [finding.violation for finding in self.shop.findings]
 
 
-def accounts(seconds: float) -> dict[str, tuple[int, int, str]]:
-    """Choose the accounts' limits per minute and day, and which of them they reach."""
-    roomy = {f"Roomy {n}": (1_000_000_000 + n, 2_000_000_000 + n, "") for n in range(4)}
-    minute = {f"Minute {n}": (SMALL_MINUTE + n, 3_000_000_000 + n, "minute") for n in range(2)}
-    day = int(max(100, DAY_IN_SECONDS * seconds))
-    return roomy | minute | {f"Day {n}": (4_000_000_000 + n, day + n, "day") for n in range(2)}
+def choose_limits(seconds: float) -> dict[str, tuple[int, int, str]]:
+    """The accounts' limits per minute and day, and which of them they reach."""
+    unlimited = {f"Unlimited {n}": (1_000_000_000 + n, 2_000_000_000 + n, "") for n in range(4)}
+    minute = {f"Minute {n}": (SMALL_PER_MINUTE + n, 3_000_000_000 + n, "minute") for n in range(2)}
+    per_day = int(max(100, PER_DAY_PER_SECOND * seconds))
+    return unlimited | minute | {f"Day {n}": (4_000_000_000 + n, per_day + n, "day") for n in range(2)}
 
 
 async def run(
@@ -74,105 +73,102 @@ async def run(
     *,
     seed: int,
     seconds: float,
-    choice: Choice = EVERYTHING,
-    tell: Callable[[str], None] = print,
+    choice: Choice = ALL_FAULTS,
+    log: Callable[[str], None] = print,
     **settings: str,
 ) -> Outcome:
-    """Run for about that many seconds, on a copy of that migrated database.
+    """Run for about this many seconds, on a copy of a migrated database.
 
-    `tell` takes lines of what happens. `settings` are the service's.
+    `settings` are environment variables of the service.
     """
-    limits = accounts(seconds)
+    limits = choose_limits(seconds)
     cycles = max(1, round(seconds / CYCLE_SECONDS))
     wanted = {
         "accounts": {name: numbers[:2] for name, numbers in limits.items()},
         "spare": 3 * cycles, "banned": cycles, "pets": PETS,
     }  # fmt: skip
-    async with rig(folder, template, wanted, REDIS_PATHS[seed % 2], settings) as (made, has):
-        keys = {name: one["key"] for name, one in has["accounts"].items()}
-        known = [Account(name, keys[name], *numbers) for name, numbers in limits.items()]
+    async with rig(folder, template, wanted, REDIS_PATHS[seed % 2], settings) as service_rig:
+        keys = {name: one["key"] for name, one in service_rig.rows["accounts"].items()}
+        accounts = [Account(name, keys[name], *values) for name, values in limits.items()]
         run_id = f"chaos-{seed}"
-        shop = Shop(made.port, known, run_id)
-        outcome = Outcome(seed, choice, tell, shop)
-        async with Staff.at_work(made.service, run_id) as staff, asyncio.TaskGroup() as group:
+        shop = Shop(service_rig.port, accounts, run_id)
+        outcome = Outcome(seed, choice, log, shop, service_rig.injected)
+        async with Staff.signed_in(service_rig.service, run_id) as staff, asyncio.TaskGroup() as group:
             follower = Follower(shop, shop.journals[0])
             busy = group.create_task(shop.keep_busy(seed, follower))
-            await Chaos(made, outcome, staff, has).go_on(cycles)
+            await Chaos(service_rig, outcome, staff).run(cycles)
             shop.stop()
             await busy
-        placed = partial(every_event_has_its_place, made.database)
-        await asyncio.to_thread(wait_until, placed, WELL_SECONDS)
+        sequenced = partial(outbox_is_empty, service_rig.database)
+        await asyncio.to_thread(wait_until, sequenced, RECOVERY_SECONDS)
         await follower.read_all()
-        with suppress(AssertionError):  # Reported by `conclude`.
-            closed = partial(has_closed_what_was_left, made, outcome.before.sockets)
-            await asyncio.to_thread(wait_until, closed, WELL_SECONDS)
-        conclude(made, outcome, follower)
+        with suppress(AssertionError):  # Reported by `check_final_state`.
+            max_sockets = outcome.before.sockets + MAX_SOCKET_GROWTH
+            await asyncio.to_thread(
+                wait_until, lambda: service_rig.usage().sockets <= max_sockets, RECOVERY_SECONDS
+            )
+        check_final_state(service_rig, outcome, follower)
         return outcome
 
 
-def has_closed_what_was_left(made: Rig, sockets: int) -> None:
-    """Raise AssertionError while the service holds more sockets than under load before the faults."""
-    assert made.usage().sockets <= sockets + MORE_SOCKETS
-
-
-def conclude(made: Rig, outcome: Outcome, follower: Follower) -> None:
-    """Check the final state after the last request."""
+def check_final_state(service_rig: Rig, outcome: Outcome, follower: Follower) -> None:
+    """Check the state after the last request."""
     shop = outcome.shop
-    outcome.after = made.usage()
-    if outcome.after.mib > outcome.before.mib + MORE_MIB:
-        shop.tell([Violation(Kind.LEFT, "", f"{outcome.before.mib:.0f} MiB, then {outcome.after.mib:.0f}")])
-    if outcome.after.sockets > outcome.before.sockets + MORE_SOCKETS:
-        detail = f"{outcome.before.sockets} sockets, then {outcome.after.sockets}"
-        shop.tell([Violation(Kind.LEFT, "", detail)])
-    changed = any(backend == "redis" for backend, _ in made.injected)
+    before, after = outcome.before, service_rig.usage()
+    outcome.after = after
+    if after.mib > before.mib + MAX_MIB_GROWTH:
+        shop.report([Violation(Kind.LEFT, "", f"{before.mib:.0f} MiB, then {after.mib:.0f}")])
+    if after.sockets > before.sockets + MAX_SOCKET_GROWTH:
+        shop.report([Violation(Kind.LEFT, "", f"{before.sockets} sockets, then {after.sockets}")])
+    alternated = any(backend == "redis" for backend, _ in outcome.injected)
     for journal in shop.journals:
-        shop.tell(of_limits(journal, changed=changed))
-    records = Records.read(made.database, shop.run)
-    shop.tell(of_records(shop, records))
-    shop.tell(of_feed(follower.heard, shop.journals[0].account.name, shop.run, records))
-    outcome.injected = Counter({(name, str(kind)): n for (name, kind), n in made.injected.items()})
-    for name, proxy in made.proxies.items():
-        outcome.struck += Counter({(name, str(kind)): n for kind, n in proxy.struck.items()})
+        shop.report(check_limits(journal, alternated=alternated))
+    records = Records.read(service_rig.database, shop.run)
+    shop.report(check_records(shop, records))
+    shop.report(check_feed(follower.events, shop.journals[0].account.name, shop.run, records))
+    for name, proxy in service_rig.proxies.items():
+        outcome.affected.update({(name, kind): count for kind, count in proxy.affected.items()})
 
 
 class Chaos:
     """The cycles."""
 
-    def __init__(self, made: Rig, outcome: Outcome, staff: Staff, has: dict[str, Any]) -> None:
-        self._rig = made
+    def __init__(self, service_rig: Rig, outcome: Outcome, staff: Staff) -> None:
+        self._rig = service_rig
         self._outcome = outcome
         self._shop = outcome.shop
         self._staff = staff
-        self._spare = [Key(**one) for one in has["spare"]]
-        self._banned = [Key(**one) for one in has["banned"]]
+        self._spare = [Key(**one) for one in service_rig.rows["spare"]]
+        self._banned = [Key(**one) for one in service_rig.rows["banned"]]
         self._revoked: list[tuple[Key, str]] = []
 
-    async def go_on(self, cycles: int) -> None:
-        await asyncio.sleep(WARM_SECONDS)
+    async def run(self, cycles: int) -> None:
+        await asyncio.sleep(WARM_UP_SECONDS)
         self._outcome.before = self._rig.usage()
         for cycle in range(cycles):
-            await self._cycle(cycle)
+            await self._run_cycle(cycle)
 
-    async def _cycle(self, cycle: int) -> None:
-        """Run faults while staff revoke a key, then check the recovery."""
-        self._shop.hurried = True
+    async def _run_cycle(self, cycle: int) -> None:
+        """Inject faults while staff revoke a key, then check the recovery."""
+        self._shop.pause = FAULT_PAUSE
         async with asyncio.TaskGroup() as staff:
             staff.create_task(self._revoke(by_site=cycle % 2 == 0, when="during faults"))
-            rows = plan(self._outcome.seed, cycle, self._outcome.choice)
-            await asyncio.gather(*(self._rig.inflict(faults, self._say) for faults in rows))
+            backends = plan(self._outcome.seed, cycle, self._outcome.choice)
+            await asyncio.gather(*(self._rig.inject(faults, self._log) for faults in backends))
             ended = monotonic()
-            self._shop.hurried = False
-            took = await self._recover(ended)
-        await self._look_at_staff(cycle)
-        await asyncio.sleep(max(0.0, ended + WELL_SECONDS + LOOK_SECONDS - monotonic()))
-        if took <= WELL_SECONDS < (late := self._shop.last_failure - ended):
-            self._shop.tell([Violation(Kind.UNWELL, "", f"503 {late:.1f} s after the end of the faults")])
+            self._shop.pause = CALM_PAUSE
+            seconds = await self._recover(ended)
+        await self._check_staff(cycle)
+        await asyncio.sleep(max(0.0, ended + RECOVERY_SECONDS + POLL_SECONDS - monotonic()))
+        if seconds <= RECOVERY_SECONDS < (late := self._shop.last_failure - ended):
+            detail = f"503 {late:.1f} s after the end of the faults"
+            self._shop.report([Violation(Kind.NOT_READY, "", detail)])
 
-    def _say(self, line: str) -> None:
-        self._outcome.tell(f"{monotonic() - self._shop.began:6.1f} s  {line}")
+    def _log(self, line: str) -> None:
+        self._outcome.log(f"{monotonic() - self._shop.started_at:6.1f} s  {line}")
 
     async def _revoke(self, *, by_site: bool, when: str) -> None:
-        """Revoke a key, which is checked after the recovery if it was acknowledged."""
+        """Revoke a key; if that is acknowledged, it is checked after the recovery."""
         key = self._spare.pop()
         how = f"{'in the back office' if by_site else 'by command'} {when}"
         if await self._staff.revoke(key, by_site=by_site):
@@ -183,50 +179,49 @@ class Chaos:
         """Wait for the recovery; returns its seconds."""
         shop, redis = self._shop, self._rig.redis
         scripts = await asyncio.to_thread(redis.scripts_run)
-        took, what = await self._until_well(ended)
-        self._outcome.recoveries.append(took)
-        self._say(f"{what} after {took:.1f} s")
-        if took > WELL_SECONDS:
-            shop.tell([Violation(Kind.UNWELL, "", f"{what} after {took:.1f} s")])
+        seconds, state = await self._wait_until_ready(ended)
+        self._outcome.recoveries.append(seconds)
+        self._log(f"{state} after {seconds:.1f} s")
+        if seconds > RECOVERY_SECONDS:
+            shop.report([Violation(Kind.NOT_READY, "", f"{state} after {seconds:.1f} s")])
         if await asyncio.to_thread(redis.scripts_run) <= scripts:
-            shop.tell([Violation(Kind.FAILOVER, "", f"The primary ran no script for {took:.1f} s")])
-        return took
+            shop.report([Violation(Kind.FAILOVER, "", f"The primary ran no script for {seconds:.1f} s")])
+        return seconds
 
-    async def _look_at_staff(self, cycle: int) -> None:
+    async def _check_staff(self, cycle: int) -> None:
         """Check that changes by staff, also those during the faults, are effective."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._revoke(by_site=True, when="in the calm"))
-            group.create_task(self._revoke(by_site=False, when="in the calm"))
-            group.create_task(self._ban(by_site=cycle % 2 == 1))
-        self._shop.tell(await self._staff.look_at_revoked(self._revoked))
+            group.create_task(self._revoke(by_site=True, when="after recovery"))
+            group.create_task(self._revoke(by_site=False, when="after recovery"))
+            group.create_task(self._ban_and_unban(by_site=cycle % 2 == 1))
+        self._shop.report(await self._staff.check_revoked(self._revoked))
         self._revoked = []
 
-    async def _ban(self, *, by_site: bool) -> None:
-        """Get a key banned, lift the ban, and check that."""
+    async def _ban_and_unban(self, *, by_site: bool) -> None:
         key = self._banned.pop()
         if await self._staff.ban(key):
             self._outcome.bans += 1
-            self._shop.tell(await self._staff.unban(key, by_site=by_site))
+            self._shop.report(await self._staff.unban(key, by_site=by_site))
 
-    async def _until_well(self, ended: float) -> tuple[float, str]:
-        """Poll until all workers are healthy; returns the seconds and the last states."""
+    async def _wait_until_ready(self, ended: float) -> tuple[float, str]:
+        """Poll until all workers are ready; returns the seconds and the last states."""
         while True:
-            look = monotonic()
-            states = await self._states()
+            polled = monotonic()
+            states = await self._poll_workers()
             served = self._shop.replies.total()
-            await asyncio.sleep(LOOK_SECONDS)
-            refused = self._shop.last_failure > look
-            if states == {"ok redis"} and not refused and self._shop.replies.total() > served:
-                return look - ended, "well"
+            await asyncio.sleep(POLL_SECONDS)
+            failed = self._shop.last_failure > polled
+            if states == {"ok redis"} and not failed and self._shop.replies.total() > served:
+                return polled - ended, "ready"
             if monotonic() - ended > TIMEOUT:
-                return monotonic() - ended, f"{', '.join(sorted(states))}; refuses: {refused}"
+                return monotonic() - ended, f"{', '.join(sorted(states))}, with 503: {failed}"
 
-    async def _states(self) -> set[str]:
-        """Poll the state and the quota store of each worker."""
+    async def _poll_workers(self) -> set[str]:
+        """The readiness and the quota store of each worker."""
         found = set()
-        for _ in range(LOOKS):
+        for _ in range(POLL_CONNECTIONS):
             client = Client(self._rig.port, "", self._shop.run)
-            answer = (await client.ask("GET", "/readyz")).json or {}
-            found.add(f"{answer.get('status')} {answer.get('quota')}")
+            body = (await client.send("GET", "/readyz")).json or {}
+            found.add(f"{body.get('status')} {body.get('quota')}")
             client.close()
         return found

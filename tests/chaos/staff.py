@@ -17,7 +17,7 @@ from tests.support.hammer import times_to_ban
 from tests.support.live import ROOT, Service
 from tests.support.packages import python
 
-LOOKS = 6  # Connections to try a key on, more than there are workers.
+TRIES = 6  # Connections to try a key on, more than there are workers.
 TIMEOUT = 20.0  # Seconds for a command or a page.
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="(\w+)"')
 
@@ -31,7 +31,7 @@ class Key(NamedTuple):
 
 
 class Staff:
-    """A member of staff with a terminal and a browser."""
+    """A staff member with a terminal and a browser."""
 
     def __init__(self, service: Service, run: str) -> None:
         self._service = service
@@ -40,15 +40,14 @@ class Staff:
 
     @classmethod
     @asynccontextmanager
-    async def at_work(cls, service: Service, run: str) -> AsyncIterator[Staff]:
-        """Sign in."""
+    async def signed_in(cls, service: Service, run: str) -> AsyncIterator[Staff]:
         staff = cls(service, run)
         async with staff._site:
-            answer = await staff._post("/account/login/", {"login": STAFF, "password": PASSWORD})
-            assert answer.status_code == 302, answer.text
+            response = await staff._submit("/account/login/", {"login": STAFF, "password": PASSWORD})
+            assert response.status_code == 302, response.text
             yield staff
 
-    async def _post(self, path: str, data: dict[str, str]) -> httpx.Response:
+    async def _submit(self, path: str, data: dict[str, str]) -> httpx.Response:
         """Submit the form of a page."""
         page = await self._site.get(path)
         token = TOKEN.search(page.text)
@@ -56,76 +55,67 @@ class Staff:
             return page
         return await self._site.post(path, data=data | {"csrfmiddlewaretoken": token[1]})
 
-    async def by_site(self, verb: str, key: Key) -> bool:
-        """Revoke or unban in the back office; returns whether that was confirmed."""
-        try:
-            path = f"/admin/accounts/apikey/{key.row}/{verb}/"
-            return (await self._post(path, {"reason": "Chaos"})).status_code == 302
-        except httpx.HTTPError:
-            return False
-
-    async def by_command(self, verb: str, key: Key) -> bool:
-        """Revoke or unban with manage.py; returns whether that was confirmed."""
+    async def _run_python(self, *arguments: str, text: str = "") -> bool:
+        """Run Python with this standard input; returns whether it succeeded in time."""
         process = await asyncio.create_subprocess_exec(
-            python(), "manage.py", f"{verb}_key", key.id, "--reason", "Chaos",
-            cwd=ROOT, env=self._service.environment,
+            python(), *arguments, cwd=ROOT, env=self._service.environment,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
             async with asyncio.timeout(TIMEOUT):
-                return await process.wait() == 0
+                await process.communicate(text.encode())
         except TimeoutError:
             process.kill()
             await process.wait()
+        return process.returncode == 0
+
+    async def _change(self, verb: str, key: Key, *, by_site: bool) -> bool:
+        """Revoke or unban in the back office or by command; returns whether that was confirmed."""
+        if not by_site:
+            return await self._run_python("manage.py", f"{verb}_key", key.id, "--reason", "Chaos")
+        path = f"/admin/accounts/apikey/{key.row}/{verb}/"
+        try:
+            return (await self._submit(path, {"reason": "Chaos"})).status_code == 302
+        except httpx.HTTPError:
             return False
 
-    async def try_key(self, key: Key, times: int = LOOKS) -> list[Reply]:
+    async def try_key(self, key: Key, times: int = TRIES) -> list[Reply]:
         """Use a key on separate connections."""
         replies = []
         for _ in range(times):
             client = Client(int(self._service.environment["PORT"]), key.key, self._run)
-            replies.append(await client.ask("GET", "/v1/pets?limit=1"))
+            replies.append(await client.send("GET", "/v1/pets?limit=1"))
             client.close()
         return replies
 
     async def revoke(self, key: Key, *, by_site: bool) -> bool:
         """Use a key, so that it is cached, and revoke it."""
         await self.try_key(key)
-        return await (self.by_site if by_site else self.by_command)("revoke", key)
+        return await self._change("revoke", key, by_site=by_site)
 
-    async def look_at_revoked(self, keys: Iterable[tuple[Key, str]]) -> list[Violation]:
-        """Describe revoked keys that still work, and how they were revoked."""
+    async def check_revoked(self, keys: Iterable[tuple[Key, str]]) -> list[Violation]:
+        """Check that keys, which were revoked in these ways, do not work."""
         found = []
         for key, how in keys:
             replies = await self.try_key(key)
             works = [reply for reply in replies if reply.status not in {401, 503}]
             if works:
-                detail = f"{key.id}, revoked {how}: {len(works)} of {len(replies)} requests got 200"
+                detail = f"{key.id}, revoked {how}: {len(works)} of {len(replies)} requests were accepted"
                 found.append(Violation(Kind.REVOKED, works[0].request_id, detail))
         return found
 
     async def ban(self, key: Key) -> bool:
         """Make a key exceed its limit; returns whether it is banned."""
-        process = await asyncio.create_subprocess_exec(
-            python(), "-m", "tests.support.hammer", key.key, "1", "1", "4",
-            cwd=ROOT, env=self._service.environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                await process.communicate(times_to_ban().encode())
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        await self._run_python("-m", "tests.support.hammer", key.key, "1", "1", "4", text=times_to_ban())
         return (await self.try_key(key, 1))[0].code == "api_key_banned"
 
     async def unban(self, key: Key, *, by_site: bool) -> list[Violation]:
-        """Lift a ban, and describe the failure if it is still effective."""
-        if not await (self.by_site if by_site else self.by_command)("unban", key):
+        """Lift a ban, and check that it is no longer effective."""
+        if not await self._change("unban", key, by_site=by_site):
             return []
         replies = await self.try_key(key)
         banned = [reply for reply in replies if reply.code == "api_key_banned"]
         how = "in the back office" if by_site else "by command"
-        detail = f"{key.id}, let go {how}: {len(banned)} of {len(replies)} requests are refused as banned"
+        detail = f"{key.id}, unbanned {how}: {len(banned)} of {len(replies)} requests got api_key_banned"
         return [Violation(Kind.BANNED, banned[0].request_id, detail)] if banned else []
