@@ -74,7 +74,7 @@ async def open_with_inherited_queue(self: SharedRedisConnection) -> RedisConnect
 def tick_by_the_clock(self: Connection) -> None:
     self._now = round(self._loop.time() / TICK)
     if self._sent_count and self._now - self._head_since >= self._timeout_ticks:
-        self.fail(ConnectionFailedError("No answer came in time."))
+        self.fail(ConnectionFailedError("No reply in time."))
     else:
         self._next_tick = self._loop.call_later(TICK, self._tick)
 
@@ -109,7 +109,7 @@ def deliver_before_sync(self: PostgresqlConnection) -> None:
         self._resolve_next(found.pop(0))
 
 
-def resolve_and_stay(self: Connection, reply: Any) -> None:
+def resolve_without_dequeuing(self: Connection, reply: Any) -> None:
     if getattr(reply, "status", None) == pq.ExecStatus.FATAL_ERROR:
         receiver, _ = self._queue[0]
         if receiver is not None:
@@ -152,7 +152,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "no request times out": Fault("redis", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
     "a closed connection leaks its socket": Fault("redis", Patch(RedisConnection, "_disconnect", nothing)),
-    "a key record that expires between two steps of a request passes for a failure of Redis": Fault(
+    "a key record that expires between two round trips of a request counts as a failure of Redis": Fault(
         "quota",
         Patch(redis_store, "MAX_ROUND_TRIPS", 2),
         Patch(redis_store, "RecordEvictedError", RedisUnavailableError),
@@ -191,14 +191,14 @@ FAULTS: dict[str, Fault] = {
     "a write whose reply was lost is retried": Fault(
         "writes", Patch(connection_pool, "NotExecutedError", ConnectionFailedError)
     ),
-    "a connection is lent twice at a time": Fault(
+    "a connection is lent to two requests at the same time": Fault(
         "writes", Patch(ConnectionPool, "_pop_idle", first_usable)
     ),
     "a write succeeds before the Sync that commits it": Fault(
         "writes", Patch(PostgresqlConnection, "_deliver_batch", deliver_before_sync)
     ),
     "a failed request leaves its place in the queue": Fault(
-        "reads", Patch(Connection, "_resolve_next", resolve_and_stay)
+        "reads", Patch(Connection, "_resolve_next", resolve_without_dequeuing)
     ),
     "a statement is prepared again although another request has done so": Fault(
         "",

@@ -44,7 +44,7 @@ class Pgconn:
         return ACTIVE if self._expected else self._transaction
 
     def enter_pipeline_mode(self) -> None:
-        self._look()
+        self._check_usable()
 
     def send_prepare(self, name: bytes, sql: bytes, types: Any) -> None:
         self._put("parse", name, sql)
@@ -60,7 +60,7 @@ class Pgconn:
 
     def flush(self) -> int:
         """Send, sometimes only a part."""
-        self._look()
+        self._check_usable()
         parts, self._unsent = self._unsent, []
         if len(parts) > 1 and self._world.maybe(self._socket.network.splits):
             middle = self._world.chance.randrange(len(parts))
@@ -69,7 +69,7 @@ class Pgconn:
         return 1 if self._unsent else 0
 
     def consume_input(self) -> None:
-        self._look()
+        self._check_usable()
         parts = self._socket.take()
         self._arrived += parts
         if not parts and self._socket.ended:
@@ -110,13 +110,13 @@ class Pgconn:
             self._socket.close()
 
     def _put(self, what: str, *arguments: Any) -> None:
-        self._look()
+        self._check_usable()
         self._unsent.append((what, *arguments))
         self._expected.append(what)
         if self._state == "idle":
             self._state = "busy"
 
-    def _look(self) -> None:
+    def _check_usable(self) -> None:
         if self._is_finished:
             raise psycopg.OperationalError("the connection is closed")
         if self.status != pq.ConnStatus.OK:
@@ -155,11 +155,11 @@ def connect_in(loop: Loop, server: SimulatedPostgresql, *, prepares: bool) -> Ca
         generation = server.monitored.generation if server.monitored is not None else 0
         outcome: list[Socket | None] = []
         socket = server.network.connect(ADDRESS, outcome.append)
-        ends = loop.time() + CONNECT_TIMEOUT
-        while not outcome and loop.time() < ends:
-            loop.sleep(0.001 if loop.time() < ends - CONNECT_TIMEOUT + 0.01 else 0.1)
+        deadline = loop.time() + CONNECT_TIMEOUT
+        while not outcome and loop.time() < deadline:
+            loop.sleep(0.001 if loop.time() < deadline - CONNECT_TIMEOUT + 0.01 else 0.1)
         if outcome and outcome[0] is not None:
-            loop.sleep(server.greets())
+            loop.sleep(server.choose_handshake_time())
         if not outcome or outcome[0] is None or socket.ended:
             socket.close()
             raise OperationalError("connection failed")

@@ -1,8 +1,8 @@
 """An event loop in virtual time, which orders ready callbacks as a real loop might.
 
-Two real ones are modelled: asyncio's own, where I/O and timers join the queue of what is ready, and libuv's
-(which uvloop builds on), where timers run first, then the queue, then I/O. The queue itself is FIFO in
-both. Threads are greenlets that run between iterations.
+It models two loops: asyncio's own, where I/O and timers join the queue of ready callbacks, and libuv's
+(which uvloop builds on), where timers run first, then the queue, then I/O. The queue is FIFO in both.
+Threads are greenlets that run between iterations.
 """
 
 from __future__ import annotations
@@ -25,10 +25,6 @@ MAX_ITERATIONS = 20_000
 STALL = 0.005  # Seconds: the shortest stall.
 
 
-class Thread(greenlet):
-    """A thread of the process, which waits in virtual time and runs between iterations."""
-
-
 class Loop:
     """The event loop of one seed's process."""
 
@@ -43,12 +39,11 @@ class Loop:
         self.stalls = 0.0  # The probability of a stall in an iteration.
         self.longest_stall = 1.0
         self.hub = getcurrent()
-        self.threads: list[greenlet] = []  # Those that can continue.
+        self.threads: list[greenlet] = []  # The runnable ones.
         self.alive_threads = 0
         self._ready: deque[Handle] = deque()
         self._timers: list[tuple[float, int, Handle]] = []
         self._numbers = count()
-        self._watched: dict[int, Socket] = {}
 
     # --- The interface for asyncio ---------------------------------------------------------------
 
@@ -89,11 +84,11 @@ class Loop:
         self.world.violate(f"unhandled in the loop: {context.get('message')}: {context.get('exception')!r}")
 
     def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
-        self._must_be_the_loop()
+        self._check_caller()
         self.network.open[fd].on_readable = lambda: callback(*args)
 
     def remove_reader(self, fd: Any) -> bool:
-        self._must_be_the_loop()
+        self._check_caller()
         socket = self.network.open.get(fd)
         if socket is None or socket.on_readable is None:
             return False
@@ -101,37 +96,31 @@ class Loop:
         return True
 
     def add_writer(self, fd: Any, callback: Any, *args: Any) -> None:
-        self._must_be_the_loop()
+        self._check_caller()
         self.network.open[fd].on_writable = lambda: callback(*args)
 
     def remove_writer(self, fd: Any) -> bool:
-        self._must_be_the_loop()
+        self._check_caller()
         socket = self.network.open.get(fd)
         if socket is None or socket.on_writable is None:
             return False
         socket.on_writable = None
         return True
 
-    def _must_be_the_loop(self) -> None:
-        """Reject requests: uvloop would crash, see petstore/event_loop/connection.py."""
+    def _check_caller(self) -> None:
+        """Reject calls from requests: uvloop would crash, see petstore/event_loop/connection.py."""
         if getcurrent() is not self.hub:
-            self.world.violate("A request changes what the loop watches.")
+            self.world.violate("A request changes the loop's readers or writers.")
 
     async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any
     ) -> Any:
-        return await self._connect(protocol_factory, f"{host}:{port}")
-
-    async def create_unix_connection(self, protocol_factory: Any, path: Any = None, **_: Any) -> Any:
-        return await self._connect(protocol_factory, path)
-
-    async def _connect(self, protocol_factory: Any, address: str) -> Any:
         outcome = self.create_future()
 
         def connected(socket: Socket | None) -> None:
             self.call_soon(set_unless_done, outcome, socket)
 
-        socket = self.network.connect(address, connected)
+        socket = self.network.connect(f"{host}:{port}", connected)
         try:
             if await outcome is None:
                 raise ConnectionRefusedError(111, "Connection refused")
@@ -141,7 +130,7 @@ class Loop:
         protocol = protocol_factory()
         transport = Transport(self, socket, protocol)
         waiter = self.create_future()
-        transport.begin(waiter)
+        transport.start(waiter)
         try:
             await waiter
         except BaseException:
@@ -153,7 +142,7 @@ class Loop:
 
     def start_thread(self, run: Callable[[], object]) -> None:
 
-        def whole() -> None:
+        def run_and_end() -> None:
             try:
                 run()
             except Exception as error:  # noqa: BLE001
@@ -162,7 +151,7 @@ class Loop:
                 self.alive_threads -= 1
 
         self.alive_threads += 1
-        self.threads.append(Thread(whole, parent=self.hub))
+        self.threads.append(greenlet(run_and_end, parent=self.hub))
 
     def sleep(self, seconds: float) -> None:
         self.world.after(seconds, self._wake, getcurrent())
@@ -174,7 +163,7 @@ class Loop:
     # --- Running ---------------------------------------------------------------------------------
 
     def run_until(self, is_done: Callable[[], bool], seconds: float) -> None:
-        """Run until a condition holds, nothing is scheduled, or the seconds without stalls are over."""
+        """Run until a condition holds, nothing is scheduled, or these seconds, without stalls, are over."""
         deadline = self.world.now - self.world.stalled + seconds
         asyncio._set_running_loop(cast(Any, self))
         try:
@@ -183,7 +172,7 @@ class Loop:
                     return
         finally:
             asyncio._set_running_loop(None)
-        raise ViolationError("It runs in circles.")
+        raise ViolationError("The loop never becomes idle.")
 
     @property
     def live_timers(self) -> list[Handle]:
@@ -194,7 +183,7 @@ class Loop:
         timers = self._timers
         while timers and timers[0][2].is_cancelled:
             heapq.heappop(timers)
-        if self._ready or self.threads or self._can_do():
+        if self._ready or self.threads or self._has_io():
             world.advance(world.now + self.iteration_seconds * world.chance.random())
         else:
             when = min(timers[0][0] if timers else float("inf"), world.next_at)
@@ -221,11 +210,11 @@ class Loop:
     def _stall(self) -> None:
         if self.stalls and self.world.maybe(self.stalls):
             seconds = self.world.chance.uniform(STALL, self.longest_stall)
-            self.world.note("stands still", seconds)
+            self.world.note("stalls", seconds)
             self.world.stalled += seconds
             self.world.advance(self.world.now + seconds)
 
-    def _can_do(self) -> bool:
+    def _has_io(self) -> bool:
         signalled, opened = self.network.signalled, self.network.open
         return any(socket.on_readable for socket in signalled.values()) or any(
             socket.on_writable for socket in opened.values()

@@ -25,7 +25,7 @@ class Lua:
         self._table = self._runtime.table_from
         self._table_type = type(self._table([]))
 
-    def name(self, source: bytes) -> bytes:
+    def digest(self, source: bytes) -> bytes:
         return hashlib.sha1(source).hexdigest().encode()
 
     def run(self, source: bytes, names: Sequence[bytes], arguments: Sequence[bytes], call: Call) -> Any:

@@ -1,4 +1,4 @@
-"""A simulated network that delivers in order, but late, in parts, or never."""
+"""A simulated network that delivers in order, but perhaps late, in parts, or never."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Session(Protocol):
         """Receive data."""
 
     def lost(self) -> None:
-        """Called when the connection was closed by the client or broken."""
+        """Called when the client has closed the connection, or it was cut."""
 
 
 class Socket:
@@ -36,31 +36,32 @@ class Socket:
         self.on_readable: Callable[[], object] | None = None
         self.on_writable: Callable[[], object] | None = None
         self.frozen_until = 0.0
-        self._last_there = self._last_here = 0.0
+        self._last_to_server = self._last_to_client = 0.0
 
     def send(self, parts: list[Any]) -> None:
         """Send. A closed connection drops the data."""
         if self.session is not None and not self.is_closed:
-            when = self._when(self._last_there)
-            self._last_there = when
-            self.world.at(when, self._arrive_there, parts)
+            when = self._arrival(self._last_to_server)
+            self._last_to_server = when
+            self.world.at(when, self._arrive_at_server, parts)
 
-    def answer(self, parts: list[Any], after: float = 0.0) -> None:
+    def reply(self, parts: list[Any], after: float = 0.0) -> None:
+        """Send from the server's side."""
         if self.is_cut:
             return
-        when = self._when(self._last_here, after)
+        when = self._arrival(self._last_to_client, after)
         if len(parts) > 1 and self.world.maybe(self.network.splits):
             middle = self.world.chance.randrange(1, len(parts))
-            self.world.at(when, self._arrive_here, parts[:middle])
-            when, parts = self._when(when), parts[middle:]
-        self._last_here = when
-        self.world.at(when, self._arrive_here, parts)
+            self.world.at(when, self._arrive_at_client, parts[:middle])
+            when, parts = self._arrival(when), parts[middle:]
+        self._last_to_client = when
+        self.world.at(when, self._arrive_at_client, parts)
 
-    def end(self, how: str) -> None:
+    def cut(self, how: str) -> None:
         """Close the connection from the server's side or the network; the client notices later."""
         if not self.is_cut:
             self.is_cut = True
-            when = self._when(self._last_here) if how == EOF else self.world.now
+            when = self._arrival(self._last_to_client) if how == EOF else self.world.now
             self.world.at(when, self._arrive_end, how)
             if self.session is not None:
                 self.session.lost()
@@ -72,7 +73,7 @@ class Socket:
             self.on_readable = self.on_writable = None
             self.network.open.pop(self.number, None)
             self.network.signalled.pop(self.number, None)
-            self.world.at(self._when(self._last_there), self._arrive_close)
+            self.world.at(self._arrival(self._last_to_server), self._arrive_close)
 
     def take(self) -> list[Any]:
         """Read the input, sometimes only a part of it."""
@@ -88,17 +89,18 @@ class Socket:
         """Reset a frozen connection, which loses its late data."""
         if self.frozen_until > self.world.now:
             self.frozen_until = 0.0
-            self.end(RESET)
+            self.cut(RESET)
             self._arrive_end(RESET)
 
-    def _when(self, last: float, after: float = 0.0) -> float:
+    def _arrival(self, last: float, after: float = 0.0) -> float:
+        """Choose when data arrives that follows what arrived last."""
         return max(last, self.frozen_until, self.world.now + after + self.network.latency())
 
-    def _arrive_there(self, parts: list[Any]) -> None:
+    def _arrive_at_server(self, parts: list[Any]) -> None:
         if self.session is not None and not self.is_cut:
             self.session.received(parts)
 
-    def _arrive_here(self, parts: list[Any]) -> None:
+    def _arrive_at_client(self, parts: list[Any]) -> None:
         if not self.is_closed and self.ended is None:
             self.inbox += parts
             self.network.signalled[self.number] = self
@@ -139,21 +141,30 @@ class Network:
         self.closes_within = 0.004  # Seconds.
         self.splits = 0.0  # The probability that data arrives in two parts.
         self.delays = 0.0  # The probability that a packet is late.
-        self.latest = 0.3  # Seconds.
-        self.usual = 0.0005  # Seconds.
+        self.longest_delay = 0.3  # Seconds.
+        self.usual_latency = 0.0005  # Seconds.
 
     def latency(self) -> float:
         chance = self.world.chance
         if self.delays and chance.random() < self.delays:
-            return chance.uniform(0, self.latest)
-        return self.usual * chance.random()
+            return chance.uniform(0, self.longest_delay)
+        return self.usual_latency * chance.random()
 
     def connect(self, address: str, connected: Callable[[Socket | None], object]) -> Socket:
-        """Connect. `connected` gets the socket, None if that is refused, or is never called."""
+        """Connect. `connected` gets the socket, or None if that is refused, or is never called."""
         socket = Socket(self)
         self.open[socket.number] = socket
         self.world.after(self.latency(), self._arrive, address, socket, connected)
         return socket
+
+    def disconnect(self, address: str) -> float:
+        """Refuse connections to an address or drop all packets for a while; returns the seconds."""
+        seconds = self.world.chance.uniform(0.01, 1.5)
+        outages = self.swallows if self.world.maybe(0.3) else self.refuses
+        self.world.note(address, "is unavailable", seconds, outages is self.swallows)
+        outages.add(address)
+        self.world.after(seconds, outages.discard, address)
+        return seconds
 
     def _arrive(self, address: str, socket: Socket, connected: Callable[[Socket | None], object]) -> None:
         if socket.is_closed or address in self.swallows:
@@ -166,4 +177,4 @@ class Network:
         if self.closes_at_accept and self.world.maybe(self.closes_at_accept):
             how = self.world.chance.choice((EOF, RESET))
             self.world.note("will close", socket.number, how)
-            self.world.after(self.world.chance.uniform(0, self.closes_within), socket.end, how)
+            self.world.after(self.world.chance.uniform(0, self.closes_within), socket.cut, how)

@@ -9,7 +9,7 @@ import hiredis
 from petstore.event_loop.connection import ConnectionFailedError
 from petstore.event_loop.redis_connection import SharedRedisConnection
 from tests.simulation.redis import ADDRESS, SimulatedRedis
-from tests.simulation.scenario import Request, Scenario, answer_bound
+from tests.simulation.scenario import Request, Scenario, response_bound
 
 LIMIT = 0.5  # Seconds.
 
@@ -41,18 +41,18 @@ class RedisScenario(Scenario):
             lambda: self.pipe.get_connection().call("ECHO", text),
             lambda result: None if result == text else f"got {result!r}",
             (ConnectionFailedError, hiredis.ReplyError),  # Redis may say that it has too many clients.
-            2 * answer_bound(LIMIT),
+            2 * response_bound(LIMIT),
         )
 
     def actions(self) -> list[Callable[[], object]]:
         redis = self.redis
-        return [redis.restart, redis.go_away, redis.fail_over, redis.freeze, redis.cut_one]
+        return [redis.restart, redis.become_unavailable, redis.fail_over, redis.freeze, redis.cut_each]
 
     def heal(self) -> None:
         self.redis.heal()
 
     def check_end(self) -> None:
-        self.check_that_one_is_held(self.pipe._connection)
+        self.check_only_connection(self.pipe._connection)
 
     def close(self) -> None:
         self.pipe.close()

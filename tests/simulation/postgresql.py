@@ -1,7 +1,7 @@
-"""A simulated PostgreSQL: sessions, transactions and what is prepared.
+"""A simulated PostgreSQL: sessions, transactions and prepared statements.
 
-The SQL is a few words: `BEGIN`, `COMMIT`, `ROLLBACK`, `READ $1`, `ADD $1`, `FAIL`, and `LATE $1`, which
-fails when it is committed, as a deferred constraint does.
+Its SQL is `BEGIN`, `COMMIT`, `ROLLBACK`, `READ $1`, `ADD $1`, `FAIL`, and `LATE $1`, which fails when it is
+committed, like a deferred constraint.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.simulation.world import World
 
 ADDRESS = "postgresql"
 ALIAS = "default"
-SLOWEST_GREETING = 4.0  # Seconds.
+SLOWEST_HANDSHAKE = 4.0  # Seconds.
 OK, ROWS, SYNC = pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
 FAILED, ABORTED = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED
 IDLE, IN_TRANSACTION, IN_ERROR = (
@@ -53,13 +53,6 @@ class Result:
         return f"{self.status.name}{self.rows}"
 
 
-class Database:
-    """Committed data, which survives failovers as with synchronous replication."""
-
-    def __init__(self) -> None:
-        self.committed: Counter[Any] = Counter()
-
-
 class PgSession:
     """A server process."""
 
@@ -67,60 +60,59 @@ class PgSession:
         self.server = server
         self.socket = socket
         self.is_standby = False
-        self.must_plan_anew = False
+        self.must_replan = False
         self.prepared: dict[bytes, bytes] = {}
         self.status: Any = IDLE
         self.is_implicit = True
         self.staged: list[Any] = []
         self.is_doomed = False  # The transaction has failed.
-        self._skips = False  # Until the next Sync.
+        self._skips_messages = False  # Until the next Sync.
         server.sessions[socket.number] = self
 
     def received(self, parts: list[Any]) -> None:
         """Run the messages that have arrived."""
         for part in parts:
-            result = self._one(*part)
-            if result is not None:
-                self.server.world.note("postgresql", self.socket.number, part, result)
-                self.socket.answer(result, self.server.takes())
+            results = self._run(*part)
+            self.server.world.note("postgresql", self.socket.number, part, results)
+            self.socket.reply(results, self.server.choose_duration())
 
     def lost(self) -> None:
         """Roll back and end."""
         self.staged.clear()
         self.server.sessions.pop(self.socket.number, None)
 
-    def _one(self, what: str, *arguments: Any) -> list[Result] | None:
-        if what == "sync":
+    def _run(self, message: str, *arguments: Any) -> list[Result]:
+        if message == "sync":
             return self._sync()
-        if self._skips:
+        if self._skips_messages:
             return [Result(ABORTED)]
-        result = self._parse(*arguments) if what == "parse" else self._execute(what, *arguments)
+        result = self._parse(*arguments) if message == "parse" else self._execute(message, *arguments)
         if result.status == FAILED:
-            self._skips = True
+            self._skips_messages = True
             self.staged.clear()
             self.status = IN_ERROR if not self.is_implicit else IDLE
         return [result]
 
     def _sync(self) -> list[Result]:
         found = []
-        if self.is_implicit and not self._skips and not self._commit():
+        if self.is_implicit and not self._skips_messages and not self._commit():
             found.append(Result(FAILED, code="23503"))
         if self.is_implicit:
             self.staged.clear()
             self.is_doomed = False
-        self._skips = False
+        self._skips_messages = False
         ready = Result(SYNC)
         ready.transaction_status = self.status
         return [*found, ready]
 
     def _commit(self) -> bool:
         """Commit, and return whether that succeeded."""
-        is_well = not self.is_doomed
-        if is_well:
-            self.server.database.committed.update(self.staged)
+        succeeds = not self.is_doomed
+        if succeeds:
+            self.server.committed.update(self.staged)
         self.staged.clear()
         self.is_doomed = False
-        return is_well
+        return succeeds
 
     def _parse(self, name: bytes, sql: bytes) -> Result:
         if name in self.prepared:
@@ -130,13 +122,13 @@ class PgSession:
         self.prepared[name] = sql
         return Result(OK)
 
-    def _execute(self, what: str, name: bytes, parameters: list[Any]) -> Result:
-        sql = name if what == "query" else self.prepared.get(name)
+    def _execute(self, message: str, name: bytes, parameters: list[Any]) -> Result:
+        sql = name if message == "query" else self.prepared.get(name)
         if sql is None:
             return Result(FAILED, code="26000")
         if self.status == IN_ERROR and sql not in (b"COMMIT", b"ROLLBACK"):
             return Result(FAILED, code="25P02")
-        if self.must_plan_anew and what != "query" and sql.startswith(b"READ"):
+        if self.must_replan and message != "query" and sql.startswith(b"READ"):
             return Result(FAILED, code="0A000", function=b"RevalidateCachedQuery")
         if sql == b"BEGIN":
             self.status, self.is_implicit = IN_TRANSACTION, False
@@ -169,7 +161,7 @@ class SimulatedPostgresql:
     def __init__(self, world: World, network: Network) -> None:
         self.world = world
         self.network = network
-        self.database = Database()
+        self.committed: Counter[Any] = Counter()  # Survives failovers, as with synchronous replication.
         self.sessions: dict[int, PgSession] = {}
         self.monitored: Server | None = None
         self.slow = 0.0  # The probability of a slow statement.
@@ -180,16 +172,16 @@ class SimulatedPostgresql:
         """Accept a connection."""
         return PgSession(self, socket)
 
-    def takes(self) -> float:
+    def choose_duration(self) -> float:
         """Choose the duration of a statement."""
         if self.slow and self.world.maybe(self.slow):
             return self.world.chance.uniform(0, self.slowest)
         return 0.0
 
-    def greets(self) -> float:
+    def choose_handshake_time(self) -> float:
         """Choose the time from connecting until statements can be sent."""
         if self.slow and self.world.maybe(0.1):
-            return self.world.chance.uniform(0, SLOWEST_GREETING)
+            return self.world.chance.uniform(0, SLOWEST_HANDSHAKE)
         return 3 * self.network.latency()
 
     # --- Actions of the adversary ----------------------------------------------------------------
@@ -201,21 +193,17 @@ class SimulatedPostgresql:
                 how = self.world.chance.choice((EOF, RESET))
                 self.world.note("cut", session.socket.number, how)
                 if self.world.maybe(0.3):
-                    session.socket.answer([Result(FAILED, code="57P01")])
-                session.socket.end(how)
+                    session.socket.reply([Result(FAILED, code="57P01")])
+                session.socket.cut(how)
 
-    def go_away(self) -> None:
+    def become_unavailable(self) -> None:
         """Be down or unreachable for a while, which the monitor may detect."""
-        seconds = self.world.chance.uniform(0.01, 1.5)
-        where = self.network.swallows if self.world.maybe(0.3) else self.network.refuses
-        self.world.note("postgresql is away", seconds, where is self.network.swallows)
         for session in list(self.sessions.values()):
-            session.socket.end(RESET)
-        where.add(ADDRESS)
-        self.world.after(seconds, where.discard, ADDRESS)
+            session.socket.cut(RESET)
+        seconds = self.network.disconnect(ADDRESS)
         if self.monitored is not None and self.world.maybe(0.7):
-            self.world.after(seconds / 2, self._seen_away)
-            self.world.after(seconds + 0.3, self._seen_well)
+            self.world.after(seconds / 2, self._detect_outage)
+            self.world.after(seconds + 0.3, self._detect_recovery)
 
     def fail_over(self) -> None:
         """Promote another server; the old one keeps its connections but accepts no writes."""
@@ -230,7 +218,7 @@ class SimulatedPostgresql:
         """Terminate the connections to the former primary."""
         for session in list(self.sessions.values()):
             if session.is_standby:
-                session.socket.end(EOF)
+                session.socket.cut(EOF)
 
     def freeze(self) -> None:
         """Deliver nothing on the open connections for a while."""
@@ -239,24 +227,24 @@ class SimulatedPostgresql:
         for session in self.sessions.values():
             session.socket.frozen_until = until
 
-    def forget(self) -> None:
+    def deallocate(self) -> None:
         """Deallocate prepared statements, like a pooler that changes servers."""
-        self.world.note("postgresql forgets what is prepared")
+        self.world.note("postgresql deallocates prepared statements")
         for session in self.sessions.values():
             if session.status == IDLE:
                 session.prepared.clear()
 
     def alter(self) -> None:
         """Alter a table that prepared statements read."""
-        self.world.note("postgresql changes a table")
+        self.world.note("postgresql alters a table")
         for session in self.sessions.values():
-            session.must_plan_anew = True
+            session.must_replan = True
 
-    def _seen_away(self) -> None:
+    def _detect_outage(self) -> None:
         if self.monitored is not None and not self.monitored.unavailable:
             self.monitored.unavailable = True
             self.monitored.generation += 1
 
-    def _seen_well(self) -> None:
+    def _detect_recovery(self) -> None:
         if self.monitored is not None:
             self.monitored.unavailable = False

@@ -26,19 +26,19 @@ from petstore.event_loop import redis_scripts, threads
 from petstore.event_loop.redis_scripts import TIMEOUT, ScriptRunner
 from tests.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
 from tests.simulation.redis import ADDRESS, SimulatedRedis
-from tests.simulation.scenario import Request, Scenario, answer_bound
+from tests.simulation.scenario import Request, Scenario, response_bound
 from tests.simulation.threads import Threads
 from tests.simulation.world import EPOCH
 
 PLENTY = 1000
-LOOKS = 0.3  # Of the requests.
-COMPARES = 0.2  # Of the requests look first, and compare.
-CHARGES = 2  # A request may be counted in Redis, whose answer is lost, and then in the database.
-STEPS = 8  # Questions to Redis that are answered in the last moment, at most; usual are up to 3.
+PEEKS = 0.3  # The share of requests that only read the account.
+COMPARES = 0.2  # The share of requests that peek first, and compare.
+MAX_COUNTS = 2  # A request may be counted in Redis, whose reply is lost, and then in the database.
+MAX_ROUND_TRIPS = 8  # To Redis, each just within its timeout; usual are up to 3.
 SENDER = IPv4Address("127.0.0.1")
 ALLOWED = ("127.0.0.0/8",)
-MOST_FACTS_END = 3
-# A scenario lasts some seconds: every refusal is a strike, and ten ban a key.
+MAX_EXPIRIES = 3
+# A scenario lasts some seconds: every rejection is a strike, and ten ban a key.
 HASTY_BANS = "FIRST_STRIKE_AFTER, STRIKE_INTERVAL, STRIKES_TO_BAN, MIN_REJECTIONS_TO_BAN = 0, 0, 10, 10\n"
 SILENT = logging.getLogger("simulation")
 SILENT.disabled = True
@@ -59,16 +59,16 @@ class QuotaScenario(Scenario):
         self.recorder = write_behind.recorder = Recorder(self.database)  # type: ignore[assignment]
         key_record.read = self.database.read
         key_record.QUERY = self.database
-        # One that has all requests may be banned.
+        # A single key gets enough requests for a ban.
         self.keys = [self._key(number + 1) for number in range(self.chance.choice((1, 3, 3)))]
         self.store = FallbackQuotaStore(RedisQuotaStore(f"redis://{ADDRESS}/2"), self.database)
-        self.changes = 0  # Of the store, or of what Redis knows.
+        self.changes = 0  # Of the store, or losses of Redis's counters.
         self.admitted: Counter[int] = Counter()
-        self.sent: Counter[str] = Counter()  # By key, but for looks.
-        self.answered: Counter[str] = Counter()  # Of those.
-        self.began = self.world.now
+        self.sent: Counter[str] = Counter()  # By key, without peeks.
+        self.completed: Counter[str] = Counter()  # Of those.
+        self.started_at = self.world.now
         self.last_state = self.store.active_backend
-        self.facts_ended = 0
+        self.expiries = 0
 
     @contextmanager
     def patches(self) -> Iterator[None]:
@@ -79,7 +79,7 @@ class QuotaScenario(Scenario):
                 mock.patch.object(redis_store, "ADMIT", HASTY_ADMIT),
                 mock.patch.object(key_record, "read", None),
                 mock.patch.object(key_record, "QUERY", None),
-                mock.patch.object(key_record, "from_row", lambda row: row["facts"]),
+                mock.patch.object(key_record, "from_row", lambda row: row["record"]),
                 mock.patch.object(fallback, "threading", self._threading()),
                 mock.patch.object(fallback, "monotonic", self.loop.time),
                 mock.patch.object(fallback, "connection", SimpleNamespace(close=lambda: None)),
@@ -87,16 +87,13 @@ class QuotaScenario(Scenario):
                 mock.patch.object(redis_scripts, "get_database_id", return_value="the simulated database"),
                 mock.patch.object(redis_scripts, "monotonic", self.loop.time),
                 mock.patch.object(threads, "get_thread_pool", executor.get),
-                mock.patch.object(ScriptRunner, "_connect", self._client),
+                mock.patch.object(ScriptRunner, "_connect", return_value=Client(self)),
             ):
                 stack.enter_context(patch)
             yield
 
-    def _client(self) -> Client:
-        return Client(self)
-
     def _threading(self) -> SimpleNamespace:
-        """Patch the store's threads to use virtual time."""
+        """A replacement for the module `threading` in virtual time."""
         loop = self.loop
 
         def thread(*, target: Callable[..., object], args: Any = (), **_: Any) -> SimpleNamespace:
@@ -121,57 +118,57 @@ class QuotaScenario(Scenario):
     def last_request(self, number: int) -> Request:
         key = self.chance.choice(self.keys)
         kind = self.chance.random()
-        looks = kind < LOOKS
+        only_peeks = kind < PEEKS
 
-        def ask() -> QuotaResult:
-            if looks:
+        def run() -> QuotaResult:
+            if only_peeks:
                 return self.store.peek(key, SENDER)
             before = self._history(key)
-            seen = self.store.peek(key, SENDER) if before and kind > 1 - COMPARES else None
+            peeked = self.store.peek(key, SENDER) if before and kind > 1 - COMPARES else None
             self.sent[key.public_id] += 1
             result = self.store.admit(key, SENDER)
-            self.answered[key.public_id] += 1
-            if seen and before == self._history(key, 1):
-                self._compare(key, seen, result)
+            self.completed[key.public_id] += 1
+            if peeked and before == self._history(key, 1):
+                self._compare(key, peeked, result)
             return result
 
         return Request(
             f"{number} of {key.public_id}",
-            ask,
-            lambda result: self._wrong_look(key, result) if looks else self._wrong(key, result),
+            run,
+            lambda result: self._check_peek(key, result) if only_peeks else self._check_admit(key, result),
             (),
-            STEPS * 2 * answer_bound(TIMEOUT) + fallback.FLUSH_TIMEOUT,
+            MAX_ROUND_TRIPS * 2 * response_bound(TIMEOUT) + fallback.FLUSH_TIMEOUT,
         )
 
     def _history(self, key: ParsedKey, own: int = 0) -> tuple[int, ...] | None:
-        """Return what has happened but for so many of one's own requests; None if another is under way."""
-        sent, answered = self.sent[key.public_id], self.answered[key.public_id]
-        is_quiet = sent == answered and self.store.active_backend == "redis"
+        """The requests sent, without this many own ones, and the changes; None while any is in progress."""
+        sent, completed = self.sent[key.public_id], self.completed[key.public_id]
+        is_quiet = sent == completed and self.store.active_backend == "redis"
         return (sent - own, self.changes) if is_quiet else None
 
-    def _compare(self, key: ParsedKey, seen: QuotaResult, counted: QuotaResult) -> None:
+    def _compare(self, key: ParsedKey, peeked: QuotaResult, counted: QuotaResult) -> None:
         """Check that reading the account predicted the next request."""
-        assert seen.decision is not None
+        assert peeked.decision is not None
         assert counted.decision is not None
-        for told, found in zip(seen.decision.windows, counted.decision.windows, strict=True):
-            runs_on = told.ends_at == found.ends_at
-            if runs_on and told.used + counted.decision.admitted != found.used:
-                self.world.violate(f"{key.public_id} was shown {told}, then found {found}.")
+        for before, after in zip(peeked.decision.windows, counted.decision.windows, strict=True):
+            is_same = before.ends_at == after.ends_at
+            if is_same and before.used + counted.decision.admitted != after.used:
+                self.world.violate(f"{key.public_id} was shown {before}, then {after}.")
 
-    def _wrong_look(self, key: ParsedKey, result: QuotaResult) -> str | None:
-        wrong = self._not_its_own(key, result)
+    def _check_peek(self, key: ParsedKey, result: QuotaResult) -> str | None:
+        wrong = self._check_identity(key, result)
         if wrong or result.caller is None or result.decision is None:
             return wrong
-        facts = result.caller.record
-        if facts is None or facts.account_name != self.database.keys[key.public_id].account_name:
-            return f"is shown the account {facts}"
+        record = result.caller.record
+        if record is None or record.account_name != self.database.keys[key.public_id].account_name:
+            return f"is shown the account {record}"
         used = max(window.used for window in result.decision.windows)
-        if used > CHARGES * self.sent[key.public_id]:
+        if used > MAX_COUNTS * self.sent[key.public_id]:
             return f"is shown {used} requests, and sent {self.sent[key.public_id]}"
-        return None if result.decision.admitted else "was refused a look"
+        return None if result.decision.admitted else "could not read the account"
 
-    def _wrong(self, key: ParsedKey, result: QuotaResult) -> str | None:
-        wrong = self._not_its_own(key, result)
+    def _check_admit(self, key: ParsedKey, result: QuotaResult) -> str | None:
+        wrong = self._check_identity(key, result)
         if wrong or result.caller is None or result.decision is None:
             return wrong
         caller, decision = result.caller, result.decision
@@ -179,18 +176,18 @@ class QuotaScenario(Scenario):
         day = decision.windows[-1]
         reached = find_reached_thresholds(caller.account_id, decision.day, day.limit, day.used).keys()
         if missing := reached - self.database.warned:
-            return f"is told of {day} before the warning: {missing}"
-        begun = self.database.bans[caller.key_id]
-        if decision.banned and not begun:
-            return "is banned, and that is nowhere on record"
-        return f"was banned at {begun}" if len(begun) > 1 and not self.changes else None
+            return f"reaches {day} before the warning is recorded: {missing}"
+        started = self.database.bans[caller.key_id]
+        if decision.banned and not started:
+            return "is banned before the ban is recorded"
+        return f"was banned at {started}" if len(started) > 1 and not self.changes else None
 
-    def _not_its_own(self, key: ParsedKey, result: QuotaResult) -> str | None:
+    def _check_identity(self, key: ParsedKey, result: QuotaResult) -> str | None:
         caller, decision = result.caller, result.decision
         if caller is None or decision is None:
-            return f"was refused: {result.rejection}"
+            return f"was rejected: {result.rejection}"
         if caller.public_id != key.public_id:
-            return f"is taken for {caller.public_id}"
+            return f"got the result of {caller.public_id}"
         limits = self.database.keys[key.public_id].limits
         if tuple(window.limit for window in decision.windows) != limits:
             return "got another's limits"
@@ -198,24 +195,24 @@ class QuotaScenario(Scenario):
 
     def actions(self) -> list[Callable[[], object]]:
         redis = self.redis
-        return [self._restart, redis.go_away, redis.fail_over, redis.freeze, redis.cut_one]
+        return [self._restart, redis.become_unavailable, redis.fail_over, redis.freeze, redis.cut_each]
 
     def calm_actions(self) -> list[Callable[[], object]]:
-        return [self.redis.forget_scripts, self._end_facts]
+        return [self.redis.flush_scripts, self._expire_records]
 
     def _restart(self) -> None:
         self.changes += 1  # It may have lost its counters.
         self.redis.restart()
 
-    def _end_facts(self) -> None:
+    def _expire_records(self) -> None:
         """Let the cached key records expire."""
-        if self.facts_ended < MOST_FACTS_END:
-            self.facts_ended += 1
-            self.world.note("facts end")
+        if self.expiries < MAX_EXPIRIES:
+            self.expiries += 1
+            self.world.note("cached key records expire")
             for name in [name for name in self.redis.node.data if b":key:" in name]:
                 del self.redis.node.data[name]
 
-    def look(self) -> None:
+    def observe(self) -> None:
         """Count the changes between Redis and the database."""
         state = self.store.active_backend
         if state != self.last_state:
@@ -223,7 +220,7 @@ class QuotaScenario(Scenario):
             self.last_state = state
             self.changes += 1
             if self.is_calm:
-                self.world.violate("Redis was left although it is well.")
+                self.world.violate("The store left Redis although it is available.")
 
     def heal(self) -> None:
         self.redis.heal()
@@ -231,29 +228,21 @@ class QuotaScenario(Scenario):
         self.loop.call_later(0.1, self._start, PLENTY, self.last_request(PLENTY))
 
     def check_end(self) -> None:
-        if self.store.active_backend != "redis" or self.changed_lately:
-            self.world.violate("Redis is left although all was well again.")
-        minutes = 1 + (self.world.now - self.began) // 60
-        days = 1 + (microseconds(self.world) // DAY > int((EPOCH + self.began) * SECOND) // DAY)
-        for facts in self.database.keys.values():
-            limits = facts.limits
-            most = min(limits.per_minute * minutes, limits.per_day * days) * (1 + self.changes)
-            if self.admitted[facts.account_id] > most:
-                self.world.violate(
-                    f"{facts.public_id}: {self.admitted[facts.account_id]} > {most} admitted."
-                )
+        if self.store.active_backend != "redis" or self.changes != self.changes_before_last:
+            self.world.violate("The store left Redis after the recovery.")
+        minutes = 1 + (self.world.now - self.started_at) // 60
+        days = 1 + (microseconds(self.world) // DAY > int((EPOCH + self.started_at) * SECOND) // DAY)
+        for record in self.database.keys.values():
+            limits, admitted = record.limits, self.admitted[record.account_id]
+            maximum = min(limits.per_minute * minutes, limits.per_day * days) * (1 + self.changes)
+            if admitted > maximum:
+                self.world.violate(f"{record.public_id}: {admitted} > {maximum} admitted.")
         shared = self.store._redis._scripts._shared
         assert shared is not None
-        self.check_that_one_is_held(shared._connection)
-
-    @property
-    def changed_lately(self) -> bool:
-        """Whether the store changed among the last requests."""
-        return self.last_changes != self.changes
+        self.check_only_connection(shared._connection)
 
     def start_last(self) -> None:
-        """Note the state before the last requests."""
-        self.last_changes = self.changes
+        self.changes_before_last = self.changes
 
     def close(self) -> None:
         self.store._redis._scripts.close()

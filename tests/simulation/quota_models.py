@@ -45,7 +45,7 @@ class DatabaseModel:
         self.keys: dict[str, KeyRecord] = {}
         self.counters: dict[int, Row] = {}
         self.warned: set[tuple[int, int, int]] = set()  # Account, day, threshold.
-        self.bans: dict[int, set[int]] = defaultdict(set)  # When they began, by the key's id.
+        self.bans: dict[int, set[int]] = defaultdict(set)  # When they started, by the key's id.
 
     def add(self, key: ParsedKey, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
         pepper = max(settings.API_KEY_PEPPERS)
@@ -64,10 +64,10 @@ class DatabaseModel:
 
     def read(self, public_id: str) -> KeyRecord:
         self.take_time()
-        facts = self.keys[public_id]
-        counters = self.counters[facts.account_id]
+        record = self.keys[public_id]
+        counters = self.counters[record.account_id]
         return dataclasses.replace(
-            facts,
+            record,
             day=counters.day,
             day_used=counters.day_used,
             day_used_in_database=counters.day_used_in_database,
@@ -75,55 +75,55 @@ class DatabaseModel:
 
     def filter(self, public_id__in: Sequence[str]) -> list[dict[str, Any]]:
         """Return rows like the query for key records."""
-        return [{"public_id": one, "facts": self.read(one)} for one in public_id__in]
+        return [{"public_id": one, "record": self.read(one)} for one in public_id__in]
 
     def admit(
         self, key: ParsedKey, address: Any, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
         """Count like DatabaseQuotaStore."""
-        facts = self.read(key.public_id)
+        record = self.read(key.public_id)
         now = microseconds(self._scenario.world)
-        counters, limits = self.counters[facts.account_id], facts.limits
-        self._begin_day(counters, now)
+        counters, limits = self.counters[record.account_id], record.limits
+        self._start_day(counters, now)
         if now >= counters.minute_ends_at:
             counters.minute_ends_at, counters.minute_used = now + MINUTE, 0
         admitted = counters.minute_used < limits.per_minute and counters.day_used < limits.per_day
         use = counters.day_used + admitted
-        self.warned |= find_reached_thresholds(facts.account_id, counters.day, limits.per_day, use).keys()
+        self.warned |= find_reached_thresholds(record.account_id, counters.day, limits.per_day, use).keys()
         for name in ("minute_used", "day_used", "day_used_in_database"):
             setattr(counters, name, getattr(counters, name) + admitted)
         windows = build_windows(limits, counters.shown, now)
         self.take_time()
-        return QuotaResult(caller=facts.caller, decision=RateLimitDecision(admitted, windows, now))
+        return QuotaResult(caller=record.caller, decision=RateLimitDecision(admitted, windows, now))
 
     def peek(self, key: ParsedKey, address: Any, now: int | None = None) -> QuotaResult:
         """Read like DatabaseQuotaStore."""
-        facts = self.read(key.public_id)
+        record = self.read(key.public_id)
         now = microseconds(self._scenario.world)
-        counters = self.counters[facts.account_id]
+        counters = self.counters[record.account_id]
         day_used = counters.day_used if now // DAY == counters.day else 0
         shown = counters.shown._replace(day=now // DAY, day_used=day_used)
-        windows = build_windows(facts.limits, shown, now)
+        windows = build_windows(record.limits, shown, now)
         self.take_time()
-        caller = facts.caller._replace(record=facts)
+        caller = record.caller._replace(record=record)
         return QuotaResult(caller=caller, decision=RateLimitDecision(True, windows, now))
 
     def add_elsewhere(self, account: int, requests: int) -> None:
         """Add the counts of Redis."""
-        self._begin_day(self.counters[account], microseconds(self._scenario.world))
+        self._start_day(self.counters[account], microseconds(self._scenario.world))
         self.counters[account].day_used += requests
 
     def take_time(self) -> None:
         loop = self._scenario.loop
         seconds = self._scenario.chance.uniform(0, 0.003)
         if is_on_loop():
-            woken = loop.create_future()
-            loop.call_later(seconds, woken.set_result, None)
-            wait(woken)
+            done = loop.create_future()
+            loop.call_later(seconds, done.set_result, None)
+            wait(done)
         else:
             loop.sleep(seconds)
 
-    def _begin_day(self, counters: Row, now: int) -> None:
+    def _start_day(self, counters: Row, now: int) -> None:
         if now // DAY > counters.day:
             counters.day, counters.day_used, counters.day_used_in_database = now // DAY, 0, 0
 
@@ -158,7 +158,7 @@ class Recorder:
         self._database._scenario.loop.start_thread(self.write)
 
     def rehash(self, *_: Any) -> None:
-        """All keys have the newest pepper."""
+        """Do nothing: all keys have the newest pepper."""
 
     def store_warnings(self, account: int, day: int, limit: int, used: int) -> bool:
         """Record the warnings; the database is always available."""
@@ -184,7 +184,7 @@ class Client:
         return self.run_all(script, [(names, arguments)])[0]
 
     def run_all(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
-        outcome: list[Any] = []
+        outcome: list[Any] = []  # Of connecting.
         socket = self._scenario.network.connect(ADDRESS, outcome.append)
         try:
             self._sleep_until(lambda: bool(outcome))
@@ -207,18 +207,18 @@ class Client:
         finally:
             socket.close()
 
-    def _sleep_until(self, is_so: Callable[[], bool]) -> None:
+    def _sleep_until(self, condition: Callable[[], bool]) -> None:
         loop = self._scenario.loop
         for _ in range(round(TIMEOUT / 0.02)):
-            if is_so():
+            if condition():
                 return
             loop.sleep(0.02)
-        raise TimeoutError("No answer came in time.")
+        raise TimeoutError("No reply in time.")
 
     def close(self) -> None:
         """Do nothing: no connection is kept open."""
 
 
 def microseconds(world: World) -> int:
-    """Return the Unix time of all simulated clocks."""
+    """The Unix time of all simulated clocks."""
     return round((EPOCH + world.now) * SECOND)

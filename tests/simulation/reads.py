@@ -19,8 +19,8 @@ from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import RETRY_WITHIN, PostgresqlConnection, ReadPipeline
 from petstore.event_loop.shared_connection import RECONNECT_DELAY
 from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
-from tests.simulation.postgresql import ALIAS, SLOWEST_GREETING, SimulatedPostgresql
-from tests.simulation.scenario import Request, Scenario, answer_bound
+from tests.simulation.postgresql import ALIAS, SLOWEST_HANDSHAKE, SimulatedPostgresql
+from tests.simulation.scenario import Request, Scenario, response_bound
 from tests.simulation.threads import Threads
 
 READ = Statement(b"read", b"READ $1")
@@ -37,11 +37,11 @@ WRITE_CONNECTIONS = 3
 class PostgresqlScenario(Scenario):
     """The base of reads and writes."""
 
-    recovery = CONNECT_TIMEOUT + SLOWEST_GREETING + RECONNECT_DELAY + 0.5
+    recovery = CONNECT_TIMEOUT + SLOWEST_HANDSHAKE + RECONNECT_DELAY + 0.5
 
     def prepare(self) -> None:
         self.server = SimulatedPostgresql(self.world, self.network)
-        self.network.usual = 0.0005
+        self.network.usual_latency = 0.0005
         prepares = self.chance.random() < 0.8
         connector.connect = connect_in(self.loop, self.server, prepares=prepares)  # type: ignore[assignment]
         if self.chance.random() < 0.5:
@@ -68,7 +68,13 @@ class PostgresqlScenario(Scenario):
 
     def actions(self) -> list[Callable[[], object]]:
         server = self.server
-        return [server.cut_some, server.go_away, server.fail_over, server.freeze, server.forget]
+        return [
+            server.cut_some,
+            server.become_unavailable,
+            server.fail_over,
+            server.freeze,
+            server.deallocate,
+        ]
 
     def calm_actions(self) -> list[Callable[[], object]]:
         return [self.server.alter] if not self.is_calm else []
@@ -89,21 +95,21 @@ class ReaderScenario(PostgresqlScenario):
         return [self._request(number) for number in range(self.chance.randrange(4, 20))]
 
     def last_request(self, number: int) -> Request:
-        return self._reading(number, READ)
+        return self._read(number, READ)
 
     def _request(self, number: int) -> Request:
         if self.chance.random() < 0.15:
             statement = self.chance.choice((FAIL, WRONG))
             return Request(
                 f"fails {number}",
-                lambda: failure(lambda: self.reader.fetch_rows(statement, [])),
+                lambda: get_error(lambda: self.reader.fetch_rows(statement, [])),
                 lambda error: None,
                 (OperationalError,),
                 self.bound,
             )
-        return self._reading(number, self.chance.choice((READ, READ_MORE)))
+        return self._read(number, self.chance.choice((READ, READ_MORE)))
 
-    def _reading(self, number: int, statement: Statement) -> Request:
+    def _read(self, number: int, statement: Statement) -> Request:
         expected = [(b"%d" % number,)]
         return Request(
             f"reads {number}",
@@ -115,15 +121,17 @@ class ReaderScenario(PostgresqlScenario):
 
     @property
     def bound(self) -> float:
-        """A connection and two answers, of which the second fails with another's; then both once more.
+        """Two attempts to connect, and three responses: aborted statements are retried.
 
-        What was lost is asked again only within RETRY_WITHIN, which is less than an answer may take.
+        A lost request is retried only within RETRY_WITHIN, which is less than the response timeout.
         """
         assert get_response_timeout(ALIAS) >= RETRY_WITHIN
-        return 2 * answer_bound(get_connect_timeout(ALIAS)) + 3 * answer_bound(get_response_timeout(ALIAS))
+        return 2 * response_bound(get_connect_timeout(ALIAS)) + 3 * response_bound(
+            get_response_timeout(ALIAS)
+        )
 
     def check_end(self) -> None:
-        self.check_that_one_is_held(self.reader._connection)
+        self.check_only_connection(self.reader._connection)
 
     def close(self) -> None:
         self.reader.close()
@@ -137,7 +145,7 @@ class WriterScenario(PostgresqlScenario):
         self.writers = ConnectionPool(ALIAS)
         self.acknowledged: list[list[bytes]] = []
         self.attempted: list[list[bytes]] = []
-        self.undone: list[list[bytes]] = []
+        self.rolled_back: list[list[bytes]] = []
 
     def requests(self) -> list[Request]:
         return [self._request(number) for number in range(self.chance.randrange(4, 16))]
@@ -154,7 +162,7 @@ class WriterScenario(PostgresqlScenario):
         if kind == 4:
             return self._late(number)
 
-        def both() -> Any:
+        def add_both() -> Any:
             with self.writers.transaction():
                 self.writers.fetch_rows(ADD, [first])
                 if kind == 1:
@@ -165,10 +173,10 @@ class WriterScenario(PostgresqlScenario):
                     raise ZeroDivisionError
             return [(b"%d" % number,)]
 
-        return self._write(number, both, [first, second], is_undone=kind == 2)
+        return self._write(number, add_both, [first, second], is_rolled_back=kind == 2)
 
     def _late(self, number: int) -> Request:
-        """Make a request whose COMMIT fails, which must not count as committed."""
+        """Make a request whose COMMIT fails."""
 
         def run() -> Any:
             try:
@@ -177,72 +185,70 @@ class WriterScenario(PostgresqlScenario):
                 return None
             return "no error"
 
-        self.undone.append([b"%d" % number])
-        return Request(
-            f"fails late {number}", run, lambda result: result, self.errors_of_writes, self.bound
-        )
+        self.rolled_back.append([b"%d" % number])
+        return Request(f"fails late {number}", run, lambda result: result, self.write_errors, self.bound)
 
-    errors_of_writes = (OperationalError, InternalError)  # The second is raised by a standby.
+    write_errors = (OperationalError, InternalError)  # A standby raises the second.
 
     def _write(
-        self, number: int, run: Callable[[], Any], tokens: list[int], *, is_undone: bool = False
+        self, number: int, run: Callable[[], Any], tokens: list[int], *, is_rolled_back: bool = False
     ) -> Request:
         written = [b"%d" % token for token in tokens]
 
-        def whole() -> Any:
+        def run_and_record() -> Any:
             self.attempted.append(written)
             try:
                 result = run()
             except ZeroDivisionError:
-                self.undone.append(written)
+                self.rolled_back.append(written)
                 return [(b"%d" % number,)]
             self.acknowledged.append(written)
             return result
 
         return Request(
-            f"writes {tokens}{' in vain' if is_undone else ''}",
-            whole,
+            f"writes {tokens}{' and rolls back' if is_rolled_back else ''}",
+            run_and_record,
             lambda rows: None if rows == [(b"%d" % number,)] else f"got {rows}",
-            self.errors_of_writes,
+            self.write_errors,
             self.bound,
         )
 
     @property
     def bound(self) -> float:
-        """Its turn; then up to ten answers: it prepares, begins, adds twice, commits, rolls back."""
-        return QUEUE_TIMEOUT / 1000 + 10 * answer_bound(get_response_timeout(ALIAS))
+        """The time in the queue, and ten responses: to prepare, begin, add twice, commit and roll back."""
+        return QUEUE_TIMEOUT / 1000 + 10 * response_bound(get_response_timeout(ALIAS))
 
     def check_end(self) -> None:
         self._check_rows()
         self._check_pool()
 
     def _check_rows(self) -> None:
-        committed = self.server.database.committed
-        for token, times in committed.items():
-            if times > 1:
-                self.world.violate(f"{token!r} was committed {times} times.")
+        committed = self.server.committed
+        for token, count in committed.items():
+            if count > 1:
+                self.world.violate(f"{token!r} was committed {count} times.")
         for tokens in self.acknowledged:
             if any(not committed[token] for token in tokens):
-                self.world.violate(f"{tokens} were acknowledged and are missing.")
-        for tokens in self.undone:
+                self.world.violate(f"{tokens} were acknowledged but not committed.")
+        for tokens in self.rolled_back:
             if any(committed[token] for token in tokens):
-                self.world.violate(f"{tokens} were undone and are there.")
+                self.world.violate(f"{tokens} were rolled back but committed.")
         for tokens in self.attempted:
             if len({bool(committed[token]) for token in tokens}) > 1:
                 self.world.violate(f"{tokens} were committed in part.")
 
     def _check_pool(self) -> None:
         pool = self.writers
-        held = [one for one in pool._open if one.error is None]
-        if len(self.network.open) != len(held):
-            self.world.violate(f"{len(self.network.open)} sockets are open, {len(held)} have an owner.")
-        living = [one for one in pool._idle if one.error is None]
-        if len(set(map(id, living))) != len(living) or set(map(id, living)) != set(map(id, held)):
+        usable = [one for one in pool._open if one.error is None]
+        if len(self.network.open) != len(usable):
+            self.world.violate(f"{len(self.network.open)} sockets are open, {len(usable)} have an owner.")
+        idle = [one for one in pool._idle if one.error is None]
+        if len(set(map(id, idle))) != len(idle) or set(map(id, idle)) != set(map(id, usable)):
             self.world.violate("A connection is idle twice, or lent to no request.")
-        if any(not one.is_idle for one in living):
-            self.world.violate("A connection with an open transaction is idle.")
+        if any(not one.is_idle for one in idle):
+            self.world.violate("A connection with an open transaction is in the pool.")
         if pool._waiting or pool._opening:
-            self.world.violate("A request waits for ever.")
+            self.world.violate("A request waits forever.")
         for session in self.server.sessions.values():
             if session.staged and not session.socket.is_closed:
                 self.world.violate("A transaction outlives its owner.")
@@ -252,12 +258,12 @@ class WriterScenario(PostgresqlScenario):
             connection.close()
 
 
-def failure(run: Callable[[], Any]) -> Exception:
-    """Return what is raised: only the failure of the statement itself. Raises OperationalError."""
+def get_error(run: Callable[[], Any]) -> Exception:
+    """The error of the statement itself. Raises OperationalError for one of the connection."""
     try:
         result = run()
     except OperationalError:
         raise
     except DatabaseError as error:
         return error
-    raise AssertionError(f"It did not fail: {result}")
+    raise AssertionError(f"The statement did not fail: {result}")

@@ -31,7 +31,7 @@ class RedisNode:
         self.sessions: list[RedisSession] = []
 
     def execute(self, command: list[bytes]) -> Any:
-        """Run a command. Error replies are raised as ScriptErrors."""
+        """Run a command; returns error replies as ScriptErrors."""
         name = command[0].upper()
         try:
             if name == b"EVALSHA":
@@ -40,7 +40,7 @@ class RedisNode:
                     return ScriptError("NOSCRIPT No matching script. Please use EVAL.")
                 return self._run(source, command)
             if name == b"EVAL":
-                self.scripts[LUA.name(command[1])] = command[1]
+                self.scripts[LUA.digest(command[1])] = command[1]
                 return self._run(command[1], command)
             return self.call(name, *command[1:])
         except ScriptError as error:
@@ -54,12 +54,12 @@ class RedisNode:
             raise ScriptError(f"ERR unknown command '{name.decode()}'")
         return found(*arguments)
 
-    def takes(self) -> float:
+    def choose_duration(self) -> float:
         return self.slowest * (1 - self.world.chance.random() ** 2 / 2)
 
     def cut_all(self, how: str) -> None:
         for session in list(self.sessions):
-            session.socket.end(how)
+            session.socket.cut(how)
 
     def _run(self, source: bytes, command: list[bytes]) -> Any:
         names = int(command[2])
@@ -145,12 +145,12 @@ class RedisSession:
             self.node.world.note("redis", self.socket.number, command[0], command[-1])
             reply = encode_values(self.node.execute(command))
             if command[0] in SLOW and self.node.world.maybe(self.node.slow):
-                self.socket.answer(in_parts(replies + reply, self.node.world), self.node.takes())
+                self.socket.reply(in_parts(replies + reply, self.node.world), self.node.choose_duration())
                 replies = b""
             else:
                 replies += reply
         if replies:
-            self.socket.answer(in_parts(replies, self.node.world))
+            self.socket.reply(in_parts(replies, self.node.world))
 
     def lost(self) -> None:
         if self in self.node.sessions:
@@ -158,7 +158,7 @@ class RedisSession:
 
 
 class SimulatedRedis:
-    """An address, and the server that it currently leads to."""
+    """The address of the current primary."""
 
     def __init__(self, world: World, network: Network) -> None:
         self.world = world
@@ -172,8 +172,8 @@ class SimulatedRedis:
         session = RedisSession(self.node, socket)
         if self.too_many and self.world.maybe(self.too_many):
             self.world.note("redis has too many clients", socket.number)
-            socket.answer([b"-ERR max number of clients reached\r\n"])
-            socket.end(EOF)
+            socket.reply([b"-ERR max number of clients reached\r\n"])
+            socket.cut(EOF)
         return session
 
     def heal(self) -> None:
@@ -191,14 +191,10 @@ class SimulatedRedis:
         if self.world.maybe(0.5):
             self.node.data.clear()
 
-    def go_away(self) -> None:
-        """Refuse connections for a while, or drop everything."""
-        seconds = self.world.chance.uniform(0.01, 1.5)
-        where = self.network.swallows if self.world.maybe(0.3) else self.network.refuses
-        self.world.note("redis is away", seconds, where is self.network.swallows)
+    def become_unavailable(self) -> None:
+        """Be down or unreachable for a while."""
         self.node.cut_all(RESET)
-        where.add(ADDRESS)
-        self.world.after(seconds, where.discard, ADDRESS)
+        self.network.disconnect(ADDRESS)
 
     def fail_over(self) -> None:
         """Fail over: the old server keeps its connections, as a replica."""
@@ -217,16 +213,17 @@ class SimulatedRedis:
             for session in node.sessions:
                 session.socket.frozen_until = until
 
-    def cut_one(self) -> None:
+    def cut_each(self) -> None:
+        """Close or reset each connection."""
         for node in (self.node, *self.old):
             for session in list(node.sessions):
                 how = self.world.chance.choice((EOF, RESET))
                 self.world.note("cut", session.socket.number, how)
-                session.socket.end(how)
+                session.socket.cut(how)
 
-    def forget_scripts(self) -> None:
+    def flush_scripts(self) -> None:
         """Run SCRIPT FLUSH."""
-        self.world.note("redis forgets its scripts")
+        self.world.note("redis flushes its scripts")
         self.node.scripts.clear()
 
 

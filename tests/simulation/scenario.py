@@ -38,15 +38,13 @@ class Scenario:
         self.network = Network(self.world)
         self.loop = Loop(self.world, self.network)
         self.chance = self.world.chance
-        self.is_calm = (
-            self.chance.random() < 0.2
-        )  # Nothing fails, but the process and the network may be slow.
-        self.under_way: dict[int, str] = {}
+        # Nothing fails, but the process and the network may be slow.
+        self.is_calm = self.chance.random() < 0.2
+        self.in_progress: dict[int, str] = {}
         self.tasks: list[RequestTask] = []
-        self.burst = self.chance.choice((3, 6, 12))  # The most requests that arrive together.
+        self.burst = self.chance.choice((3, 6, 12))  # More requests never arrive together.
         self._rate = 0.0
         self._actions: list[Callable[[], object]] = []
-        self._waiters: list[asyncio.Task[Any]] = []
 
     # --- For subclasses --------------------------------------------------------------------------
 
@@ -69,31 +67,31 @@ class Scenario:
         """List actions that must not make requests fail."""
         return []
 
-    def look(self) -> None:
+    def observe(self) -> None:
         """Check the process before each loop iteration."""
 
     def heal(self) -> None:
         """End all faults."""
 
     def start_last(self) -> None:
-        """Called before the last requests."""
+        """Prepare for the last requests."""
 
     def check_end(self) -> None:
         """Check the invariants after the last request."""
 
-    def check_that_one_is_held(self, held: Connection | None) -> None:
+    def check_only_connection(self, connection: Connection | None) -> None:
         """Check that only this connection's socket is open, with an empty queue."""
-        count = 1 if held is not None and held.error is None else 0
+        count = 1 if connection is not None and connection.error is None else 0
         if len(self.network.open) != count:
             self.world.violate(f"{len(self.network.open)} sockets are open, {count} have an owner.")
-        if held is not None and held._queue:
-            self.world.violate("A place in the row outlives its owner.")
+        if connection is not None and connection._queue:
+            self.world.violate("A place in the queue outlives its owner.")
 
     def close(self) -> None:
         """Close all connections."""
 
     def patches(self) -> AbstractContextManager[Any]:
-        """List the patches for the run."""
+        """Patch the engine for the run."""
         return nullcontext()
 
     # --- Running ---------------------------------------------------------------------------------
@@ -111,17 +109,17 @@ class Scenario:
         self._choose()
         requests = self.requests()
         when = self.world.now
-        left = 0
+        left_in_burst = 0
         for number, request in enumerate(requests):
-            if not left:
-                left = self.chance.randrange(1, self.burst)
+            if not left_in_burst:
+                left_in_burst = self.chance.randrange(1, self.burst)
                 when += self.chance.choice((0.01, 0.3, 0.9)) * self.chance.random()
-            left -= 1
+            left_in_burst -= 1
             when += self.chance.choice((0.0, 0.0, 0.003)) * self.chance.random()
             self.loop.call_at(when, self._start, number, request)
         self.loop.adversary = self._act
         self._run_until_quiet(when)
-        self.loop.adversary = self.look
+        self.loop.adversary = self.observe
         self._heal()
         self.loop.call_later(self.recovery - 0.01, self.start_last)
         for number in range(3):
@@ -138,13 +136,13 @@ class Scenario:
         loop.holds_back = chance.choice((0.0, 0.0, 0.2))
         loop.stalls = chance.choice((0.0, 0.0, 0.01, 0.05))
         loop.longest_stall = chance.choice((0.05, 0.8, 3.0))
-        network.usual = chance.choice((0.0, 0.0005, 0.002))
+        network.usual_latency = chance.choice((0.0, 0.0005, 0.002))
         network.splits = chance.choice((0.0, 0.3, 0.8))
         network.delays = chance.choice((0.0, 0.0, 0.1))
-        network.latest = 0.02
+        network.longest_delay = 0.02
         possible = self.calm_actions()
         if not self.is_calm:
-            network.latest = chance.choice((0.1, 0.5, 1.5))
+            network.longest_delay = chance.choice((0.1, 0.5, 1.5))
             network.closes_at_accept = chance.choice((0.0, 0.3, 0.8))
             network.closes_within = chance.choice((0.001, 0.004, 0.02))
             possible += self.actions()
@@ -152,35 +150,35 @@ class Scenario:
         self._rate = chance.choice((0.005, 0.02, 0.08, 0.3))
 
     def _act(self) -> None:
-        self.look()
+        self.observe()
         if self._actions and self.chance.random() < self._rate:
             self.chance.choice(self._actions)()
 
     def _start(self, number: int, request: Request) -> None:
         """Start a request in a greenlet, like the server."""
-        self.under_way[number] = request.name
-        began, stalled = self.world.now, self.world.stalled
-        self.world.note("asks", number, request.name)
+        self.in_progress[number] = request.name
+        started_at, stalled = self.world.now, self.world.stalled
+        self.world.note("request", number, request.name)
 
         def run() -> None:
             wrong: str | None = None
             try:
                 result = request.run()
             except request.errors as error:
-                self.world.note("fails", number, repr(error))
+                self.world.note("failure", number, repr(error))
                 if (self.is_calm or number < 0) and QUEUED_TOO_LONG not in str(error):
-                    wrong = f"failed although all was well: {error!r}"
+                    wrong = f"failed without a fault: {error!r}"
             except Exception as error:  # noqa: BLE001
                 wrong = f"raised {error!r}"
             else:
-                self.world.note("gets", number, result)
+                self.world.note("result", number, result)
                 wrong = request.check(result)
-            seconds = self.world.now - began - (self.world.stalled - stalled)
+            seconds = self.world.now - started_at - (self.world.stalled - stalled)
             if seconds > request.bound + SLACK:
                 wrong = f"took {seconds:.2f} s, more than {request.bound:.2f}"
             if wrong:
                 self.world.violate(f"Request {number}, {request.name}, {wrong}.")
-            del self.under_way[number]
+            del self.in_progress[number]
 
         task = RequestTask(run)
         self.tasks.append(task)
@@ -189,12 +187,12 @@ class Scenario:
     def _run_until_quiet(self, not_before: float) -> None:
         loop = self.loop
         seconds = not_before - self.world.now + HANG
-        loop.run_until(lambda: not self.under_way and self.world.now > not_before, seconds)
-        if self.under_way:
-            raise ViolationError(f"Hang for ever: {self.under_way}")
+        loop.run_until(lambda: not self.in_progress and self.world.now > not_before, seconds)
+        if self.in_progress:
+            raise ViolationError(f"These requests hang: {self.in_progress}")
 
     def _heal(self) -> None:
-        self.world.note("all is well again")
+        self.world.note("all faults end")
         network, loop = self.network, self.loop
         network.closes_at_accept = network.delays = loop.stalls = loop.iteration_seconds = 0.0
         network.refuses.clear()
@@ -212,7 +210,7 @@ class Scenario:
         if self.loop.live_timers:
             self.world.violate(f"Timers outlive their owners: {len(self.loop.live_timers)}.")
         if any(task.is_active for task in self.tasks):
-            self.world.violate("A request is never ended.")
+            self.world.violate("A request never ends.")
         tasks = asyncio.all_tasks(cast(Any, self.loop))
         if tasks:
             self.world.violate(f"Tasks outlive their owners: {tasks}.")
@@ -229,6 +227,6 @@ def in_loop(loop: Loop, function: Callable[[], object]) -> None:
         asyncio._set_running_loop(None)
 
 
-def answer_bound(limit: float) -> float:
-    """Return the seconds after which a reply or a connection has arrived or timed out."""
+def response_bound(limit: float) -> float:
+    """The seconds after which a response or a connection has arrived or timed out."""
     return timeout_in_ticks(limit) * TICK

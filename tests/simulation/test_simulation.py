@@ -1,9 +1,9 @@
-"""The engine in virtual time against an adversary: see tests/simulation/.
+"""The engine in virtual time against an adversary: see README.md beside this file.
 
 Each request gets its own response or a documented error, in time. No place in a queue, socket, task, timer,
 thread or transaction leaks. No write is committed twice or in part, or lost after its confirmation, and no
-request is admitted over a limit. A healthy server is never blamed, and all requests succeed after the
-recovery.
+request is admitted over a limit. A healthy server is never treated as failed, and all requests succeed
+after the recovery.
 """
 
 import pytest
@@ -14,7 +14,7 @@ from tests.support.thorough import times
 
 SEEDS = times(10_000, 1_600)
 BATCHES = 8
-SEEDS_TO_FIND = 300
+MAX_SEEDS_TO_FIND = 300
 
 
 @pytest.fixture(autouse=True)
@@ -33,20 +33,17 @@ def first_broken(seeds: range, kind: str | None = None) -> str | None:
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_each_request_gets_its_own_response_in_time_and_nothing_leaks(
-    batch: int,
-) -> None:
+def test_each_request_gets_its_own_response_in_time_and_nothing_leaks(batch: int) -> None:
     size = SEEDS // BATCHES
     assert first_broken(range(batch * size, (batch + 1) * size)) is None
 
 
 @pytest.mark.parametrize(
-    ("kind", "fault"),
-    [(kind, name) for name, fault in FAULTS.items() for kind in fault.found_in],
+    ("kind", "fault"), [(kind, name) for name, fault in FAULTS.items() for kind in fault.found_in]
 )
 def test_planted_fault_is_found(kind: str, fault: str) -> None:
     with planted(fault):
-        found = first_broken(range(SEEDS_TO_FIND), kind)
+        found = first_broken(range(MAX_SEEDS_TO_FIND), kind)
     assert found is not None
 
 

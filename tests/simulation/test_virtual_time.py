@@ -26,19 +26,19 @@ class BusyLoop(RedisScenario):
     def _choose(self) -> None:
         self.redis.too_many = self.redis.node.slow = 0.0
         self.loop.iteration_seconds = 0.002
-        self.network.usual = 0.0005
+        self.network.usual_latency = 0.0005
         self.network.closes_at_accept = 0.8
         self.network.closes_within = 0.004
 
 
 class BusyLoopInDatabase(BusyLoop):
-    """As above, with a handshake command."""
+    """A busy loop, and a Redis connection that starts with a SELECT."""
 
     path = "/9"
 
 
 class BusyReader(ReaderScenario):
-    """As above, with PostgreSQL."""
+    """A busy loop with PostgreSQL."""
 
     def _choose(self) -> None:
         self.is_calm = False
@@ -47,7 +47,7 @@ class BusyReader(ReaderScenario):
         self.network.closes_within = 0.01
 
 
-class StandsStill(RedisScenario):
+class StalledProcess(RedisScenario):
     """A process that is repeatedly stopped for longer than the timeout."""
 
     def _choose(self) -> None:
@@ -57,18 +57,18 @@ class StandsStill(RedisScenario):
         self.loop.stalls, self.loop.longest_stall = 0.1, 3.0
 
 
-class ForgetsWhileAsked(ReaderScenario):
+class DeallocatingServer(ReaderScenario):
     """A server that repeatedly deallocates its statements while several reads are pending."""
 
     def _choose(self) -> None:
         self.is_calm = False
         self.server.slow = 0.0
-        self.network.usual = 0.1
+        self.network.usual_latency = 0.1
         self.loop.iteration_seconds = 0.001
-        self._actions, self._rate = [self.server.forget], 0.05
+        self._actions, self._rate = [self.server.deallocate], 0.05
 
     def _request(self, number: int) -> Request:
-        return self._reading(number, READ)
+        return self._read(number, READ)
 
 
 def broken(kind: type[Scenario], fault: str = "") -> list[str]:
@@ -89,17 +89,17 @@ def test_postgresql_that_closes_after_accepting_fails_no_request() -> None:
 
 
 def test_stopped_process_does_not_blame_redis() -> None:
-    assert broken(StandsStill) == []
-    assert broken(StandsStill, "a reply times out by the clock although the process was stopped")
+    assert broken(StalledProcess) == []
+    assert broken(StalledProcess, "a reply times out by the clock although the process was stopped")
 
 
 def test_server_that_deallocates_statements_fails_no_request() -> None:
-    assert broken(ForgetsWhileAsked) == []
-    assert broken(ForgetsWhileAsked, "a statement is prepared again although another request has done so")
+    assert broken(DeallocatingServer) == []
+    assert broken(DeallocatingServer, "a statement is prepared again although another request has done so")
 
 
 def test_return_to_redis_uses_no_server_that_became_a_replica() -> None:
-    seed = 3327  # Redis fails over while it is left for a stall.
+    seed = 3327  # Redis fails over during a fallback that a stall caused.
     assert scenario(seed, "quota").run() == []
     with planted("a server that became a replica during the fallback is used again at first"):
         assert scenario(seed, "quota").run()

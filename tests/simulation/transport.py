@@ -47,7 +47,7 @@ class Transport(asyncio.Transport):
         self._protocol = protocol
         self._is_closing = False
 
-    def begin(self, waiter: asyncio.Future[None]) -> None:
+    def start(self, waiter: asyncio.Future[None]) -> None:
         """Call the protocol, start reading and resolve the waiter, in one iteration each."""
         self._loop.call_soon(self._protocol.connection_made, self)
         self._loop.call_soon(self._read)

@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-EPOCH = 1_800_000_000  # Of the servers' clocks, in Unix time; so near midnight that some seeds meet it.
+EPOCH = 1_800_000_000  # Start of the servers' clocks, in Unix time.
 
 
 class ViolationError(AssertionError):
