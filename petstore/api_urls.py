@@ -1,7 +1,7 @@
 """The URLs of the API, the health checks and the metrics.
 
-A worker that serves no pages loads only these, without the back office and the documentation, to save
-memory (see "Memory" in docs/operating.md).
+To save memory, a worker loads the URLs of the back office and the documentation only with its first page
+(see "Memory" in docs/operating.md).
 """
 
 from django.urls import path, re_path

@@ -1,4 +1,4 @@
-"""The project's own app, which has its commands and templates."""
+"""The project's own app, which has its commands, template tags and static files."""
 
 from collections.abc import Iterable
 from threading import Thread

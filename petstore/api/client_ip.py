@@ -9,13 +9,13 @@ from django.http import HttpRequest
 
 Address = IPv4Address | IPv6Address
 
-NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104  Never bound to; stands for the peer of a Unix socket.
+NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104  Never bound to; stands for an unknown peer.
 BRACKETED_OR_WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([0-9.]+):\d+")
 MAX_ADDRESS_LENGTH = 64  # Characters; enough for an IPv6 address with zone index and port.
 
 
 def parse_address(text: str) -> Address | None:
-    """Parse one X-Forwarded-For element, ignoring a port. Returns None if it is not an address."""
+    """Parse an IP address, ignoring its port and zone index. Returns None for any other text."""
     text = text.strip()
     return _parse_cached(text) if len(text) <= MAX_ADDRESS_LENGTH else None
 
@@ -38,7 +38,7 @@ def get_client_address(request: HttpRequest) -> Address:
     """Return the client's address (D25).
 
     Only the last TRUSTED_PROXY_COUNT elements of X-Forwarded-For count, since the client may have sent the
-    others. A malformed element ends the search at the nearest known hop; `check_head` rejects the request.
+    others. A malformed element ends the search, and `check_head` rejects the request.
     """
     address = parse_address(request.META.get("REMOTE_ADDR", "")) or NO_ADDRESS
     for hop in get_trusted_hops(request):
@@ -57,7 +57,7 @@ def get_trusted_hops(request: HttpRequest) -> list[str]:
 
 
 def get_client_network(request: HttpRequest) -> str:
-    """Return the network that the anonymous limit counts for: an IPv4 address or an IPv6 /64."""
+    """Return the network that limits per client address count for: an IPv4 address or an IPv6 /64."""
     return get_network(get_client_address(request))
 
 

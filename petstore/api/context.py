@@ -19,13 +19,13 @@ from petstore.observability.request_log import LoggedCaller
 class Operation(NamedTuple):
     scope: str | None = None
     deprecation: Deprecation | None = None
-    free: bool = False  # Not counted, and allowed after the quota is used up (D39).
+    free: bool = False  # Doesn't count towards the quota, and is allowed after it is used up (D39).
 
 
 NO_OPERATION = Operation()
 
 
-@lru_cache(maxsize=256)  # Bounded, because clients may send any method.
+@lru_cache(maxsize=256)
 def get_operation(view: Callable[..., Any], method: str | None) -> Operation:
     action = getattr(view, "actions", {}).get("get" if method == "HEAD" else (method or "").lower())
     if action is None:
@@ -52,7 +52,7 @@ class RequestContext:
     operation: Operation = NO_OPERATION  # Set once the path is resolved.
     caller: Caller | None = None  # Set by authentication.
     decision: object = None  # The RateLimitDecision.
-    write_began: float | None = None  # Monotonic time of a write that replicas must catch up with.
+    write_began: float | None = None  # Monotonic. Set if the request may write and there are replicas.
 
     @classmethod
     def start(cls, request: HttpRequest) -> RequestContext:

@@ -13,9 +13,9 @@ from petstore.api.responses import Response
 
 
 class Deprecation(NamedTuple):
-    """A planned removal of an operation; every response announces it (D33)."""
+    """The planned removal of an operation, which each of its responses announces (D33)."""
 
-    operation: str  # The operation ID, under which the remaining callers are counted.
+    operation: str  # The operation ID, under which the remaining calls are counted.
     since: datetime
     removed: datetime
     successor: str  # Its URL.

@@ -1,4 +1,4 @@
-"""The closed catalog of error codes (D30), and the Error bodies (D29)."""
+"""The closed list of error codes (D30), and the conversion of exceptions to Errors (D29)."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from petstore.observability import logs
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2  # Retry-After of a 503.
+RETRY_SECONDS = 2  # Retry-After of a 503 under /v1.
 
 
 class ErrorCode(Enum):
@@ -135,21 +135,21 @@ def build_error_response(exc: Exception) -> Response:
     return Response(body, error.code.status, headers)
 
 
-def log_failure(exc: Exception, error: ErrorCode) -> None:
-    """Log a bug with its traceback, and a database failure in one line.
+def log_failure(exc: Exception, code: ErrorCode) -> None:
+    """Log a bug with its traceback, and any other failure in one line.
 
-    During an outage requests are not logged, since the database monitor logs the outage once.
+    The database monitor logs an outage once, so the requests that it causes to fail are not logged.
     """
     request_id = logs.request_id.get(None)
-    if error is ErrorCode.INTERNAL_ERROR:
-        logger.error("%s on request %s", error.value, request_id, exc_info=exc)
+    if code is ErrorCode.INTERNAL_ERROR:
+        logger.error("%s on request %s", code.value, request_id, exc_info=exc)
     elif not isinstance(exc, DatabaseUnavailableError):
         reason = " ".join(str(exc).split())
-        logger.error("%s on request %s: %s: %s", error.value, request_id, type(exc).__name__, reason)
+        logger.error("%s on request %s: %s: %s", code.value, request_id, type(exc).__name__, reason)
 
 
 def convert_exception(exc: Exception) -> ApiError:
-    """Convert an exception of Django, DRF or the database. Any other exception is a bug and becomes 500."""
+    """Convert an exception of Django, DRF or the database. One that is not listed is a bug (500)."""
     match exc:
         case exceptions.ValidationError():
             return convert_validation_error(exc)
@@ -172,11 +172,11 @@ def convert_exception(exc: Exception) -> ApiError:
 
 
 def _may_succeed_later(exc: Exception) -> bool:
-    """Check for errors that a retry resolves, including some that Django does not class as operational.
+    """Return whether the request may succeed if it is sent again.
 
-    An IntegrityError that no view handles comes from a race between requests. The other causes are a server
-    that became a standby, an idle transaction that timed out, and a connection that broke in the middle of
-    a response: libpq reports that without an SQLSTATE, so psycopg raises a bare DatabaseError.
+    An IntegrityError that no view handles comes from a race between requests. psycopg raises no
+    OperationalError for a server that became a standby or an idle transaction that timed out, and a bare
+    DatabaseError for a connection that broke in the middle of a response (libpq sets no SQLSTATE).
     """
     return (
         isinstance(exc, OperationalError | InterfaceError | IntegrityError)
@@ -189,7 +189,7 @@ DETAIL_CODES = {"required": ErrorCode.MISSING_FIELD, "unknown_category": ErrorCo
 
 
 def convert_validation_error(exc: exceptions.ValidationError) -> ApiError:
-    """Report all problems of a body in `details`; the Error's code is that of the most basic one."""
+    """List all problems of an object in `details`; the Error's code is that of the most basic one."""
     problems_by_field = exc.get_full_details()
     if not isinstance(problems_by_field, dict) or "non_field_errors" in problems_by_field:
         return ApiError(ErrorCode.MALFORMED_JSON, "The body must be a JSON object.")

@@ -10,9 +10,9 @@ CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def is_int64(value: Any) -> TypeGuard[int | Decimal]:
-    """Check that a value of a body is a whole number within int64.
+    """Return whether a parsed value is a whole number within int64.
 
-    JSON Schema counts `1.0` as one (D3), but not `true`, although Python's bool is an int.
+    In JSON Schema, `1.0` is an integer (D3), but `true` is not, although Python's bool is an int.
     """
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return False

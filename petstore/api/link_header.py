@@ -1,4 +1,4 @@
-"""The Link header (RFC 8288), and the URLs of pages that it names."""
+"""Link headers (RFC 8288) and absolute URLs of pages."""
 
 from django.conf import settings
 

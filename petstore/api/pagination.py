@@ -20,7 +20,7 @@ from petstore.event_loop.compiled_reads import Read
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
-MAX_CACHED_QUERY = 250  # Characters of a query string.
+MAX_CACHED_QUERY = 250  # Characters. Longer query strings are parsed each time.
 
 
 class PageQuery(NamedTuple):
@@ -30,9 +30,9 @@ class PageQuery(NamedTuple):
 
 
 def get_page(rows: Read, filters: Filters, request: Request, using: str) -> Response:
-    """Return the requested page of a list, read from the database `using`. Raises ApiError 400.
+    """Return the requested page of a list, read from the database `using`.
 
-    A page is a bare array in ascending order of `id`; its Link has the URL of the next one.
+    A page is a bare array in ascending order of `id`. Its Link has the URL of the next page, if any.
     """
     path, query = request.path_info, request.META.get("QUERY_STRING", "")
     parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
@@ -74,7 +74,7 @@ class KeysetPagination(BasePagination):
 
 @lru_cache(maxsize=1024)
 def parse_page_query(filters: Filters, path: str, query: str) -> PageQuery:
-    """Parse a query string, which WSGI decodes as Latin-1. Raises ApiError 400."""
+    """Parse a query string, which WSGI decodes as Latin-1. Raises ApiError or TooManyFieldsSent."""
     parameters = QueryDict(query.encode("latin-1"))
     conditions, sent = {}, []
     for list_filter in filters:
@@ -102,7 +102,7 @@ def parse_cursor(parameters: QueryDict, path: str) -> int | None:
         ) from None
 
 
-@lru_cache(maxsize=1024)  # Signing is slow, and first pages are requested most.
+@lru_cache(maxsize=1024)  # Signing is slow, and first pages are requested most often.
 def build_next_url(
     base: str, path: str, filters: tuple[tuple[str, str], ...], limit: int, last_id: int
 ) -> str:

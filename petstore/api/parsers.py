@@ -1,4 +1,4 @@
-"""Strict JSON: DRF's parser and content negotiation."""
+"""Strict JSON: the parser, request class and content negotiation for DRF."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from rest_framework.request import Empty, Request
 
 from petstore.api.errors import ApiError, ErrorCode
 
-MAX_INT_DIGITS = 20  # Enough for every int64; `int` rejects very long texts.
+MAX_INT_LENGTH = 20  # Characters; enough for every int64. `int` rejects very long texts.
 
 
 def malformed_json(reason: str) -> ApiError:
@@ -33,7 +33,7 @@ def reject_constant(name: str) -> None:
 
 
 def parse_number(text: str) -> Decimal:
-    """Parse a number with a point or exponent exactly, or as infinity if it exceeds any Decimal."""
+    """Parse a number with a point or exponent exactly, or as infinity if Decimal can't represent it."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -41,7 +41,7 @@ def parse_number(text: str) -> Decimal:
 
 
 def check_strings(value: Any) -> None:
-    """Reject NUL and lone surrogates, which JSON can escape but no database can store."""
+    """Reject NUL and lone surrogates, which JSON can escape but PostgreSQL can't store."""
     # Iterative, because a body may be nested too deeply for recursion.
     stack = [value]
     while stack:
@@ -60,15 +60,15 @@ DECODER = json.JSONDecoder(
     object_pairs_hook=build_object,
     parse_constant=reject_constant,
     parse_float=parse_number,
-    parse_int=lambda text: int(text) if len(text) <= MAX_INT_DIGITS else Decimal(text),
+    parse_int=lambda text: int(text) if len(text) <= MAX_INT_LENGTH else Decimal(text),
 )
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse a JSON text. Numbers with a point or exponent become exact Decimals.
+    """Parse a JSON text. Numbers become ints, or Decimals if they have a point, an exponent or many digits.
 
-    Raises ApiError `malformed_json` for what RFC 8259 forbids, and for what it leaves open and parsers
-    interpret differently: duplicate member names, NUL, lone surrogates.
+    Raises ApiError `malformed_json` for invalid JSON, for deep nesting, and for what parsers interpret
+    differently: duplicate member names, NUL, lone surrogates.
     """
     try:
         text = body.decode("utf-8")
@@ -93,7 +93,7 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Raise ApiError 400, 413 or 415."""
+        """Raise ApiError, or UnsupportedMediaType for a charset other than UTF-8."""
         request = (parser_context or {})["request"]
         if (request.content_params or {}).get("charset", "utf-8").lower() not in {"utf-8", "utf8"}:
             raise UnsupportedMediaType(request.META["CONTENT_TYPE"])
@@ -111,7 +111,7 @@ class JSONRequest(Request):
 
     @property
     def data(self) -> Any:
-        """The body's value, or {} without a body. The first access raises the parser's exceptions."""
+        """The body's value, or {} without a body. Only the first access can raise an exception."""
         if self._full_data is Empty:
             self._full_data = {}
             if self.stream is not None:
@@ -123,7 +123,7 @@ class JSONRequest(Request):
 
 
 class JSONContentNegotiation(BaseContentNegotiation):
-    """Selects the JSON parser. Accept is ignored, since responses are always `application/json` (D2)."""
+    """Selects the parser by Content-Type. Accept is ignored: responses are always JSON (D2)."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         media_type = (request.content_type or "").partition(";")[0].strip().lower()

@@ -27,18 +27,18 @@ logger = logging.getLogger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 EMPTY_PAGE = b"[]"
-MAX_CACHED_PATH = 100  # Characters; every path of the API is shorter.
+MAX_CACHED_PATH = 100  # Characters; every valid path is shorter.
 
 
 class Steps(NamedTuple):
     """The steps of accounts, set in accounts/apps.py. They raise ApiError to reject a request."""
 
     check_key_format: Callable[[str], object]  # Checks the Authorization header without a store.
-    authenticate: Callable[[HttpRequest, RequestContext], None]  # Sets the caller and counts the request.
-    throttle: Callable[[HttpRequest, RequestContext], None]  # Rejects requests over a limit.
-    record_missing_scope: Callable[[HttpRequest, RequestContext, str], None]  # Informs staff.
-    get_quota_headers: Callable[[HttpRequest, RequestContext], Mapping[str, str]]  # Every response (D23).
-    get_unused_quota_headers: Callable[[], Mapping[str, str]]  # For responses that were not counted.
+    authenticate: Callable[[HttpRequest, RequestContext], None]  # Sets the caller and the decision.
+    throttle: Callable[[HttpRequest, RequestContext], None]  # Applies the decision.
+    record_missing_scope: Callable[[HttpRequest, RequestContext, str], None]  # For the rejection log.
+    get_quota_headers: Callable[[HttpRequest, RequestContext], Mapping[str, str]]  # Of each response (D23).
+    get_unused_quota_headers: Callable[[], Mapping[str, str]]  # For requests that were not counted.
 
 
 def is_api_path(path: str) -> bool:
@@ -58,9 +58,9 @@ class ApiPipeline:
         return self._get_response(request)
 
     def respond(self, request: HttpRequest) -> Response:
-        """Serve a request under /v1. The event loop calls this, bypassing Django's handler."""
+        """Serve, log and measure a request under /v1. The event loop bypasses Django and calls this."""
         context = RequestContext.start(request)
-        return self._instrumented(request, context)  # Also writes the log line and metrics.
+        return self._instrumented(request, context)
 
     def _respond(self, request: HttpRequest) -> Response:
         context = RequestContext.get(request)
@@ -76,10 +76,10 @@ class ApiPipeline:
         request.resolver_match = match
         context.operation = get_operation(match.func, request.method)
         try:
-            check_head(request)  # Before anything is parsed (D30).
-            self.steps.authenticate(request, context)  # Before all else, also on unknown paths (D17).
+            check_head(request)
+            self.steps.authenticate(request, context)  # Also on unknown paths (D17).
         finally:
-            self.steps.throttle(request, context)  # Without a valid key, counts by address.
+            self.steps.throttle(request, context)  # Also without a valid key, to count the address.
         check_url_length(request)
         self._check_scope(context.operation.scope, request, context)
         check_content(request)
@@ -122,7 +122,7 @@ def resolve_cached(path: str) -> ResolverMatch:
 
 
 def find_view(path: str) -> tuple[ResolverMatch, Mapping[str, str]]:
-    """Resolve a path to its view and parameters. Raises Resolver404.
+    """Resolve a path under /v1 to its view and parameters.
 
     Paths that differ only in a number at the end share one cache entry.
     """

@@ -26,7 +26,7 @@ def get_single_value(query: QueryDict, name: str) -> str | None:
 
 
 def get_bounded_integer(query: QueryDict, name: str, default: int, minimum: int, maximum: int) -> int:
-    """Return a whole number from `minimum` to `maximum`. Raises ApiError 400."""
+    """Return a positive whole number, or the default if it was not sent. Raises ApiError 400."""
     value = get_single_value(query, name)
     if value is None:
         return default
@@ -37,11 +37,11 @@ def get_bounded_integer(query: QueryDict, name: str, default: int, minimum: int,
 
 @dataclass(frozen=True)
 class Filter:
-    """A query parameter that selects the rows with its value, which is one of its choices or an id."""
+    """A query parameter that selects the rows with its value, which is a choice or an id."""
 
-    name: str  # Of the parameter and of the member.
+    name: str  # The name of the parameter and of the member.
     description: str  # For the OpenAPI document.
-    column: str  # Of the model.
+    column: str  # The name of the model's column.
     choices: type[TextChoices] | None = None  # None accepts any int64.
 
     def parse(self, text: str) -> int | str:

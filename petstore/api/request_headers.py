@@ -1,4 +1,4 @@
-"""Checks of a request's headers before anything parses them, for the API and for pages."""
+"""Checks of a request's headers, for the API and for pages."""
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from petstore.api.client_ip import get_trusted_hops, parse_address
 from petstore.api.errors import ApiError, ErrorCode, invalid_parameter
 
-MAX_HEADER_LENGTH = 8_192  # Bytes of a header, all its lines together (D30).
+MAX_HEADER_LENGTH = 8_192  # Bytes of a header, including all its lines (D30).
 MAX_CONTENT_TYPE_LENGTH = 256  # Bytes; its parameters are parsed in quadratic time.
 
 # Replaces values that granian can't decode. It is never valid, since values are ASCII.
@@ -43,7 +43,7 @@ def check_head(request: HttpRequest) -> None:
 
 
 def check_content(request: HttpRequest) -> None:
-    """Raise ApiError 415 for a Content-Type that is too long to parse, or for a compressed body."""
+    """Raise ApiError 415 for a Content-Type that is too long to parse, or for a Content-Encoding."""
     meta = request.META
     if len(meta.get("CONTENT_TYPE", "")) > MAX_CONTENT_TYPE_LENGTH:
         message = f"The Content-Type is longer than {MAX_CONTENT_TYPE_LENGTH} bytes. Send a shorter one."

@@ -12,8 +12,8 @@ from django.http import HttpResponse
 class Response:
     """A response with a JSON body, or without a body.
 
-    The event loop sends it directly. Django's and DRF's response classes check each header and render late,
-    which is too slow for the request path.
+    The event loop sends it directly. Django's class checks each header and DRF's renders late, which is too
+    slow for the request path.
     """
 
     __slots__ = ("content", "headers", "status_code")

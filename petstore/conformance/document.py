@@ -11,7 +11,7 @@ from petstore.api.errors import ErrorCode
 from petstore.api.openapi.views import get_document
 from petstore.conformance.client import Response
 
-# By status: a header, and a word that it must contain although its schema does not require it.
+# By status: a header, and a word that it must contain (the schemas don't require it).
 REQUIRED_HEADERS = {401: ("WWW-Authenticate", "Bearer"), 405: ("Allow", "GET")}
 formats = FormatChecker(formats=())
 
@@ -45,7 +45,7 @@ def expect_valid(response: Response, name: str, value: Any, schema: dict[str, An
 
 
 def find_operation(response: Response) -> dict[str, Any]:
-    """Find the documented operation of a response, or {}. HEAD counts as GET."""
+    """Find the documented operation of a response, or return {}. HEAD counts as GET."""
     method, _, target = response.request.partition(" ")
     for path, methods in get_document()["paths"].items():
         if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), target.partition("?")[0]):
@@ -54,7 +54,7 @@ def find_operation(response: Response) -> dict[str, Any]:
 
 
 def expect_documented(response: Response, operation: dict[str, Any]) -> None:
-    """Raise ViolationError unless status, headers and body match the operation."""
+    """Raise ViolationError unless status, headers and body are as documented."""
     operation_id = operation["operationId"]
     documented = operation["responses"].get(str(response.status))
     response.expect(documented, f"the status {response.status} is not documented for {operation_id}.")
@@ -75,7 +75,7 @@ def expect_documented(response: Response, operation: dict[str, Any]) -> None:
 
 
 def expect_error(response: Response, code: ErrorCode | None = None) -> Any:
-    """Return the body of an Error. Raises ViolationError if it is not an Error with this code (D29)."""
+    """Return the body of an Error (D29). Raises ViolationError if it is none or has another code."""
     if code:
         response.expect_status(code.status, f"expected {code.value}: ")
     body = response.json()

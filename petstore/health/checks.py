@@ -79,7 +79,7 @@ def check_database() -> str:
 
 
 def check_migrations() -> str:
-    """Return `ok`, `missing` if this version has an unapplied migration, or `unknown`."""
+    """Return `ok`, `missing` if a migration of this version is unapplied, or `unknown` on an error."""
     try:
         applied = MigrationRecorder(connection).applied_migrations()
     except Error:
@@ -102,7 +102,7 @@ checks = {"database": Check(check_database), "migrations": Check(check_migration
 
 
 def check_readiness() -> dict[str, str]:
-    """Return `status` (`ok` or `unavailable`) and the state of each dependency.
+    """Return `status` (`ok` or `unavailable`), the state of each dependency, and the active quota store.
 
     Replicas and Redis don't affect the status, because the primary and the database substitute for them.
     """

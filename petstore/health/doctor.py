@@ -39,7 +39,7 @@ ALERT_METRICS = {
     "petstore_workers_configured",
 }  # fmt: skip
 
-# Receives host and port of the instance. Returns its finding and, if that is a problem, what to do next.
+# Takes the instance's host and port. Returns its finding, and what to do next or "" if that is no problem.
 Check = Callable[[str, int], tuple[str, str]]
 
 
@@ -91,7 +91,7 @@ def check_redis(host: str, port: int) -> tuple[str, str]:
     if redis.eviction_policy:
         text = f"It may evict quota counters (maxmemory-policy {redis.eviction_policy})."
         return text, "Set maxmemory-policy to noeviction, in redis.conf and with redis-cli CONFIG SET."
-    return "It responds, belongs to this database, and evicts nothing.", ""
+    return "It responds, belongs to no other database, and evicts nothing.", ""
 
 
 def check_clocks(host: str, port: int) -> tuple[str, str]:
@@ -128,7 +128,7 @@ def check_folders(host: str, port: int) -> tuple[str, str]:
 
 
 def fetch(host: str, port: int, path: str) -> Response:
-    """Fetch a page of the instance. Raises UnreachableError."""
+    """Send a GET request to the instance. Raises UnreachableError."""
     address = f"[{host}]" if ":" in host else host
     return exchange(f"http://{address}:{port}", "GET", path, {}, timeout=RESPONSE_TIMEOUT)
 

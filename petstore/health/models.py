@@ -13,7 +13,7 @@ class State(models.TextChoices):
 
 
 class StatusSample(Record):
-    """The state of each part of the service in one minute. Workers write and prune it (sampling.py)."""
+    """The states of the service's parts in one minute. Workers write and prune samples (sampling.py)."""
 
     minute = models.BigIntegerField(primary_key=True, help_text="Minutes since the epoch.")
     api = models.CharField(max_length=8, choices=State)

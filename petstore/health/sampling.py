@@ -1,8 +1,8 @@
 """Samples the state of the service once a minute, for the status page.
 
-Every worker measures once a minute, at a random second, and the first one to write its sample wins. Samples
-that can't be written stay in memory until the database is available again, so that the status page shows
-its outage.
+Every worker measures at a random second of each minute's first half, and the first one to write its sample
+wins. Samples that can't be written stay in memory, for up to a day, until the database is available again,
+so that the status page shows its outage.
 """
 
 import os
@@ -25,7 +25,7 @@ from petstore.server.shutdown import is_draining
 MINUTE = 60  # Seconds.
 RETENTION = 26 * 60  # Minutes. The status page shows 24 hours and the current one.
 
-# In a thread of a worker, checking Redis would load redis-py, which takes memory and slows down requests.
+# In a thread, checking Redis would load redis-py, which takes memory and slows down requests.
 status_checks = checks | {"redis": Check(partial(run_on_loop, store.check_redis))}
 
 
@@ -41,7 +41,7 @@ def measure() -> dict[str, State]:
 
 
 def write(sample: StatusSample, unwritten: deque[StatusSample]) -> None:
-    """Write the samples that other processes have not. Raises Error if that is impossible."""
+    """Write the samples that other processes have not written, and delete old ones. Raises Error."""
     unwritten.append(sample)
     with transaction.atomic():
         StatusSample.objects.bulk_create(unwritten, ignore_conflicts=True)
@@ -50,7 +50,7 @@ def write(sample: StatusSample, unwritten: deque[StatusSample]) -> None:
 
 
 def run(host: str, port: int) -> None:
-    """Sample forever. The API is up if the instance responds to /readyz over HTTP."""
+    """Sample forever, except while draining. The API is up if /readyz responds with 200 over HTTP."""
     unwritten: deque[StatusSample] = deque(maxlen=24 * 60)
     while not is_alive(port, host):  # The instance is starting.
         time.sleep(1)

@@ -67,7 +67,7 @@ class StatusView(TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         now, states = self.clock(), self.measure()
         history, incidents = {}, None
-        with suppress(Error):  # Without the database, the page shows only the state now.
+        with suppress(Error):  # Without the database, the page shows only the current state.
             history, incidents = read_history(now), list(find_incidents(now))
         parts = []
         for index, (part, name) in enumerate(PARTS.items()):

@@ -1,4 +1,4 @@
-"""The image's health check. It exits with status 0 if /healthz responds with 200 in time.
+"""The image's health check. It exits with status 0 if /healthz responds with 200 in time, else with 1.
 
     python -m petstore.observability.healthcheck
 

@@ -1,7 +1,7 @@
-"""Measures each request: its count, its duration, and its line in the request log.
+"""Counts, times and logs each request.
 
-Metrics are updated off the request path (see metrics.py). Their labels come from closed lists, the routes
-of the URL map and the standard methods, so clients can't create new time series.
+Metrics are updated off the request path (see metrics.py). Their labels come from closed lists (routes,
+methods and statuses), so clients can't create new time series.
 """
 
 import re
@@ -20,7 +20,7 @@ from petstore.observability.request_log import LoggedContext, RequestLog
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 OTHER_METHOD = "other"
-UNKNOWN_ROUTE = "unknown"  # No pattern, or one that matches any path.
+UNKNOWN_ROUTE = "unknown"  # No URL pattern, or a regular expression.
 
 # `next` is atomic, so no lock is needed; see `count_in_flight`.
 started = count()
@@ -70,7 +70,7 @@ def get_request_metrics(request: HttpRequest, status: int) -> RequestMetrics:
 
 
 def get_url_pattern(request: HttpRequest) -> str | None:
-    """Return the URL pattern. Static files are served without resolving their URL, so they get a prefix."""
+    """Return the URL pattern. For static files, which are served without resolving it, use STATIC_URL."""
     if request.resolver_match is not None:
         return request.resolver_match.route
     if request.path_info.startswith(settings.STATIC_URL):

@@ -19,7 +19,7 @@ MAX_QUEUED = 20_000  # Lines.
 STOP_SECONDS = 1.0  # How long an exiting process may take to write its last lines.
 
 DROPPED = Counter(
-    "petstore_log_lines_dropped_total", "Log lines that were dropped because their reader was too slow."
+    "petstore_log_lines_dropped_total", "Log lines lost because their reader was slow or writing failed."
 )
 
 
@@ -49,7 +49,7 @@ class LogWriter:
         Finalize(None, self.stop, exitpriority=0)  # Workers don't run atexit handlers.
 
     def stop(self) -> None:
-        """Flush within STOP_SECONDS. Later lines are written directly."""
+        """Flush. Later lines are written directly, unless this takes longer than STOP_SECONDS."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(STOP_SECONDS)

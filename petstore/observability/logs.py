@@ -1,7 +1,7 @@
 """Log formatters: a JSON object per line, or text; both redact secrets.
 
-The supervisor uses them, too, so nothing here imports Django or the metrics library. `request_log` writes
-the lines of requests.
+The supervisor uses JsonFormatter, so nothing here imports Django or the metrics library. `request_log`
+formats the lines of requests.
 """
 
 import logging
@@ -32,7 +32,7 @@ class JsonFormatter(logging.Formatter):
             fields["request_id"] = current_id
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        # Python decodes an invalid byte as a lone surrogate, which JSON can't represent.
+        # Python decodes an invalid byte as a lone surrogate, which UTF-8 can't encode.
         return {name: redact(value).encode(errors="replace").decode() for name, value in fields.items()}
 
 

@@ -1,4 +1,4 @@
-"""The service's metrics, for Prometheus, summed over all workers of this machine.
+"""Prometheus metrics, which are aggregated over the workers of an instance.
 
 `manage.py serve` gives its workers a shared folder (PROMETHEUS_MULTIPROC_DIR), so each of them can report
 for all. In tests and commands, a process reports its own values.
@@ -55,7 +55,7 @@ EVENT_BACKLOG = Gauge(
     "The age of the oldest committed event that has no position in the feed yet.",
     multiprocess_mode="livemax",
 )
-# Without a label the supervisor would export a 0, although it never sets the gauge.
+# Without a label, the supervisor would export 0 although it never sets the gauge.
 STORE_UP = Gauge(
     "petstore_quota_store_up",
     "1 while every worker counts in this store, 0 while at least one does not.",
@@ -64,7 +64,7 @@ STORE_UP = Gauge(
 )
 DATABASE_CONNECTIONS = Gauge(
     "petstore_database_connections",
-    "Open connections of requests by database alias, sampled every second.",
+    "Open Django connections by database alias, sampled every second.",
     ["database"],
     multiprocess_mode="livesum",
 )
@@ -85,7 +85,7 @@ class DeferredUpdates:
         self._max_queued = 0
 
     def start(self, max_queued: int = 20_000) -> None:
-        """Queue updates until the next flush. While `max_queued` are waiting, apply more immediately."""
+        """Queue updates until the next flush. While `max_queued` are waiting, apply others immediately."""
         self._max_queued = max_queued
 
     def stop(self) -> None:

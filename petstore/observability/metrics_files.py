@@ -25,7 +25,7 @@ from prometheus_client import mmap_dict, values
 PREFIX = "petstore-metrics-"
 MIN_ABANDONED_SECONDS = 60  # A service that is starting has not yet locked its folder.
 
-MetricsFile: Any = mmap_dict.MmapedDict  # It has no type annotations.
+MetricsFile: Any = mmap_dict.MmapedDict  # The class has no type annotations.
 
 # In bytes. Labels come from closed lists (see instrumentation.py), so these are upper bounds.
 FILE_SIZES = {
@@ -53,9 +53,9 @@ class Supervisor:
 
 @contextmanager
 def create_metrics_folder(parent: str) -> Iterator[str]:
-    """Create and finally delete a folder. Also delete those of services that were killed.
+    """Create a folder, and delete it at the end. Also delete the folders of services that were killed.
 
-    The supervisor and its workers hold the lock of their folder, which they inherit.
+    The supervisor locks its folder, and its workers inherit the lock. Exits if the folder can't be created.
     """
     try:
         parent = parent or gettempdir()
@@ -73,7 +73,7 @@ def create_metrics_folder(parent: str) -> Iterator[str]:
 
 @contextmanager
 def lock(path: Path, operation: int) -> Iterator[None]:
-    """Lock a file or folder of this user (flock(2)). Raises OSError."""
+    """Lock a file or folder (flock(2)), but not through a symbolic link. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, operation)
@@ -89,7 +89,7 @@ def lock_metrics_files(folder: str, operation: int) -> AbstractContextManager[No
 
 
 def preallocate_metrics_files() -> None:
-    """Allocate the files of this new worker. If the disk is full, it stores its metrics in memory."""
+    """Allocate the files of this new worker. If that fails, it stores its metrics in memory."""
     folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
     pid = os.getpid()
     try:

@@ -66,7 +66,7 @@ class QuietHandler(WSGIRequestHandler):
 
 
 def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> ThreadingWSGIServer:
-    """Serve /metrics to these networks from a thread. Raises OSError if the port is taken.
+    """Serve /metrics to these networks from a thread. Raises OSError if the address can't be used.
 
     Access depends on the address of the connection; X-Forwarded-For is ignored.
     """

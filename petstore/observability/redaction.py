@@ -2,7 +2,7 @@
 
 import re
 
-# Repetitions are bounded to avoid quadratic matching.
+# Repetitions are bounded where matching would otherwise be quadratic.
 RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     # Cookies to the end of the line, and credentials.
     (re.compile(r"""(\b(?:set-)?cookie["']?\s*[:=]\s*)[^\r\n]+""", re.IGNORECASE), r"\1***"),
@@ -18,7 +18,7 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # The tokens of invitations, password links and confirmations, in paths.
     (re.compile(r"(/(?:account|admin/new-password)/[\w/-]{0,64}/)[\w:.=-]{25,}"), r"\1***"),
-    # Values of rows in PostgreSQL's error messages, which may be addresses.
+    # Row values in PostgreSQL's error messages, such as email addresses.
     (re.compile(r"((?:Key \([^()\n]{1,256}\)=|Failing row contains )\()[^\r\n]+"), r"\1***"),
     # The password of a URL, up to the last @, since it may contain one.
     (re.compile(r"(://[^\s:/?#@]{0,256}:)\S{1,512}@"), r"\1***@"),

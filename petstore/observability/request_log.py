@@ -15,7 +15,7 @@ KEY_PREFIX = b"psk_"
 
 READINESS_ROUTE = "/readyz"
 
-# The fields at the start of a text line, without their names.
+# A text line starts with these fields, without their names, and omits the event.
 SUMMARY = "{level:<8} {method} {route} {status}"
 SUMMARY_FIELDS = {"level", "event", "method", "route", "status"}
 
@@ -49,7 +49,7 @@ class RequestLog:
         caller = context.caller
         self._write_line(
             {
-                # A failed readiness check is expected while draining, and the log has any outage already.
+                # Readiness fails while draining, and in outages, which have log lines of their own.
                 "level": "info" if status < 500 or route == READINESS_ROUTE else "error",
                 "event": "request",
                 "request_id": context.id,

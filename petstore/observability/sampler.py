@@ -1,4 +1,4 @@
-"""A worker's thread that samples gauges and flushes deferred metrics."""
+"""A worker's thread that samples gauges and flushes deferred updates of metrics."""
 
 import logging
 import platform
@@ -25,7 +25,7 @@ FLUSHES_PER_SAMPLE = 5
 
 
 class ConnectionTracker:
-    """Counts the open database connections of this process."""
+    """Counts the open connections of Django in this process, without those of the event loop."""
 
     def __init__(self) -> None:
         self._opened: WeakSet[BaseDatabaseWrapper] = WeakSet()
@@ -46,14 +46,14 @@ class ConnectionTracker:
         return counts
 
 
-connections = ConnectionTracker()
+connection_tracker = ConnectionTracker()
 
 
 def start() -> None:
     log_writer.start(descriptor=1)
     deferred_updates.start()
     Finalize(None, deferred_updates.stop, exitpriority=0)  # Workers don't run atexit handlers.
-    connection_created.connect(connections.add)
+    connection_created.connect(connection_tracker.add)
     WORKERS.set(1)
     if lacks_space():
         logger.error("The metrics of this worker are missing from /metrics: METRICS_DIR has no space.")
@@ -65,7 +65,7 @@ def start() -> None:
 def sample_forever() -> None:
     while True:
         IN_FLIGHT.set(count_in_flight())
-        for alias, count in connections.count().items():
+        for alias, count in connection_tracker.count().items():
             DATABASE_CONNECTIONS.labels(alias).set(count)
         for _ in range(FLUSHES_PER_SAMPLE):
             sleep(FLUSH_SECONDS)

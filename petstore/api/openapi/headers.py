@@ -16,7 +16,7 @@ SCHEMAS: dict[str, Schema] = {
     "Location": {"type": "string", "format": "uri"},
     "Idempotent-Replayed": {"type": "string", "enum": ["true"]},
 }
-OPTIONAL = {"Idempotent-Replayed", "NextPage"}  # The others are always present.
+OPTIONAL = {"Idempotent-Replayed", "NextPage"}  # The others are on every response that declares them.
 
 NEXT = '<https://api.example.com/v1/pets?limit=20&cursor=K.wT8b9>; rel="next"'
 SUCCESSOR = '<https://api.example.com/v1/pets?status=available>; rel="successor-version"'
@@ -58,7 +58,7 @@ DESCRIPTIONS: dict[str, tuple[str, Any]] = {
         "When the operation will be removed: an HTTP date (RFC 8594).",
         "Thu, 05 Dec 2030 00:00:00 GMT",
     ),
-    # Variants of Link: on pages, for a deprecated operation, on errors, and for both at once.
+    # Link on pages, on responses of a deprecated operation, on errors, and on errors of the latter.
     "NextPage": (
         'The URL of the next page, with `rel="next"` (RFC 8288). Absent from the last page.',
         NEXT,

@@ -10,7 +10,7 @@ from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.headers import HEADERS, Schema, build_header_references
 from petstore.api.pagination import build_cursor
 
-PAGE_PREFIX = "Paginated"  # drf-spectacular names the schemas of paginated lists with it.
+PAGE_PREFIX = "Paginated"  # drf-spectacular's prefix for the schemas of paginated lists.
 
 COMMON_ERRORS = [
     Code.MISSING_API_KEY, Code.INVALID_API_KEY, Code.EXPIRED_API_KEY, Code.ACCOUNT_SUSPENDED,
@@ -56,7 +56,7 @@ ERROR_DETAIL: Schema = {
         "message": MESSAGE,
     },
 }
-# The cost of a request, with any response. The document's `info` has the plans' limits (D21).
+# The cost of a request, and of one that a limit rejects. The document's `info` has the limits (D21).
 RATE_LIMIT: Schema = {"cost": 1, "per": "account", "windows": ["minute", "day"], "refused-cost": 0}
 IF_NONE_MATCH: Schema = {
     "in": "header",
@@ -76,7 +76,7 @@ IDEMPOTENCY_KEY: Schema = {
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
-# Messages of examples that are more specific than the code's. Operations add those of their fields.
+# Example messages, more specific than those of their codes. Operations add those of their fields.
 MALFORMED_JSON_EXAMPLE = "The body is not valid JSON: see line 1, column 10."
 LIMIT_EXAMPLE = "`limit` must be a whole number from 1 to 100."
 IDEMPOTENCY_KEY_EXAMPLE = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
@@ -149,7 +149,7 @@ def complete_operation(path: str, method: str, operation: Schema) -> None:
 
 
 def get_page_link(operation: Schema) -> str:
-    """Return the component of the Link header on the operation's pages, or "" if it is not a list."""
+    """Return the name of the Link component of a list's pages, or "" for other operations."""
     names = {parameter["name"] for parameter in operation.get("parameters", [])}
     if "limit" not in names:
         return ""

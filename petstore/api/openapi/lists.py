@@ -8,7 +8,7 @@ from petstore.api.openapi.views import get_document
 
 @cache
 def get_list_filters() -> dict[str, dict[str, list[str]]]:
-    """Map the path of each list, under {base_url}, to its filters and their choices, if they have some.
+    """Map the path of each list, relative to BASE_URL, to its filters, and these to their choices, if any.
 
     The feed is not included, because it has no last page.
     """

@@ -29,9 +29,9 @@ def build_operation(
 ) -> dict[str, Any]:
     """Build the arguments of `extend_schema`, with extensions for `hooks.complete_document`.
 
-    `response` is a status, a serializer and a description. `errors` lists the codes beyond those of every
-    operation. `error_examples` have a code, and the field and the message of its detail. `links` are those
-    of the response by operation ID.
+    `response` is a status, a serializer and a description. `errors` lists the codes that the hook does not
+    add. `error_examples` lists codes, each with the field and the message of its detail. `links` are those
+    of the response, by operation ID.
     """
     status, serializer, response_description = response
     response_examples = build_examples(examples or {})
@@ -76,7 +76,7 @@ OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {}
 
 
 def register_operations(viewset: str, tag: str, operations: dict[str, Any]) -> None:
-    """Register the operations of a viewset, named by its class, by action."""
+    """Register the operations of the viewset with this class name, by action."""
     OPERATIONS[viewset] = tag, operations
 
 

@@ -11,7 +11,7 @@ def build_openapi_settings(
 ) -> dict[str, Any]:
     """Build SPECTACULAR_SETTINGS for a service at these addresses; `staging_url` may be empty.
 
-    `contact` has `url` and `email`. `enums` maps schema names to the import paths of their choices.
+    `contact` may have `url` and `email`. `enums` maps schema names to the import paths of their choices.
     """
     return {
         "TITLE": "Pet Store",

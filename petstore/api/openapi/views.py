@@ -1,6 +1,6 @@
 """The views of the OpenAPI document, which is built once per process.
 
-drf-spectacular is slow to import, so the first request imports it.
+drf-spectacular is slow to import, so the first request for the document imports it.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Delete expired data of every kind."""
+"""Delete expired data."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ TASKS = {
 
 class Command(JsonCommand):
     help = (
-        "Delete what has expired: idempotency keys, sessions, uploaded files that were not imported, used "
+        "Delete expired data: idempotency keys, sessions, uploaded files that were not imported, used "
         "codes, emails that could not be sent for 3 days, and events older than EVENTS_KEPT_DAYS. Run it "
         "daily. It may run on several machines at the same time."
     )
