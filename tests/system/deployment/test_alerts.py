@@ -1,5 +1,6 @@
 """The alerts of the service and of the proxy fire when they should, and only then."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -32,3 +33,13 @@ def test_every_alert_is_tested_firing_and_silent(name: str) -> None:
     groups = yaml.safe_load((ROOT / "deploy/prometheus" / RULES[name]).read_text())["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     assert fires == is_silent == alerts
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_compose_scrapes_the_jobs_of_the_alerts(name: str) -> None:
+    folder = ROOT / "deploy/prometheus"
+    jobs = {
+        config["job_name"]
+        for config in yaml.safe_load((folder / "prometheus.yaml").read_text())["scrape_configs"]
+    }
+    assert set(re.findall(r'job="([^"]+)"', (folder / RULES[name]).read_text())) <= jobs
