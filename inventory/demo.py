@@ -24,7 +24,7 @@ PET_CHANGES = {
 
 
 REASONS = {OrderStatus.CANCELLED: "The customer changed their mind."}
-# An order, its statuses, and what the history entries of the order and of its pet share for each status.
+# An order, its statuses, and for each status the values that the entries of both histories share.
 History = tuple[Order, list[OrderStatus], list[dict[str, Any]]]
 
 

@@ -1,4 +1,4 @@
-"""What drf-spectacular cannot infer about the inventory's operations and fields.
+"""OpenAPI documentation of the inventory that drf-spectacular cannot infer.
 
 Imported only when the document is built, because drf-spectacular is slow to import.
 """

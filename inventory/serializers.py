@@ -1,6 +1,6 @@
 """Serializers that validate requests and describe bodies in the OpenAPI document.
 
-Responses are built by `Members`, without a serializer. Docstrings become descriptions in the document.
+Responses are built without a serializer. Docstrings become descriptions in the document.
 """
 
 from typing import Any

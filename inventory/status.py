@@ -32,7 +32,7 @@ LIVE_STATUSES = (OrderStatus.PLACED, OrderStatus.APPROVED)
 
 
 class Stage(models.TextChoices):
-    """What staff have to do next with an order."""
+    """A step of an order in the workflow of the staff, derived from its status and ship date."""
 
     TO_APPROVE = "to_approve", "To approve"
     TO_SHIP = "to_ship", "To ship"

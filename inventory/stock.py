@@ -119,6 +119,6 @@ def refresh_if_due() -> None:
             refresh(now)
     except DatabaseError:
         BACKGROUND_FAILURES.labels("stock").inc()
-        logger.warning("The stock count failed; retrying in %s s.", POLL_SECONDS, exc_info=True)
+        logger.warning("The stock count failed and will be retried.", exc_info=True)
     finally:
         connection.close()

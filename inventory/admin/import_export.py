@@ -198,14 +198,14 @@ class PetImportExportAdmin(RowActionsAdmin):
     def import_upload(self, request: HttpRequest) -> str:
         """Add the pets and delete the upload. Return the success message.
 
-        Raises PetUpload.DoesNotExist, and ValidationError if a category was deleted since the preview.
+        Raises PetUpload.DoesNotExist, and ValidationError if a category was deleted or renamed since.
         """
         user, token = cast("User", request.user), request.POST.get("upload", "")
         with transaction.atomic():
             upload = PetUpload.objects.find_unexpired(user.pk, token).select_for_update().get()
             report, pets = validate_content(bytes(upload.content), upload.file_format)
             if report.bad_lines:
-                raise ValidationError(IMPORT_FAILED.format("a category no longer exists"))
+                raise ValidationError(IMPORT_FAILED.format("a category was deleted or renamed"))
             add_pets([pets])
             count = format_count(len(pets), "pet")
             self.log_addition(request, upload, f"Imported {count} from {upload.file_name}.")

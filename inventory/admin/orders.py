@@ -155,7 +155,7 @@ class PlacedFilter(TimeFilter, DropdownFilter):
 
 @admin.register(Order)
 class OrderAdmin(RowActionsAdmin):
-    """Clients place orders. Staff approve, ship, deliver and cancel them."""
+    """Clients place and cancel orders. Staff approve, ship, deliver, cancel and return them."""
 
     can_add = can_delete = False
     list_display = ["id", "status_badge", "account", "pet", "ship_date", "created_at"]
@@ -262,7 +262,7 @@ class OrderAdmin(RowActionsAdmin):
         return changelist.find_neighbours(order.pk)  # type: ignore[no-any-return]
 
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
-        """Confirm and perform an action on one order, then return to the page in `next`."""
+        """Confirm and perform an action on one order, then return to the page in `next` or the order's."""
         order: Order = self.get_permitted_object(request, object_id, self.has_change_permission)
         action = ACTIONS.get(name)
         if action is None:

@@ -68,7 +68,7 @@ def count_orders_by_stage(stock: Stock | None, stages: Iterable[Stage] = Stage) 
 
 
 def inline_values(condition: Q) -> Q:
-    """Replace parameters by literals: a prepared statement with parameters can't use a partial index."""
+    """Replace statuses by literals: with parameters, a prepared statement can't use a partial index."""
     lookups = cast("list[tuple[str, Any]]", condition.children)
     return Q(*((lookup, inline_value(value)) for lookup, value in lookups))
 

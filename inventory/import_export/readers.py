@@ -37,7 +37,7 @@ JSON_WHITESPACE = " \t\r\n"  # RFC 8259 section 2.
 
 UTF_16_FILE = "The file is in UTF-16. Save it as UTF-8."
 BINARY_FILE = "The file is not text. Choose a CSV or JSON Lines file; a spreadsheet can be saved as CSV."
-# A control character, or an initial byte that can't start a UTF-8 sequence.
+# A control character that is not whitespace, or an initial byte that is not valid UTF-8.
 BINARY_CONTENT = re.compile("[\x00-\x08\x0e-\x1f]|^[\udc80-\udcff]")
 LINE_TOO_LONG = (
     f"The line is longer than {MAX_LINE_LENGTH:,} characters. The rest of the file was not read."
@@ -47,7 +47,7 @@ LINE_TOO_LONG = (
 def read_lines(stream: BinaryIO) -> Iterator[str]:
     """Yield the lines of a UTF-8 stream, including a byte order mark.
 
-    Raises UnreadableError for binary files and for lines longer than MAX_LINE_LENGTH.
+    Raises UnreadableError for binary files, UTF-16 and lines longer than MAX_LINE_LENGTH.
     """
     text = io.TextIOWrapper(stream, "utf-8", errors=SURROGATE_ESCAPE, newline="\n")
     try:
@@ -115,7 +115,7 @@ def read_csv(lines: Iterator[str], report: Report) -> Records:
 def decode_lines(lines: Iterator[str], report: Report) -> Iterator[str]:
     """Decode as Windows-1252, as spreadsheets save CSV, if the first non-ASCII line is not UTF-8.
 
-    Lines that are valid in neither encoding keep their lone surrogates.
+    Bytes that are invalid in the chosen encoding remain lone surrogates.
     """
     is_windows_1252: bool | None = None
     for line in lines:
@@ -168,7 +168,7 @@ def parse_csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | Inva
 
 
 def parse_header(header: list[str], line: int) -> list[str]:
-    """Map the header to canonical column names. Raises UnreadableError for unknown ones."""
+    """Map the header to canonical column names. Raises UnreadableError for an invalid header."""
     known_columns = {column.lower(): column for column in (*COLUMNS, "id")}
     names = [name.strip() for name in header]
     while names and not names[-1]:

@@ -153,7 +153,7 @@ class Validator:
         return pk
 
     def suggest(self, unknown_name: str) -> str:
-        """Suggest a similar category in a sentence. Returns "" if there is none."""
+        """Suggest a similar category. Returns a sentence, or "" without one or after MAX_SUGGESTIONS."""
         key = comparison_key(unknown_name)
         if key not in self.suggestions and len(self.suggestions) < MAX_SUGGESTIONS:
             matches = difflib.get_close_matches(key, self.names_to_compare, n=1)

@@ -1,4 +1,4 @@
-"""Categories, pets, orders and their history."""
+"""Categories, pets, orders and their history, the stock count and uploads."""
 
 from inventory.models.orders import Order, OrderEvent
 from inventory.models.pets import Category, Pet, PetEvent, PetQuerySet, StockCount
