@@ -58,7 +58,7 @@ def milliseconds(client: httpx.Client, path: str, headers: dict[str, str]) -> fl
 
 def main(url: str, key: str = "") -> None:
     with httpx.Client(base_url=url, timeout=60) as client:
-        plain = {"Authorization": f"Bearer {key}", "Host": urlsplit(url).netloc}
+        plain = {"Host": urlsplit(url).netloc} | ({"Authorization": f"Bearer {key}"} if key else {})
         for path in PATHS:
             print(f"{path}: {milliseconds(client, path, plain):.1f} plain")
             for name, values in HEADERS.items():
