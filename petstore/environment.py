@@ -1,6 +1,6 @@
-"""Typed environment variables.
+"""Parsers of environment variables.
 
-Each function parses one variable, and raises ImproperlyConfigured with its name if it is invalid.
+They raise ImproperlyConfigured, with the name of the variable, for an invalid value.
 """
 
 import os
@@ -22,7 +22,7 @@ FALSE = {"0", "false", "no", "off"}
 POSTGRESQL_SCHEMES = {"postgres", "postgresql"}
 
 TRACING_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds. After that, the read is retried on the primary.
+REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds. A read that exceeds it is retried on the primary.
 
 
 def require(condition: object, name: str, problem: str) -> None:
@@ -32,7 +32,7 @@ def require(condition: object, name: str, problem: str) -> None:
 
 
 def load(file: Path) -> None:
-    """Set the variables of a .env file that are not set yet. Values are not interpolated."""
+    """Set the variables of a .env file that are not set yet, without interpolation."""
     if os.environ.get("PYTHON_DOTENV_DISABLED", "").lower() in TRUE or not file.exists():
         return
     try:
@@ -59,7 +59,7 @@ def load(file: Path) -> None:
 
 
 def text(name: str, default: str | None = None) -> str:
-    """Get a variable; an empty one counts as not set. Without a default, it is required."""
+    """Get a variable, stripped; an empty one counts as not set. Without a default, it is required."""
     value = os.environ.get(name, "").strip() or default
     require(value is not None, name, "is not set. Set it in the environment or in .env.")
     surrogate = re.search("[\ud800-\udfff]", value or "")  # Python decodes invalid bytes as surrogates.
@@ -101,7 +101,7 @@ def hosts(name: str, default: str) -> list[str]:
 
 
 def networks(name: str, default: str) -> list[str]:
-    """Get a comma-separated list of networks in CIDR notation."""
+    """Get a comma-separated list of networks in CIDR notation, or of single addresses."""
     values = comma_separated(name, default)
     for network in values:
         valid = accepts(ip_network, network)
@@ -212,7 +212,7 @@ def is_this_machine(host: str | None) -> bool:
 
 
 def redis_url(name: str) -> str:
-    """Get the URL of a Redis server, or of any node of a cluster. It may be empty."""
+    """Get the URL of a Redis server or socket, or of any node of a cluster. It may be empty."""
     value = text(name, "")
     valid = not value or value.partition("://")[0] in {"redis", "rediss", "unix"}
     require(valid, name, "must start with redis://, rediss:// or unix://.")
@@ -221,7 +221,7 @@ def redis_url(name: str) -> str:
 
 
 def mail_server(name: str) -> dict[str, Any]:
-    """Parse `smtp://user:password@host:port?from=address` to Django's settings, or return {} if unset.
+    """Convert `smtp://user:password@host:port?from=address` to Django's settings, or {} if it is unset.
 
     `smtp` requires STARTTLS, except on this machine, and `smtps` uses TLS from the start.
     """
@@ -247,7 +247,7 @@ def mail_server(name: str) -> dict[str, Any]:
 
 
 def peppers(name: str, default: str | None) -> dict[int, bytes]:
-    """Parse `1:secret,2:secret` to secrets by number."""
+    """Parse `1:secret,2:secret` into secrets by number."""
     secrets: dict[int, bytes] = {}
     for item in text(name, default).split(","):
         number, _, secret = item.strip().partition(":")
@@ -279,7 +279,7 @@ def database(name: str, default: str) -> dict[str, Any]:
 
 
 def sqlite(name: str, url: str) -> dict[str, Any]:
-    """Configure SQLite so that readers never wait, and writers queue instead of failing."""
+    """Configure SQLite so that reads don't wait for writes, and writes queue until the timeout."""
     path = unquote(url.removeprefix("sqlite:///"))
     file = Path(path)
     valid = url.startswith("sqlite:///") and path and not file.is_dir() and file.parent.is_dir()
@@ -293,7 +293,7 @@ def sqlite(name: str, url: str) -> dict[str, Any]:
             # the lock, and fails with "database is locked".
             "transaction_mode": "IMMEDIATE",
             "timeout": 5,  # Seconds.
-            # With NORMAL, only a power failure can undo the last commits. The crash of a process can't.
+            # With NORMAL, a crash of the machine can undo the last commits, but that of a process can't.
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         },
     }
@@ -327,7 +327,7 @@ def replicas(name: str) -> dict[str, dict[str, Any]]:
 
 
 def postgresql(name: str, url: str) -> dict[str, Any]:
-    """Configure PostgreSQL with one persistent connection for each thread that serves requests."""
+    """Build Django's settings from a PostgreSQL URL, with persistent connections."""
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
 
@@ -348,7 +348,7 @@ def postgresql(name: str, url: str) -> dict[str, Any]:
         "ENGINE": "petstore.db",
         "NAME": parameters.pop("dbname"),
         "CONN_MAX_AGE": None,
-        "DISABLE_SERVER_SIDE_CURSORS": not prepare_statements,  # Poolers in transaction mode.
+        "DISABLE_SERVER_SIDE_CURSORS": not prepare_statements,  # For poolers in transaction mode.
         **settings,
         # In milliseconds. It applies to processes that serve requests, not to commands.
         "STATEMENT_TIMEOUT": integer("DATABASE_STATEMENT_TIMEOUT", 5000, 100, 600_000),
@@ -361,7 +361,7 @@ def postgresql(name: str, url: str) -> dict[str, Any]:
             "tcp_user_timeout": 15_000,
             "application_name": "petstore",
             **parameters,
-            # Prepare each statement once per connection.
+            # Prepare a statement when a connection executes it again.
             "server_side_binding": True,
             "prepare_threshold": 1 if prepare_statements else None,
         },

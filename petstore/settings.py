@@ -1,6 +1,6 @@
 """Django's settings, read from the environment and from `.env` beside manage.py.
 
-docs/settings.md lists the variables. A missing or invalid one stops the process with a message.
+docs/settings.md lists the variables. An invalid one, or a required one that is missing, stops the process.
 """
 
 import sys
@@ -83,13 +83,13 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.redis_url("REDIS_URL")  # If empty, the database counts requests.
 
 CACHES: dict[str, Any] = {
-    # Codes that have been used (django-allauth).
+    # One-time codes that have been used (django-allauth).
     "default": {
         "BACKEND": "petstore.sign_in.cache.SharedCache",
         "LOCATION": "cache_entries",
         "OPTIONS": {"MAX_ENTRIES": 100_000},
     },
-    # Short-lived counters that belong to no account, such as those of anonymous requests.
+    # Short-lived counters that may be lost, such as those of anonymous requests.
     "counters": {
         "BACKEND": "petstore.cache.redis.get_redis_counters"
         if REDIS_URL
@@ -103,7 +103,7 @@ RATELIMIT_USE_CACHE = "counters"
 # The event loop only helps with PostgreSQL and Redis.
 DEFAULT_SERVE_MODE = "loop" if DATABASES["default"]["ENGINE"] == "petstore.db" and REDIS_URL else "threads"
 SERVE_MODE = env.choice("SERVE_MODE", DEFAULT_SERVE_MODE, ("loop", "threads"))
-THREADS = env.integer("THREADS", 4, 1, 256)  # Per worker, for blocking work.
+THREADS = env.integer("THREADS", 4, 1, 256)  # Per worker.
 
 # --- Applications and middleware -----------------------------------------------------------------
 
@@ -189,7 +189,7 @@ MAX_URL_BYTES = 8 * 1024  # Path and query together.
 GET_PET_DEPRECATED_AT = datetime(2025, 12, 5, tzinfo=UTC)
 GET_PET_REMOVED_AT = datetime(2030, 12, 5, tzinfo=UTC)  # Contract, "Versioning".
 
-# Requests per minute for each client address without a valid key (D25).
+# Requests per minute without a valid key, for each client address or IPv6 /64 (D25).
 ANONYMOUS_PER_MINUTE = env.integer("ANONYMOUS_PER_MINUTE", 300, 1, 1_000_000)
 
 EVENTS_KEPT_DAYS = env.integer("EVENTS_KEPT_DAYS", 30, 1, 3650)  # D42
@@ -241,14 +241,14 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
 ACCOUNT_CHANGE_EMAIL = True  # One address. A new one replaces it once it is confirmed.
 ACCOUNT_EMAIL_VERIFICATION = "none"  # Signing in does not require a confirmed address.
-ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # Strangers can't make the service send mail to any address.
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # Visitors can't make the service send mail to arbitrary addresses.
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 # Without allauth's queries of the user's addresses, which would reveal known addresses.
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "django.contrib.auth.tokens.PasswordResetTokenGenerator"  # noqa: S105
 ACCOUNT_SESSION_REMEMBER = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 2 * 60 * 60  # D48
-# Limits that any client can exhaust for a name would lock users out; see sign_in/rate_limits.py.
+# Limits per username that any client can exhaust would lock users out; see sign_in/rate_limits.py.
 ACCOUNT_RATE_LIMITS = False
 MFA_RATE_LIMITS = False
 MFA_ADAPTER = "petstore.sign_in.adapters.MfaAdapter"
@@ -303,7 +303,7 @@ CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
 CSRF_COOKIE_NAME = "__Host-csrftoken" if HTTPS else "csrftoken"
 KNOWN_BROWSER_COOKIE_NAME = "__Host-known-browser" if HTTPS else "known-browser"
-# Staff sessions end with the browser, after an hour without a request, and after 12 hours at the latest.
+# Sessions end with the browser, after an hour without a request, and after 12 hours at the latest.
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 SESSION_IDLE_SECONDS = 60 * 60
 SESSION_COOKIE_AGE = 12 * 60 * 60

@@ -20,7 +20,7 @@ from django.db import OperationalError
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-INTERRUPTED = 130  # What shells report for SIGINT: 128 plus the signal number.
+INTERRUPTED = 130  # The exit status that shells report for SIGINT: 128 plus the signal number.
 STATUSES = {0: "Done.", 1: "Failed; see standard error.", 2: "Invalid options."}
 WIDTH = 80
 
@@ -99,7 +99,7 @@ class JsonCommand(DocumentedCommand):
         return parser
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Raise CommandError for invalid values, interruptions and database failures."""
+        """Raise CommandError for invalid values, undecodable options, Ctrl-C and database failures."""
         self.prints_json = options["json"]
         try:
             return super().execute(*args, **options)
@@ -122,7 +122,7 @@ class JsonCommand(DocumentedCommand):
         self.stderr.write(text, lambda text: text)
 
     def progress_bar(self, activity: str, total: int | None = None) -> tqdm[Any]:
-        """Return a progress bar on standard error, hidden unless that is a terminal."""
+        """Return a progress bar on standard error, hidden with --json or if that is no terminal."""
         from tqdm import tqdm  # Slow to import.
 
         return tqdm(desc=activity, total=total, leave=False, disable=True if self.prints_json else None)
@@ -138,7 +138,7 @@ class JsonCommand(DocumentedCommand):
 
 
 def join_messages(error: ValidationError) -> str:
-    """Join the messages of all fields, prefixed with their names."""
+    """Join all messages. Those of a field are prefixed with its name."""
     if not hasattr(error, "error_dict"):
         return " ".join(error.messages)
     return " ".join(

@@ -1,4 +1,4 @@
-"""Follow the feed of events on the terminal, and forward it to a program under development."""
+"""Print the feed of events on the terminal, and forward it to a program under development."""
 
 import re
 import signal
@@ -42,8 +42,8 @@ class Command(JsonCommand):
         manage.py listen --since 2026-11-23T09:30:00Z --json
         """
     statuses = {
-        0: "Stopped by Ctrl-C; standard error says where to continue.",
-        1: "The service rejected a request, or was unreachable at the start.",
+        0: "Stopped by Ctrl-C or SIGTERM; standard error says where to continue.",
+        1: "The service rejected a request, sent an invalid response, or was unreachable at the start.",
     }
     wait = staticmethod(time.sleep)
 
@@ -58,7 +58,7 @@ class Command(JsonCommand):
         add_argument("--skip-missed", action="store_true", help=text)
         text = "Post each event as JSON to this address, and retry until the response is 2xx."
         add_argument("--forward", metavar="URL", help=text)
-        text = "Poll interval while there are no events. Default: 2."
+        text = "Poll interval once all events have been read. Default: 2."
         add_argument("--every", type=float, default=2, metavar="SECONDS", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -101,7 +101,7 @@ class Command(JsonCommand):
                 self.wait(options["every"])
 
     def fetch(self, options: dict[str, Any]) -> Response:
-        """Fetch a page, with retries. Raises CommandError for permanent errors."""
+        """Fetch a page, with retries. Raises CommandError for permanent errors and at a failed start."""
         for attempt in count():
             parameter = "since" if ":" in self.since else "cursor"
             path = f"/events?{urlencode({'limit': LIMIT, parameter: self.since})}"
@@ -157,7 +157,7 @@ def format_event(event: dict[str, Any]) -> str:
 
 
 def get_error_message(response: Response) -> str:
-    """Return the message of the Error in the response, if there is one."""
+    """Return the message of the Error in the response, or a substitute if it has none."""
     try:
         return str(response.json()["message"])
     except (ViolationError, LookupError, TypeError):

@@ -72,7 +72,7 @@ class Command(JsonCommand):
 
 
 def create_staff_login() -> str | None:
-    """Create the staff login and return its password, or None if there is a login."""
+    """Create a staff login and return its password, or None if there is one already."""
     users = get_user_model().objects
     if users.filter(Q(is_staff=True) | Q(username=STAFF)).exists():
         return None
@@ -85,7 +85,7 @@ def create_staff_login() -> str | None:
 
 
 def create_first_key() -> str | None:
-    """Create the first key and return its text, or None if there is a key."""
+    """Create the first key and return its text, or None if there is one already."""
     if run_json("list_keys"):
         return None
     options = ("--plan", "business", "--name", "First key")
@@ -93,7 +93,7 @@ def create_first_key() -> str | None:
 
 
 def ensure_demo_key(file: str) -> None:
-    """Create the key of the home page and write it to the file, unless DEMO_KEY is active."""
+    """Create the key of the home page and write it to the file, unless DEMO_KEY is an active key."""
     keys = run_json("list_keys")
     if not any(f"_{key['id']}_" in settings.DEMO_KEY and key["state"] == "active" for key in keys):
         options = ("--name", "Public demo key", "--scopes", "pets:read")

@@ -72,7 +72,7 @@ class Command(DocumentedCommand):
         if settings.METRICS_DIR and not os.access(settings.METRICS_DIR, os.W_OK | os.X_OK):
             raise CommandError(f"METRICS_DIR must be a writable folder, not {settings.METRICS_DIR!r}.")
         redis_owner.check()
-        # Keep signals pending until the supervisor handles them, since they would be lost during exec.
+        # Keep signals pending until the supervisor can handle them.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         exec_supervisor(options)
 
@@ -82,7 +82,7 @@ def exec_supervisor(options: dict[str, Any]) -> None:
     values = {name: options[name] for name in ("host", "port", "workers", "metrics_host")}
     values |= {name.lower(): getattr(settings, name) for name in SUPERVISOR_SETTINGS}
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
-    os.environ |= {"SERVE_HOST": options["host"], "SERVE_PORT": str(options["port"])}  # For the sampler.
+    os.environ |= {"SERVE_HOST": options["host"], "SERVE_PORT": str(options["port"])}  # For status samples.
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # A single heap retains less memory.
     os.chdir(settings.BASE_DIR)
     os.execv(sys.executable, [sys.executable, "-m", "petstore.server.supervisor", json.dumps(values)])  # noqa: S606  Not a shell.
