@@ -32,7 +32,7 @@ def explain(rejections: list[Refusal], *, to_staff: bool) -> list[dict[str, Any]
 
 
 def find_unban_entries(rejections: list[Refusal]) -> list[AuditEntry]:
-    """Find when bans of these keys were lifted, the oldest entry first."""
+    """Find the audit entries of lifted bans of these keys, the oldest first."""
     key_ids = [str(rejection.key_id) for rejection in rejections if rejection.ban_ends_at]
     entries = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=key_ids)
     return list(entries.filter(action=AuditEntry.Action.UNBANNED).order_by("id"))
@@ -53,7 +53,7 @@ def describe_ban(
 def build_windows(rejection: Refusal) -> list[tuple[str, Any, Any, datetime, datetime]]:
     """Return name, usage, limit, start and end (exclusive) of both windows at the time of the request."""
     minute_end, day_end = rejection.minute_ends_at, rejection.day_ends_at
-    if minute_end is None or day_end is None:  # Rejected before the quota was checked.
+    if minute_end is None or day_end is None:  # Not rejected by the quota.
         return []
     minute_start, day_start = minute_end - timedelta(minutes=1), day_end - timedelta(days=1)
     return [

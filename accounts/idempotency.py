@@ -28,7 +28,7 @@ from petstore.event_loop.compiled_writes import RawStatement, atomic, insert, up
 RETENTION = timedelta(hours=24)
 KEY_RE = re.compile(r"[\x21-\x7e]{1,255}")
 DUPLICATE_WAIT = 2_000  # Milliseconds; PostgreSQL only. SQLite uses the timeout of the connection.
-# The parser produces Decimals. No body contains a NUL member, so 1.5 and "1.5" get distinct fingerprints.
+# The parser produces Decimals. No body has a member named NUL, so 1.5 and "1.5" get distinct fingerprints.
 CANONICAL_JSON = json.JSONEncoder(sort_keys=True, default=lambda decimal: {"\0": str(decimal)})
 
 # The wait must end before statement_timeout, which would look like a failing database. The request's own
@@ -129,7 +129,7 @@ def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord 
 
 
 def replay(record: StoredRecord, claim: IdempotencyRecord) -> Response:
-    """Return the stored response byte for byte. Raises ApiError 422 if the fingerprint differs."""
+    """Build the response from the record. Raises ApiError 422 if the fingerprint differs."""
     if record["fingerprint"] != claim.fingerprint:
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_REUSED)
     headers = {"Location": record["location"]} if record["location"] else {}

@@ -55,7 +55,7 @@ class IssueKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its
     )
 
     def clean_account(self) -> Account:
-        """Repeat the checks of `issue`, which hold until the form is saved, in the same transaction."""
+        """Make the checks of `issue` here, to report errors with the field. The lock keeps them valid."""
         account: Account = self.cleaned_data["account"].lock()
         if account.suspended_at:
             message = f"{account} is suspended, so a new key would not work. Lift the suspension first."

@@ -57,8 +57,8 @@ TIMESTAMP_BITS = 53  # Microseconds since the epoch, until the year 2255.
 class Position(NamedTuple):
     """The position after an event.
 
-    After restoring a backup or a failover, the same id may be assigned to another event. The timestamp of
-    its sequencing distinguishes them.
+    After a failover, or after a backup is restored, the same id may be assigned to another event. The
+    timestamp of its sequencing distinguishes them.
     """
 
     id: int
@@ -80,7 +80,7 @@ def fetch_page(
     """Fetch the events after a position, or from the oldest stored, filtered by type if `types` is set.
 
     Returns them as a JSON array, with the position of the next page. Raises ApiError 410 if the position is
-    not in the feed, for example because its event was pruned.
+    not in the feed, for example because events after it were pruned.
     """
     query = compile_page_query(tuple(not kind.is_public for kind in types))
     type_params = {f"type_{index}": kind.value for index, kind in enumerate(types)}
@@ -99,7 +99,7 @@ def fetch_page(
 
 
 def find_id_before(since: int) -> int:
-    """Find the id before the first event since a time in microseconds. Raises ApiError 410 if pruned."""
+    """Find the id before the first event since a time. Raises ApiError 410 if later events were pruned."""
     ((last_pruned_sequenced_at, event_id),) = SINCE_QUERY.fetch_all(since=since)
     if since <= last_pruned_sequenced_at:
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
@@ -113,7 +113,7 @@ def serialize_event(event_id: int, kind: str, created_at: int, data: str) -> dic
 
 @cache
 def compile_page_query(private_types: tuple[bool, ...]) -> RawRead:
-    """Compile the query for all types, or for types that are private or public as the items say."""
+    """Compile the query for all types, or for some types, each of which is private or public."""
     if private_types:
         sort_key = SORT_KEY_OF_TYPE
         conditions = [

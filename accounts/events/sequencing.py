@@ -67,7 +67,7 @@ UPDATE accounts_feed SET (last_id, numbered_at) = (
 
 
 def sequence_all() -> int:
-    """Sequence all entries committed before the call; return their count. Raises DatabaseError."""
+    """Sequence the committed entries in batches; return their count. Stops if another process does so."""
     total = 0
     while True:
         count = sequence_batch()

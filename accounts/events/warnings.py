@@ -1,8 +1,8 @@
-"""Warning events (D41), each sent once per window by all processes together.
+"""Warning and ban events (D41), each sent once per window by all processes together.
 
-A unique Warned row, added in the event's transaction, prevents duplicates. The process that detects the
-reason sends the warning immediately. Once a minute, one process sends the warnings that were missed because
-a process crashed.
+A unique Warned row, added in the event's transaction, prevents duplicates. The process that reaches a
+threshold or bans a key sends the event immediately. Once a minute, one process sends the warnings of keys
+that expire soon, and events that were missed, for example because a process crashed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def send_quota_warnings(reached: ReachedThresholds) -> None:
 
 
 def send_missed_warnings(now: datetime | None = None) -> bool:
-    """Send missed warnings if a check is due; return whether it was. Raises DatabaseError."""
+    """Send expiry warnings and missed events if a check is due; return whether it was."""
     now = now or timezone.now()
     if not claim_check(now):
         return False
@@ -67,7 +67,7 @@ def claim_check(now: datetime) -> bool:
 
 
 def send_expiry_warnings(now: datetime) -> None:
-    """Send the warnings of keys that expire soon: only the last one to keys that expire within a day."""
+    """Send the warnings of keys that expire soon: only the last one if a key expires within a day."""
     for days, next_days in pairwise((*DAYS_BEFORE_EXPIRY, 0)):
         warnings = get_sent_warnings(EventType.KEY_EXPIRING, days).filter(
             occurrence__gt=to_microseconds(now)

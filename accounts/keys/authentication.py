@@ -25,7 +25,7 @@ from petstore.observability.metrics import KEYS_REJECTED
 RETRY = {"Retry-After": str(RETRY_SECONDS)}
 WRONG_NETWORK = "This API key may not be used from your network address. Use it from one that it allows."
 
-# Clients with these rejections have proved that they have the secret, so they are logged for staff.
+# These clients have proved that they have the secret, so their rejections are logged.
 KEY_ERRORS = {
     KeyRejectionReason.REVOKED: (ErrorCode.INVALID_API_KEY, ""),
     KeyRejectionReason.EXPIRED: (ErrorCode.EXPIRED_API_KEY, ""),
@@ -37,9 +37,9 @@ KEY_ERRORS = {
 def authenticate(request: HttpRequest, context: RequestContext) -> None:
     """Authenticate the bearer token (RFC 6750 section 2.1). A step of the request pipeline.
 
-    The quota store authenticates and counts in one round trip; `throttle` enforces its decision later. A
-    free operation only peeks. A malformed key never reaches the store. Raises ApiError 401, or 403 for a
-    suspended account.
+    The quota store authenticates and counts; `throttle` enforces its decision later. A free operation only
+    peeks. A malformed key never reaches the store. Raises ApiError 401, 403 for a suspended account, 429
+    for a throttled lookup, or 503 for a mismatched reply.
     """
     key = parse_authorization(request.META.get("HTTP_AUTHORIZATION", ""))
     may_write = request.method not in {"GET", "HEAD"}
@@ -51,7 +51,7 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
         else:
             result = store.admit(key, get_client_address(request), may_write=may_write)
     except Exception as error:
-        # The key may be valid, so the request must not count for its client address either.
+        # The key may be valid, so the request must not count for its client address.
         context.decision = anonymous.peek(request)
         if isinstance(error, MismatchedReplyError):
             raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error

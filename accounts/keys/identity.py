@@ -14,7 +14,7 @@ from petstore.db import replicas
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A key with its rate-limit state and the limits of its account, as read from the database."""
+    """A key with its rate-limit state, and the limits and counters of its account."""
 
     id: int
     account_id: int

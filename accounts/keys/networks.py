@@ -34,7 +34,7 @@ def is_allowed(address: Address, networks: Collection[str]) -> bool:
 
 
 def narrow(current: Collection[str], new: Iterable[str]) -> list[str]:
-    """Normalize the new networks. Raises ValidationError unless each is within a current one."""
+    """Normalize the new networks. Raises ValidationError if one is invalid, or if they allow more."""
     narrowed = list(dict.fromkeys(normalize(new)))
     if current and not narrowed:
         raise ValidationError("An empty list would allow every address. Name at least one network.")

@@ -40,7 +40,7 @@ def join_scopes(scopes: Collection[str]) -> str:
 
 
 def narrow(current: str, new: Collection[str]) -> str:
-    """Join the new scopes. Raises ValidationError like `join_scopes`, and for one that is not current."""
+    """Join the new scopes. Raises ValidationError like `join_scopes`, and for one that the key lacks."""
     if added := set(new) & set(SCOPES) - set(current.split()):
         raise ValidationError(
             f"The key lacks {join_scopes(added)}. It can lose scopes, but never gain any."

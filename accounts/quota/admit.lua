@@ -1,8 +1,8 @@
 -- Follows verify_key.lua in the same script: takes steps 4 to 6 of limits.py.
 --
--- Returns the key's public ID, 'counted' and the numbers that redis_store.py parses. The database must store a
--- warning or a ban before it takes effect, since the process may die in between (D41). Such a request is not counted:
--- the script returns 'threshold' or 'ban' with the data to store, and the caller runs it again.
+-- Returns the key's public ID, 'counted' and the values that redis_store.py parses. The database stores a warning or
+-- a ban before it takes effect, since the process may die in between (D41). For this, the script counts nothing and
+-- returns 'threshold' or 'ban' with the data to store, and the caller runs it again.
 
 -- Step 4.
 local admitted = not banned and minute_used < per_minute and day_used + day_other < per_day

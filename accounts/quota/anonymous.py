@@ -14,14 +14,15 @@ from petstore.api.client_ip import Address, get_client_network, get_network
 logger = logging.getLogger(__name__)
 
 LOOKUPS_PER_SECOND = 20  # Per worker.
-MAX_NETWORKS = 10_000  # A few hundred bytes each. Beyond it, the oldest are dropped.
+MAX_NETWORKS = 10_000  # A few hundred bytes each. The least recently restricted are dropped.
 
 
 class LookupLimiter:
     """Limits database lookups of unknown keys, so that a flood of invented keys does not overload it.
 
     Redis caches unknown keys, but a flood rarely repeats one. So all networks over their anonymous limit
-    share a few lookups per second and worker. A valid key that Redis has not cached may have to wait, too.
+    share a few lookups per second and worker. From these networks, a valid key that Redis has not cached
+    may be rejected, too.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ lookup_limiter = LookupLimiter()
 
 
 def peek(request: HttpRequest) -> RateLimitDecision:
-    """Read the window of the client address without counting the request."""
+    """Read the window of the client address. Neither counts nor rejects the request."""
     return admit(request, increment=False)._replace(admitted=True)
 
 

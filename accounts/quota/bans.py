@@ -1,4 +1,4 @@
-"""The constants of bans (D26), for step 6 of the quota rule in limits.py.
+"""The ban and its constants (D26), for step 6 of the quota rule in limits.py.
 
 FIRST_STRIKE_AFTER excludes requests that were already in flight at the first rejection. STRIKE_INTERVAL
 makes a burst a single strike.
@@ -20,7 +20,7 @@ STEP_BACK_AFTER = DAY  # Time without a ban that lowers the level by one.
 
 
 def get_rejections_to_ban(per_minute: int) -> int:
-    """Return half the minute limit, but at least MIN_REJECTIONS_TO_BAN."""
+    """Return half the minute limit, rounded up, but at least MIN_REJECTIONS_TO_BAN."""
     return max(MIN_REJECTIONS_TO_BAN, -(-per_minute // 2))
 
 

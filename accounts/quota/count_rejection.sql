@@ -1,7 +1,7 @@
 -- Takes step 6 of the quota rule: `request` is 6a, `counts` is 6b, `decision` is 6c.
 --
--- Returns window_strikes, which is positive for the request that triggers a ban, and 0 for requests that find
--- the key already banned. Rejections before the last ban do not count, so the strikes are reset even if a
+-- The returned window_strikes are positive for the request that triggers a ban, and 0 for requests that find the
+-- key already banned. Rejections before the last ban do not count, so the strikes are reset even if a
 -- worker of the previous version lifts the ban.
 
 INSERT INTO accounts_keystanding AS s

@@ -36,12 +36,12 @@ NO_REQUESTS = QuotaCounter(minute_ends_at=0, minute_used=0, day=0, day_used=0, l
 
 
 class DatabaseQuotaStore:
-    """Counts windows in QuotaCounter, and strikes and bans in KeyStanding."""
+    """Counts windows in QuotaCounter, and strikes, bans and peeks in KeyStanding."""
 
     def admit(
         self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
-        """See QuotaStore. Takes two queries, or three for a rejected request. Ignores `may_write`."""
+        """See QuotaStore. Usually takes two queries, or three for a 429. Ignores `may_write`."""
         now = time.time_ns() // 1000 if now is None else now
         record = key_record.read(key.public_id)
         if rejection := check_key(key, record, address, now):
@@ -54,7 +54,7 @@ class DatabaseQuotaStore:
         return QuotaResult(caller=record.caller, decision=decision)
 
     def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
-        """See QuotaStore. Takes two queries."""
+        """See QuotaStore. Takes two queries for a valid key."""
         now = time.time_ns() // 1000 if now is None else now
         record = key_record.read(key.public_id)
         if rejection := check_key(key, record, address, now):
@@ -94,13 +94,13 @@ def count_request(record: KeyRecord, now: int) -> RateLimitDecision:
 
 
 def is_warning_due(decision: RateLimitDecision) -> bool:
-    """Whether the request was not counted only because it reaches a threshold."""
+    """Return whether only the missing warning prevented the request from being counted."""
     has_quota = all(window.remaining for window in decision.windows)
     return has_quota and not decision.admitted and not decision.banned
 
 
 def try_to_count(record: KeyRecord, now: int, warned_usage: int = 0) -> RateLimitDecision:
-    """Count the request, unless it reaches a threshold above the usage that has a warning already."""
+    """Take steps 1 to 5, but do not count a request that reaches a threshold above `warned_usage`."""
     banned = record.banned_until > now
     thresholds = [-(-record.limits.per_day * threshold // 100) for threshold in THRESHOLDS]
     threshold_80, threshold_100 = (threshold if threshold > warned_usage else 0 for threshold in thresholds)

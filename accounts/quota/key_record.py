@@ -15,10 +15,10 @@ from petstore.event_loop.compiled_reads import Read
 
 
 class KeyRejectionReason(Enum):
-    UNKNOWN = "unknown"  # No such key, or a wrong secret; clients cannot tell which.
+    UNKNOWN = "unknown"  # No such key, wrong secret or missing pepper: clients cannot tell which.
     REVOKED = "revoked"
     EXPIRED = "expired"
-    LOOKUP_THROTTLED = "unchecked"  # This network sent too many unknown keys: see anonymous.py.
+    LOOKUP_THROTTLED = "unchecked"  # The network is over its anonymous limit: see anonymous.py.
     NETWORK_NOT_ALLOWED = "elsewhere"
     SUSPENDED = "suspended"  # The account is suspended (D45).
 

@@ -2,7 +2,7 @@
 -- the lease, so that a record read before the change cannot overwrite it, no matter how late it arrives (D19).
 --
 -- KEYS  the key record, the account's counters, the key's rate-limit state
--- ARGV  a random token, the duration of the lease (ms)
+-- ARGV  a random token, the duration of the lease (ms) if nothing else is cached for the key
 --
 -- Returns the key's public ID and the lease. Concurrent readers share a lease, since each of them reads after the
 -- lease was granted.

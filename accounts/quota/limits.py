@@ -22,8 +22,8 @@
           level = max(0, ban_level - whole STEP_BACK_AFTER periods since the last ban ended);
           banned_until = now + BAN_LENGTHS[level]; ban_level = level + 1, at most the last level.
     7. Remaining. max(0, limit - used) for each window, after step 5.
-    8. Reset. minute_ends_at, or now + MINUTE if no minute is running; the next UTC midnight; the end of the
-       ban. RateLimitDecision chooses the window that the headers report.
+    8. Reset. minute_ends_at, or now + MINUTE if no minute is running; the end of the counted day; the end
+       of the ban. RateLimitDecision chooses the window that the headers report.
 
 A peek (D39) takes steps 1 to 3, 7 and 8, and has its own limit. Times are whole microseconds since the
 epoch. This module is pure: no models, no settings, no clock.
@@ -39,7 +39,7 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 86_400 * SECOND
 # Tolerated clock differences between machines (steps 1 and 2). Without NIGHT_SKEW, machines whose clocks
-# are on different sides of midnight would reset the day's count with every request.
+# are on different sides of midnight would reset the day's count whenever requests alternate between them.
 SKEW = 5 * SECOND
 NIGHT_SKEW = HOUR
 PEEKS_PER_MINUTE = 60  # GET /v1/account requests per key (D39).
@@ -82,7 +82,7 @@ class RateLimitDecision(NamedTuple):
 
     admitted: bool
     windows: tuple[Window, ...]  # The shortest comes first.
-    now: int  # By the store's clock.
+    now: int  # By the store's clock, adjusted in step 1.
     banned_until: int = 0  # 0 or in the past if the key is not banned.
 
     @property

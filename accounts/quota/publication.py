@@ -76,8 +76,8 @@ def lock_limits(account_id: int) -> None:
     """Lock an account's plan and limits until the transaction ends.
 
     A concurrent change of the limits does not see a key that this transaction adds, so it would not
-    increment its version. The lock serializes the two. Locks are taken in the order key, account, plan,
-    publications. SQLite needs no lock, since it has a single writer.
+    increment its version. The lock serializes the two. Locks are taken in the order account, key,
+    rate-limit state, plan, publications. SQLite needs no lock, since it has a single writer.
     """
     if connection.features.has_select_for_update:
         with connection.cursor() as cursor:
@@ -162,8 +162,8 @@ def record_published(records: list[KeyRecord], replies: list[tuple[bool, int]]) 
 def restore_lost_versions(redis_versions: dict[int, int]) -> None:
     """Raise versions above those in Redis if the database has lost them.
 
-    Usually, a later change has incremented the version, and nothing is left to publish. If the database is
-    still behind, a standby that lacked the latest changes became the primary.
+    Usually, a later change has incremented the version, and nothing is left to do. If the database is still
+    behind, a backup was restored, or a standby that lacked the latest changes became the primary.
     """
     lost = [
         (record.id, redis_versions[record.id] + 1)

@@ -1,6 +1,6 @@
--- Stores a key record unless a later version is stored. If no record is cached, only the holder of a lease may
--- store one (see lease.lua), because the version to compare with has expired together with the record. A change
--- without a lease then stores only its version, which revokes the lease.
+-- Stores a key record unless a later version is stored. If no record of an existing key is cached, only the holder
+-- of a lease may store one (see lease.lua), because the version to compare with may have expired together with the
+-- record. A change, which has no lease, then stores only its version, which revokes the lease.
 --
 -- KEYS  the key record, the account's counters, the key's rate-limit state
 -- ARGV  the version, the record's lifetime (ms), the day, that day's requests as counted by Redis and by the
@@ -9,9 +9,9 @@
 -- Returns the key's public ID, 1 if the record or version was stored, the version that is stored now, and 1 if the
 -- account had counters.
 
--- The day's count is the sum of two counts that only grow: what Redis admitted, which reaches the database with a
--- delay, and what the database admitted while Redis was unavailable. The greater value of each is therefore the
--- later one, in any order of arrival. A server that lost its counters restores its own count from the database.
+-- The day's count is the sum of two counts that only grow during the day: what Redis admitted, which reaches the
+-- database with a delay, and what the database admitted while Redis was unavailable. The greater value of each is
+-- therefore the later one, in any order of arrival. A server that lost its counters gets its own count back.
 local day, in_redis, in_database = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local stored = redis.call('HMGET', KEYS[2], 'day', 'day_used', 'day_other')
 local has_counters = stored[1] and 1 or 0

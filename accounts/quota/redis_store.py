@@ -1,10 +1,10 @@
-"""The quota store in Redis 7 or Redis Cluster. It authenticates, decides and counts in one round trip.
+"""The quota store in Redis 7 or Redis Cluster. It usually takes one round trip per request.
 
-It stores four hashes. The hash tag is the account's public ID, so all hashes of an account share a cluster
-slot. KEY stands for the last 6 characters of the key's public ID:
+It stores four kinds of hashes. The hash tag is the account's public ID, so all hashes of an account share a
+cluster slot. KEY stands for the last 6 characters of the key's public ID:
 
-    petstore:{ACCOUNT}:key:KEY        the cached key record, for a minute
-    petstore:{ACCOUNT}:quota          the account's windows, until the day ends
+    petstore:{ACCOUNT}:key:KEY        the cached key record, for up to a minute
+    petstore:{ACCOUNT}:quota          the account's windows, for about a day
     petstore:{ACCOUNT}:standing:KEY   the key's rate-limit state, until its strikes and ban end
     petstore:{ACCOUNT}:looks:KEY      the key's peeks, until their minute ends
 """
@@ -45,7 +45,7 @@ INTEGER_FIELDS = (
     "id", "account_id", "pepper_number", "expires_at", "banned_until", "ban_level",
     "account_created_at", "created_at", "last_used_at",
 )  # fmt: skip
-MAX_ROUND_TRIPS = 8  # A request rarely needs more than 3, or 5 if its record expires in between.
+MAX_RUNS = 8  # A request rarely needs more than 3, or 5 if its record expires in between.
 
 # Every reply starts with public_id(), so that a reply meant for another key is detected.
 LUA_CONSTANTS = f"""
@@ -88,7 +88,7 @@ class MismatchedReplyError(RedisUnavailableError):
 
 
 class RecordEvictedError(Exception):
-    """A key record was lost before it was used, time and again: usually, the memory of Redis is full."""
+    """Redis repeatedly lost a key record before it was used, usually because its memory is full."""
 
 
 def get_redis_keys(public_id: str, *, peek: bool = False) -> list[str]:
@@ -99,7 +99,7 @@ def get_redis_keys(public_id: str, *, peek: bool = False) -> list[str]:
 
 
 class RedisQuotaStore:
-    """Every method raises RedisUnavailableError when Redis fails."""
+    """Every method that calls Redis raises RedisUnavailableError if that fails."""
 
     def __init__(self, url: str) -> None:
         self._scripts = ScriptRunner(url)
@@ -117,7 +117,7 @@ class RedisQuotaStore:
     def admit(
         self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
-        """See QuotaStore. Only the last round trip counts the request. Also raises RecordEvictedError."""
+        """See QuotaStore. Only the script's last run counts the request. Also raises RecordEvictedError."""
         return self._authenticate(ADMIT, key, address, now, may_write=may_write)
 
     def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
@@ -127,12 +127,12 @@ class RedisQuotaStore:
     def _authenticate(
         self, script: Script, key: ParsedKey, address: Address, now: int | None, *, may_write: bool = False
     ) -> QuotaResult:
-        """Run a script that starts with verify_key.lua, until it counts or rejects the request."""
+        """Run a script that starts with verify_key.lua until it counts the request or rejects the key."""
         keys = get_redis_keys(key.public_id, peek=script is PEEK)
         arguments: list[Any] = ["" if now is None else now, "", int(may_write), "", "", ""]
         for number, pepper in settings.API_KEY_PEPPERS.items():
             arguments += [number, key_format.compute_digest(key, pepper)]
-        for _ in range(MAX_ROUND_TRIPS):
+        for _ in range(MAX_RUNS):
             reply = self._check_reply(key.public_id, self._scripts.run(script, keys, arguments))
             with parsing(reply):
                 kind, values = reply[0].decode(), reply[1:]
@@ -147,7 +147,7 @@ class RedisQuotaStore:
                     if not networks.is_allowed(address, allowed_networks.split()):
                         return QuotaResult(rejection=KeyRejectionReason.NETWORK_NOT_ALLOWED)
                     arguments[1] = allowed_networks
-                case "threshold":  # At most twice a day.
+                case "threshold":
                     with parsing(reply):
                         account_id, day, limit, used = map(int, values)
                     is_stored = write_behind.recorder.store_warnings(account_id, day, limit, used)
@@ -163,11 +163,11 @@ class RedisQuotaStore:
                 case _:
                     return finish_peek(key, reply) if script is PEEK else finish_admit(key, reply)
         raise RecordEvictedError(
-            f"Redis lost the record of key {key.public_id} {MAX_ROUND_TRIPS} times in a row."
+            f"Redis repeatedly lost the record of key {key.public_id} during a request."
         )
 
     def read_windows(self, account: Account, now: int | None = None) -> tuple[Window, Window]:
-        """Read the windows that a peek would read. Without counters in Redis, they are in the database."""
+        """Read the windows that a peek would read, from the database if Redis has no counters."""
         unused_id = account.public_id.ljust(PUBLIC_ID_LENGTH, "-")
         reply = self._run(READ_WINDOWS, unused_id, ["" if now is None else now])
         with parsing(reply):
@@ -227,9 +227,9 @@ class RedisQuotaStore:
         return self._check_reply(public_id, self._scripts.run(script, get_redis_keys(public_id), arguments))
 
     def _check_reply(self, public_id: str, reply: Any) -> list[Any]:
-        """Check that a reply is for this key, and strip the public ID.
+        """Strip the public ID from a reply to this key.
 
-        Otherwise requests and replies are out of step, so the connection is closed.
+        For any other reply, close the connection, since replies may no longer match their requests.
         """
         if isinstance(reply, list) and reply and reply[0] == public_id.encode():
             return reply[1:]
@@ -284,7 +284,7 @@ def parsing(reply: Any) -> Iterator[None]:
 
 
 def finish_admit(key: ParsedKey, reply: list[Any]) -> QuotaResult:
-    """Record a counted request from the reply of admit.lua."""
+    """Parse the reply of admit.lua, and record the request."""
     with parsing(reply):
         kind, key_id, account_id, scope_list, *numbers = reply
         if kind != b"counted":
@@ -300,7 +300,7 @@ def finish_admit(key: ParsedKey, reply: list[Any]) -> QuotaResult:
 
 
 def finish_peek(key: ParsedKey, reply: list[Any]) -> QuotaResult:
-    """Record the use of a key from the reply of peek.lua."""
+    """Parse the reply of peek.lua, and record the use of the key."""
     with parsing(reply):
         if reply[0] != b"peeked":
             raise ValueError(reply[0])

@@ -21,7 +21,7 @@ store: QuotaStore = FallbackQuotaStore(redis, database) if redis else database
 
 
 def record_write(public_id: str) -> None:
-    """Record the end of a long write, or log that Redis is unavailable."""
+    """Record the end of a long write in Redis, if it is used; log a failure."""
     if redis is not None:
         try:
             redis.record_write(public_id)
@@ -30,7 +30,7 @@ def record_write(public_id: str) -> None:
 
 
 def check_redis() -> str:
-    """Return `ok` if Redis responds and this process counts in it."""
+    """Return `ok` if Redis responds and this process counts in it, else `unreachable`."""
     with suppress(RedisUnavailableError):
         if redis is not None and not is_redis_unavailable():
             redis.ping()
@@ -39,7 +39,7 @@ def check_redis() -> str:
 
 
 def is_redis_unavailable() -> bool:
-    """Whether Redis, or one of its nodes, was unavailable when this process last used it."""
+    """Return whether this process considers Redis, or one of its nodes, unavailable."""
     return isinstance(store, FallbackQuotaStore) and store.active_backend == "database"
 
 
@@ -52,5 +52,5 @@ def read_account_windows(account: Account) -> tuple[Window, Window]:
 
 
 def get_active_backend() -> str:
-    """Return where requests are counted: `redis` or `database`."""
+    """Return the backend in use: `redis`, or `database` without Redis or while a node is unavailable."""
     return store.active_backend if isinstance(store, FallbackQuotaStore) else "database"

@@ -21,14 +21,14 @@ class QuotaStore(Protocol):
     def admit(
         self, key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
     ) -> QuotaResult:
-        """Authenticate the key, decide on the request and count it, all in one atomic step.
+        """Authenticate the key, then decide on the request and count it in one atomic step.
 
         `now` is in microseconds since the epoch and defaults to the store's clock. If `may_write` is true,
-        Caller.time_since_write restarts for the account.
+        Caller.time_since_write restarts for the account, unless the store is the database.
         """
 
     def peek(self, key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
-        """Authenticate the key, and read both windows and the ban without counting the request (D39).
+        """Authenticate the key, and read both windows and the ban without counting in the windows (D39).
 
         Peeks are limited to PEEKS_PER_MINUTE per key. The decision on a rejected peek has only that window.
         The caller includes its key record.

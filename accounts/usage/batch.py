@@ -210,7 +210,7 @@ def write_digests(digests: dict[int, tuple[int, str]]) -> None:
 
 
 def write_bans(bans: list[Ban]) -> None:
-    """Store bans in KeyStanding and the audit trail, each in its own transaction to prevent deadlocks."""
+    """Store bans with their events and audit entries, each in its own transaction against deadlocks."""
     pending = sorted(bans, key=lambda ban: ban.key_id)
     for ban in pending:
         with transaction.atomic():

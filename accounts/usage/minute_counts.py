@@ -2,7 +2,7 @@
 
 Processes add their counts to a staging table, MinuteLoad. Every quarter of an hour, one process rolls it up
 into AccountDayLoad, which has a row for each account and day. This keeps the staging table small and
-updates a day's row 96 times instead of 1,440 times.
+updates a day's row about 96 times instead of 1,440 times.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ RETENTION_DAYS: dict[type[Model], int] = {
 
 
 def roll_up(now: int) -> int:
-    """Move completed quarters of an hour to AccountDayLoad; return the number of MinuteLoad rows moved.
+    """Move a batch of completed quarters of an hour to AccountDayLoad; return the number of rows moved.
 
     Safe to run concurrently, since each process skips rows that another has locked.
     """

@@ -1,7 +1,7 @@
-"""The rejection log: recent rejections for staff to look up, written behind.
+"""The rejection log: recent rejections for staff and customers to look up, written behind.
 
 Unknown keys and wrong secrets are excluded, since anyone can send those. To withstand floods, each process
-logs a limited number per write, and per account, key, address and hour. It only counts the others.
+logs a limited number per write, and per hour for each account and key, or address. It only counts the rest.
 """
 
 import time
@@ -24,8 +24,8 @@ MAX_PER_WRITE = 1_000
 # Limits per hour apply to each process. Those of an account are together less than a write may store, so a
 # noisy account displaces no other's rejections (D49).
 MAX_PER_KEY_AND_HOUR, MAX_PER_ACCOUNT_AND_HOUR = 250, 300
-# Separate, lower limits for denied requests (401 and 403), which no quota limits. A flood with a revoked
-# key must not displace any 429.
+# Separate, lower limits for denied requests (401 and 403), most of which no quota limits. A flood with a
+# revoked key must not displace any 429.
 MAX_DENIED_PER_KEY, MAX_DENIED_PER_ADDRESS, MAX_DENIED_PER_ACCOUNT = 50, 20, 100
 MAX_DENIED_PER_WRITE = MAX_PER_WRITE // 2
 PRUNE_BATCH_SIZE = 10_000
@@ -122,13 +122,13 @@ def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
 def prune(now: int) -> None:
     """Delete rows older than REFUSALS_KEPT_DAYS, and the oldest of an account beyond REFUSALS_KEPT_MOST.
 
-    Deletes in batches.
+    Each call deletes at most one batch of either kind, the latter per account.
     """
     cutoff = to_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
     delete_batch(Refusal.objects.filter(rejected_at__lt=cutoff).order_by("rejected_at"))
     recent = Refusal.objects.filter(rejected_at__gte=to_datetime(now) - RECENT).order_by()
     for account_id in recent.values_list("account_id", flat=True).distinct():
-        # Reads only the index, as far as an account may have rows.
+        # An index-only scan, which reads about REFUSALS_KEPT_MOST entries.
         newest_first = Refusal.objects.filter(account_id=account_id).order_by("-pk")
         delete_batch(newest_first[settings.REFUSALS_KEPT_MOST :])
 

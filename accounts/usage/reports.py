@@ -1,4 +1,4 @@
-"""Usage reports for the back office. Each takes one or two queries on aggregates or an index.
+"""Usage reports for the back office and the portal, from one or two queries on aggregates or an index.
 
 Days are UTC days and include today. Write-behind delays the numbers by up to ten seconds.
 """
@@ -208,7 +208,7 @@ def simulate_limits(
 
 def iterate_day_loads(condition: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], Limits]]:
     """Yield each account and day: account ID, {requests in a minute: minutes}, current limits."""
-    # Minutes that are not rolled up yet, a few thousand rows at most.
+    # Minutes that are not rolled up yet.
     recent: dict[tuple[int, date], tuple[Counter[int], Limits]] = {}
     minute_loads = MinuteLoad.objects.filter(condition)
     minutes = minute_loads.values_list("account_id", "minute", "requests", PER_MINUTE, PER_DAY)
@@ -232,7 +232,7 @@ def count_requests(histogram: Counter[int]) -> int:
 
 
 def count_rejections(histogram: Counter[int], limits: Limits) -> tuple[int, int]:
-    """Return rejections by the minute limit, and by the daily limit of the remaining requests."""
+    """Count the rejections by the minute limit, and those by the daily limit among the other requests."""
     by_minute = sum(
         (requests - limits.per_minute) * minutes
         for requests, minutes in histogram.items()

@@ -154,7 +154,7 @@ FAULTS: dict[str, Fault] = {
     "a closed connection leaks its socket": Fault("redis", Patch(RedisConnection, "_disconnect", nothing)),
     "a key record that expires between two round trips of a request counts as a failure of Redis": Fault(
         "quota",
-        Patch(redis_store, "MAX_ROUND_TRIPS", 2),
+        Patch(redis_store, "MAX_RUNS", 2),
         Patch(redis_store, "RecordEvictedError", RedisUnavailableError),
     ),
     "the connection to a server that became a replica stays open": Fault(
