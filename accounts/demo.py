@@ -1,4 +1,4 @@
-"""Generates a demo history: accounts, keys, and their daily usage.
+"""Generates a demo history: accounts, keys, and their usage, bans and rejections.
 
 The same random seed gives the same history, except for the digests, which are always random, so that no key
 can authenticate.
@@ -55,7 +55,7 @@ RECENT_DAYS = 30  # The days that have minute counts and deprecated calls.
 
 
 def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Account]:
-    """Add `count` accounts with `days` of history, the oldest first. Call it in a transaction."""
+    """Add `count` accounts with up to `days` of history. Call it in a transaction."""
     accounts = add_accounts(rng, now, days, count)
     rows: dict[type[Model], list[Any]] = defaultdict(list)
     for index, account_keys in enumerate(add_keys(rng, now, accounts)):
@@ -90,7 +90,7 @@ def add_accounts(rng: Random, now: datetime, days: int, count: int) -> list[Acco
 
 
 def add_keys(rng: Random, now: datetime, accounts: list[Account]) -> list[list[ApiKey]]:
-    """Add two keys for each account, in various states, with their audit trail."""
+    """Add two keys in various states for each account, any replacements, and their audit trail."""
     keys, replacements = [], []
     for index, account in enumerate(accounts):
         second_key = build_key(rng, now, account, "Website")

@@ -45,14 +45,14 @@ AUDITED_FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_d
 
 
 class Panel(NamedTuple):
-    """A panel that another app adds to the page, with entries for the timeline."""
+    """A panel that another module adds to the page, with entries for the timeline."""
 
     template: str
     rows: list[Any]
     entries: list[HistoryEntry]
 
 
-# Other apps append to this. A factory returns None if the user may not view the panel.
+# Other modules append to this. A factory returns None if the user may not view the panel.
 panel_factories: list[Callable[[Account, HttpRequest], Panel | None]] = []
 
 

@@ -1,4 +1,4 @@
-"""Helpers shared by the admin pages of plans, accounts and keys."""
+"""Helpers shared by the admin pages of plans, accounts, keys and staff."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -84,7 +84,7 @@ def count_recent_requests(now: datetime, **filters: Any) -> dict[str, str]:
 
 
 class ConfirmedChangesAdmin(PetstoreModelAdmin):
-    """Admin of rows that have pages on which a change is confirmed."""
+    """An admin with pages that ask for confirmation of a change."""
 
     def get_confirmation_context(self, row: Any) -> dict[str, Any]:
         """Describe the row on these pages."""

@@ -22,7 +22,7 @@ from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 from petstore.backoffice.text import format_time
 
-MAX_ACCOUNTS = 50  # That a search by name includes.
+MAX_ACCOUNTS = 50  # Accounts that a search by name includes.
 
 
 class SearchForm(forms.Form):

@@ -20,7 +20,7 @@ KEY_RELATIONS = ("account__plan", "account__quota", "rate_limit_state")
 
 
 def get_operator() -> Actor:
-    """Return the actor for the audit trail: the user name that the environment states."""
+    """Return the actor for the audit trail, named after the user who runs the command."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # A container's user may have no name.
@@ -43,7 +43,8 @@ def get_account(public_id: str) -> Account:
         return Account.objects.get(public_id=public_id)
     except Account.DoesNotExist:
         raise CommandError(
-            f"No account has the ID {escape_nonprintable(public_id)}. Its page in the back office shows it."
+            f"No account has the ID {escape_nonprintable(public_id)}. "
+            "The account's page in the back office shows it."
         ) from None
 
 
@@ -100,7 +101,7 @@ def format_table(columns: Sequence[str], rows: Iterable[dict[str, Any]], placeho
 
 
 class KeyCommand(JsonCommand):
-    """A command that changes cached key records in Redis. Subclasses implement `run`."""
+    """A command that changes key records cached in Redis. Subclasses implement `run`."""
 
     def handle(self, *args: Any, **options: Any) -> None:
         redis_owner.check()

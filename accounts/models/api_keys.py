@@ -51,7 +51,7 @@ def validate_end(value: datetime) -> None:
 
 
 def narrow_end(current: datetime | None, new: datetime) -> datetime:
-    """Return the new end. Raises ValidationError if it has passed or is later than the current one."""
+    """Return the new end. Raises ValidationError if it has passed or is too late."""
     validate_end(new)
     if new <= timezone.now():
         raise ValidationError("This time has passed. Choose a later one, or revoke the key to end it now.")
@@ -86,7 +86,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
                 )
 
     def check_counts(self, account: Account, now: datetime, *, is_rotation: bool) -> None:
-        """Raise ValidationError for too many keys (D47). Keys with a replacement don't count as active."""
+        """Raise ValidationError for too many keys (D47). Rotated keys count only towards the last limit."""
         keys = self.filter(account=account)
         if keys.filter(created_at__gt=now - timedelta(days=1)).count() >= MAX_KEYS_PER_DAY:
             raise ValidationError(
@@ -218,7 +218,7 @@ class ApiKey(PublishedModel):
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
     def describe_state(self, now: datetime) -> tuple[str, str]:
-        """Return the state, also `suspended`, `banned` or `soon` for an active key, and its text."""
+        """Return the state and its text. An active key may also be `suspended`, `banned` or `soon`."""
         state = self.get_state(now)
         if state != "active":
             return state, state.capitalize()
@@ -267,8 +267,8 @@ class ApiKey(PublishedModel):
     ) -> None:
         """Take away rights from the next request on (D50). None leaves a right unchanged.
 
-        An earlier end is also the latest one of all replacements. Raises ValidationError, by argument, for
-        what would extend a right; also if nothing changes or the key is not active.
+        An earlier end also limits later replacements. Raises ValidationError, by argument, for an invalid
+        or extended right; also if nothing changes or the key is not active.
         """
         errors = {}
         with transaction.atomic():
@@ -307,7 +307,7 @@ class ApiKey(PublishedModel):
         """Issue a replacement with the same rights, and let this key expire after the overlap (D19).
 
         Returns the new key and its text. An earlier expiry is kept, and a ban is inherited (D50). Raises
-        ValidationError if the key is not active or has already been rotated.
+        ValidationError like `issue`, and if the key is not active or has already been rotated.
         """
         with transaction.atomic():
             self.account.lock(reject_suspended=True)  # As in `issue`, before the rate-limit states.
@@ -330,7 +330,7 @@ class ApiKey(PublishedModel):
                 rotated_from=old,
             )
             is_banned = state.get_ban_end(now) is not None
-            # The replacement starts with this state. A past ban is no event of its own.
+            # The replacement starts with this state, but a past ban must not add an event.
             state.key, state.banned_at = new, state.banned_at if is_banned else 0
             state.save()
             if is_banned:
@@ -372,7 +372,7 @@ class ApiKey(PublishedModel):
         return EventDraft.build(kind, {"key": data}, self.account_id)
 
     def send_mail(self, template: str) -> None:
-        """Mail the members who may act on it, if their address is confirmed."""
+        """Mail the active members who may change the key, at their confirmed addresses."""
         members = self.account.memberships.exclude(role=Role.READER).filter(user__is_active=True)
         addresses = EmailAddress.objects.filter(verified=True, user__in=members.values("user"))
         url = get_page_url(reverse("portal:keys", args=[self.account.public_id]))

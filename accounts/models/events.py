@@ -1,4 +1,4 @@
-"""Pet, order, key and account events (D40 to D42).
+"""Events of pets, orders, keys, members and accounts (D40 to D42).
 
 A change writes an outbox entry (EventDraft) in its own transaction. After the commit,
 accounts/events/sequencing.py assigns the entries their sequence numbers, which are the IDs of the events.

@@ -1,6 +1,6 @@
 """Members of accounts, and the invitations with which they join (D46, D47).
 
-All changes lock the account. In events, a member has the ID of the invitation.
+All changes lock the account. Members keep the public ID of their invitation.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class AccountRole(Record):
         constraints = [CheckConstraint(name="%(class)s_role_is_known", condition=Q(role__in=Role.values))]
 
     def record(self, action: Action, by: Actor, event_type: EventType | None = None, **values: Any) -> None:
-        """Record an action in the audit trail of the account, and add its event, without personal data."""
+        """Record an action in the account's audit trail, and add any event, which has no personal data."""
         audit.record(by, self.account, action, **values)
         if event_type is not None:
             data = {"member": {"id": self.public_id, "role": self.role}}
@@ -156,7 +156,7 @@ def open_account(name: str, owner: User, *, by: Actor) -> Account:
 
 class InvitationQuerySet(QuerySet["Invitation"]):
     def open(self) -> InvitationQuerySet:
-        """Exclude those of people who may not sign in, who could return with one of their links."""
+        """Exclude invitations by deactivated users, who could return with one of their links."""
         deactivated = User.objects.filter(is_active=False).values("pk")
         unexpired = self.filter(closed_at=None, expires_at__gt=timezone.now())
         return unexpired.exclude(invited_by__in=deactivated)
@@ -204,7 +204,7 @@ class Invitation(AccountRole):
         return f"Invitation {self.public_id} to {self.account}"
 
     def check_others(self) -> None:
-        """Raise ValidationError for too many invitations, a second one, or one before the first owner's."""
+        """Raise ValidationError for too many, a second one to an address, or one before an owner's."""
         sent = self.account.invitations.filter(created_at__gt=self.created_at - timedelta(days=1))
         still_open = self.account.invitations.open()
         has_owner = self.has_owner() or still_open.filter(role=Role.OWNER).exists()

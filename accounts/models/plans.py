@@ -126,7 +126,7 @@ class Account(UniquelyNamed, PublishedModel):
         super().validate_constraints({*(exclude or ()), "per_minute", "per_day"})
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save, and add an event if the plan or its limits change."""
+        """Save, and add an event if the plan or the limits change."""
         with transaction.atomic(savepoint=False):
             limits = Account.objects.values_list("plan_id", "per_minute", "per_day")
             before = limits.select_for_update().filter(pk=self.pk).first()
@@ -150,7 +150,7 @@ class Account(UniquelyNamed, PublishedModel):
         return account
 
     def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
-        """Set the plan without an audit entry. Takes effect with the next request (D27); usage counts on.
+        """Set the plan without an audit entry. Takes effect with the next request (D27).
 
         Raises ValidationError unless Enterprise has both limits and other plans have none.
         """
@@ -172,15 +172,14 @@ class Account(UniquelyNamed, PublishedModel):
         self.refresh_from_db()
 
     def suspend(self, *, reason: str, by: Actor) -> None:
-        """Reject all keys from the next request on (D45). Raises ValidationError without a reason."""
+        """Reject all keys from the next request on (D45). Raises ValidationError like `lift_suspension`."""
         self._suspend_or_lift(timezone.now(), Action.SUSPENDED, reason, by)
 
     def lift_suspension(self, *, reason: str, by: Actor) -> None:
-        """Accept the keys again. Raises ValidationError without a reason."""
+        """Accept the keys again. Raises ValidationError without a reason or if nothing changes."""
         self._suspend_or_lift(None, Action.SUSPENSION_LIFTED, reason, by)
 
     def _suspend_or_lift(self, at: datetime | None, action: Action, reason: str, by: Actor) -> None:
-        """Also raise ValidationError if nothing changes."""
         if not reason.strip():
             raise ValidationError(
                 f"Say why the {'account is suspended' if at else 'suspension is lifted'}."

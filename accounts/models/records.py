@@ -41,7 +41,7 @@ class PublishedModel(Record):
 
 
 class QuotaCounter(Record):
-    """An account's usage in its current windows. Only accounts/quota and accounts/usage write it.
+    """An account's usage in its current windows. accounts/quota and accounts/usage write it.
 
     Times are microseconds and days are whole days since the epoch, so that the same SQL works on both
     databases.
@@ -72,7 +72,7 @@ class QuotaCounter(Record):
 
 
 class KeyStanding(PublishedModel):
-    """The rate-limit state of a key: strikes and ban (D26), in microseconds since the epoch."""
+    """The rate-limit state of a key: strikes, ban and peeks (D26, D39), in microseconds since the epoch."""
 
     key = models.OneToOneField(
         "accounts.ApiKey", models.CASCADE, primary_key=True, related_name="rate_limit_state"
@@ -176,7 +176,7 @@ class DailyUsage(Record):
 
 
 class IdempotencyRecord(Record):
-    """The first response to a request with an idempotency key (D31), stored with the request's writes."""
+    """The first response to a request with an idempotency key (D31), or a submission of IssueKeyForm."""
 
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
     idempotency_key = models.CharField(db_column="key", max_length=255)

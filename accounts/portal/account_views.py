@@ -1,4 +1,4 @@
-"""The pages Overview and Requests of an account (D49)."""
+"""The list of accounts, and the pages Overview and Requests of an account (D49)."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ REJECTIONS_PER_PAGE = 25
 @login_required
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """Redirect to the only account, or list them."""
+    """Redirect to the user's only account, or list the accounts."""
     memberships = Membership.objects.filter(user=request.user.pk).select_related("account__plan")
     members = list(memberships.order_by("account__name"))
     if len(members) == 1:
@@ -65,7 +65,7 @@ def build_usage(account: Account) -> dict[str, Any]:
 @for_members()
 @require_safe
 def requests(request: HttpRequest, me: Membership) -> HttpResponse:
-    """Explain the rejections with a request ID, and list the latest. Foreign IDs are not found."""
+    """Explain the rejections with a request ID, and list the latest, all of this account."""
     request_id, before = request.GET.get("q", "").strip(), parse_id(request.GET.get("before"))
     rejections = me.account.rejections.select_related("key")
     latest = list(rejections.filter(pk__lt=before or INT64_MAX)[: REJECTIONS_PER_PAGE + 1])

@@ -15,7 +15,7 @@ NEW_USER_RATES = ("10/m", "100/d")  # Attempts per address.
 
 
 class NewUserForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Sets no address: the link may have been copied, so it proves none."""
+    """Sets no email address, since an invitation link may have been copied and proves none."""
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs, label_suffix="")

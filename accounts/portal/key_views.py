@@ -102,7 +102,7 @@ def change(request: HttpRequest, me: Membership, key_id: str, verb: str) -> Http
 def handle_form(request: HttpRequest, form: Any, act: Act, title: str, **context: Any) -> HttpResponse:
     """Show the form until it is valid, then act. A rejected action may be submitted again."""
     form.label_suffix = ""
-    for field in form.fields.values():  # Replace the widgets of Unfold by those they are derived from.
+    for field in form.fields.values():  # Replace Unfold's widgets with Django's.
         bases = type(field.widget).__mro__
         field.widget.__class__ = next(base for base in bases if base.__module__ == forms.widgets.__name__)
         field.widget.attrs.pop("class", None)

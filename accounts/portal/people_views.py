@@ -12,7 +12,7 @@ from accounts.models import Actor, Invitation, Membership, Role
 from accounts.portal.access import deny, for_members
 from accounts.portal.forms import InviteForm
 
-# By action: the relation of the row, the method of the row, and the message.
+# Maps actions to the relation of the row, the method to call, and the message.
 CHANGES: dict[str, tuple[str, Callable[..., None], str]] = {
     "role": ("memberships", Membership.change_role, "The role is changed."),
     "remove": ("memberships", partial(Membership.remove, keep_owner=True), "The member is removed."),
@@ -65,7 +65,7 @@ def leave(request: HttpRequest, me: Membership) -> HttpResponse:
 def call_on_post(
     request: HttpRequest, method: Callable[..., None], message: str, *page: str
 ) -> HttpResponse:
-    """On POST, call the method, and report the outcome on the page."""
+    """On POST, call the method. Redirects to the page, which shows the outcome."""
     if request.method == "POST":
         try:
             method(by=Actor.from_request(request))

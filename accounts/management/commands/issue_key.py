@@ -31,7 +31,7 @@ class Command(KeyCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_argument = parser.add_argument
         add_argument("--account", required=True, metavar="NAME", help="The account that owns the key.")
-        text = "The account's plan. Default: unchanged, or free."
+        text = "The account's plan. Default: unchanged, or free for a new account."
         add_argument("--plan", choices=PlanCode.values, help=text)
         add_argument("--name", default="", metavar="TEXT", help="What the key is for.")
         text = f"What the key may do. Default: {', '.join(SCOPES)}."
@@ -69,8 +69,8 @@ class Command(KeyCommand):
         name = options["account"].strip()
         if not 1 <= len(name) <= NAME_LENGTH:
             raise CommandError(f"--account must be a name of 1 to {NAME_LENGTH} characters.")
-        # The lock prevents overwriting a plan that staff or another command change concurrently. Usage can
-        # still be written, since NO KEY does not block references to the account.
+        # The lock prevents overwriting a concurrent change of the plan by staff or another command. Usage
+        # can still be written, since NO KEY does not block references to the account.
         accounts = Account.objects.select_for_update(no_key=True)
         per_minute, per_day = options["per_minute"], options["per_day"]
         account = find_by_name(accounts, name)

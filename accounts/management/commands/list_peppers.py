@@ -14,8 +14,8 @@ from petstore.management.base import JsonCommand
 
 class Command(JsonCommand):
     help = (
-        "Count the active keys that depend on each pepper. A key switches to the signing pepper when it is "
-        "used. A pepper that no key depends on may be removed from API_KEY_PEPPERS."
+        "Count the active keys that depend on each pepper. A key switches from an older pepper to the "
+        "signing pepper when it is used. Other peppers without keys may be removed from API_KEY_PEPPERS."
     )
     examples = "manage.py list_peppers"
     statuses = {1: "Keys are rejected because their pepper is missing from API_KEY_PEPPERS."}

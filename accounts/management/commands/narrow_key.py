@@ -24,7 +24,7 @@ class Command(KeyActionCommand):
         text = "The scopes that remain. Default: unchanged."
         parser.add_argument("--scopes", type=comma_separated, metavar="A,B", help=text)
         end = parser.add_mutually_exclusive_group()
-        text = "Days until the key and all its replacements expire. Default: unchanged."
+        text = "Days until the key and its later replacements expire at the latest. Default: unchanged."
         end.add_argument("--expires-in-days", type=int, metavar="N", help=text)
         end.add_argument("--expires-at", metavar="TIME", help="The expiry as a time (ISO 8601, in UTC).")
         text = "The networks that remain, each within one that the key allows. Default: unchanged."

@@ -18,7 +18,8 @@ class Command(JsonCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("member", metavar="ID", help="The member's ID, which list_members shows.")
+        text = "The ID of the member or invitation: see list_members."
+        parser.add_argument("member", metavar="ID", help=text)
         parser.add_argument("--reason", default="", metavar="TEXT", help="Stored in the account's history.")
 
     def handle(self, *args: Any, **options: Any) -> None:

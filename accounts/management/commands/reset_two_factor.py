@@ -14,7 +14,7 @@ from petstore.sign_in.second_factors import reset_two_factor
 class Command(JsonCommand):
     help = (
         "Remove the authenticator app, the passkeys and the recovery codes of a user. Until they set up a "
-        "new app, their password alone is enough to sign in."
+        "new second factor, their password alone is enough to sign in."
     )
     examples = 'manage.py reset_two_factor ann --reason "Lost the phone"'
 
@@ -25,7 +25,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = find_user(options["name"])
         if user is None:
-            raise CommandError(f"No user has the name {options['name']!r}. Names are case-sensitive.")
+            raise CommandError(f"No user has the name {options['name']!r}. Usernames are case-sensitive.")
         reset_two_factor(user, reason=options["reason"], by=get_operator())
         text = f"Done. {user.username} can sign in with the password alone."
         self.write_result({"name": user.username}, text)

@@ -24,7 +24,7 @@ class Command(KeyCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", help="The key's public ID.")
         hours = ROTATION_OVERLAP // timedelta(hours=1)
-        text = f"How long the old key keeps working. Default: {hours}."
+        text = f"How long the old key keeps working, unless it expires earlier. Default: {hours}."
         parser.add_argument("--overlap-hours", type=int, default=hours, metavar="N", help=text)
 
     def run(self, options: dict[str, Any]) -> None:

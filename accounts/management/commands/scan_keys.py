@@ -22,7 +22,7 @@ from accounts.management.base import KeyCommand, get_operator
 from accounts.models import ApiKey
 from petstore.management.base import escape_nonprintable
 
-# In text or binary data, but not inside a longer word.
+# Matches keys in text or binary data, but not inside a longer word.
 KEY = re.compile(rb"(?<![0-9A-Za-z_])" + key_format.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
 UTF_16 = re.compile(rb"(?:[ -~]\0){60,}[ -~]?")  # ASCII characters, in either byte order.
 MAX_KEY_BYTES = 200  # Fits a key with adjacent characters, even in UTF-16.
@@ -124,7 +124,7 @@ def find_in_paths(paths: list[str], unsearched: list[str]) -> Iterator[Finding]:
 
 
 def iterate_files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the file, or all files below the directory, without following symbolic links."""
+    """Yield the file, or all regular files below the directory, except symbolic links."""
     if not os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises PermissionError.
         yield path
         return
@@ -142,7 +142,7 @@ def iterate_files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[P
 
 
 def find_in_stream(stream: BinaryIO, place: str) -> Iterator[Finding]:
-    """Yield each key in a stream, with at most two chunks in memory.
+    """Yield each key in a stream, with about two chunks in memory.
 
     Raises OSError, also for compressed data, which cannot be searched.
     """
