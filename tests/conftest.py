@@ -1,4 +1,4 @@
-"""The small cast that the tests share."""
+"""Pytest hooks and the fixtures that most tests share."""
 
 import gc
 import itertools
@@ -33,47 +33,47 @@ from tests.support.servers import RedisServer, redis_server
 TESTS = Path(__file__).parent
 pytest_plugins = ["tests.support.isolation"]
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Fast.
-settings.WHITENOISE_AUTOREFRESH = True  # Each new client would look at every static file.
+settings.WHITENOISE_AUTOREFRESH = True  # Each new client would scan all static files.
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
-# Each client, and each `httpx.get`, would take 20 ms to read the certificates that it may trust.
+# Each client, and each `httpx.get`, would parse the CA bundle again.
 default.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
-DATABASE = {"db", "transactional_db", "django_db_setup"}  # Fixtures that give access to it.
+DATABASE = {"db", "transactional_db", "django_db_setup"}  # Fixtures that give access to the database.
 ON_SQLITE = connection.vendor == "sqlite"
 OPERATOR = Actor("tests")
 Issue = Callable[..., tuple[ApiKey, str]]  # The fixture `issue`.
-gc.set_threshold(10_000)  # With its usual 700 the collector takes a tenth of the tests' time.
-finished = itertools.count(1)
+gc.set_threshold(10_000)  # The default of 700 slows the tests noticeably.
+finished_tests = itertools.count(1)
 
 # For tests that need real commits: django_db_setup restores the database after them.
 COMMITTED = pytest.mark.django_db(transaction=True)
 
 
-def keep_contexts(kept: dict[str, Any], context: Any, **_: Any) -> None:
-    """Keep each context of a page once: a copy for every template takes a fifth of the page's time."""
-    rendered = kept.setdefault("rendered", [])
-    if not any(one is context for one in rendered):
+def store_contexts(store: dict[str, Any], context: Any, **_: Any) -> None:
+    """Copy each context of a page once, not for every template as Django does, which is slow."""
+    rendered = store.setdefault("rendered", [])
+    if not any(seen is context for seen in rendered):
         rendered.append(context)
-        kept.setdefault("context", ContextList()).append(copy(context))
+        store.setdefault("context", ContextList()).append(copy(context))
 
 
-django.test.client.store_rendered_templates = keep_contexts  # type: ignore[attr-defined]
+django.test.client.store_rendered_templates = store_contexts  # type: ignore[attr-defined]
 
 
 def pytest_collection_finish() -> None:
-    """Leave to itself what is loaded by now: the collector need not look at it again and again."""
+    """Exempt the objects loaded so far from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_logfinish() -> None:
     """Let the garbage collector close unused SQLite files before there are a thousand of them."""
-    if next(finished) % 100 == 0:
+    if next(finished_tests) % 100 == 0:
         gc.collect()
 
 
-# Files of pages and commands whose SQL is Django's alone, and without locks: see tests/run.py.
+# Tests of pages and commands that use only the ORM, and no locks: see tests/run.py.
 SAME_ON_BOTH = {
     "admin": {
         "test_failed_sign_ins.py", "test_filter_chips.py", "test_forms.py", "test_frame.py",
@@ -86,11 +86,11 @@ SAME_ON_BOTH = {
         "test_docs.py", "test_openapi.py", "test_pages.py", "test_reference.py", "test_search.py",
         "test_support.py", "test_well_known.py",
     },
-    "commands": {"test_command_manners.py", "test_commands.py", "test_listen.py", "test_scan_keys.py"},
+    "commands": {"test_command_conventions.py", "test_commands.py", "test_listen.py", "test_scan_keys.py"},
 }  # fmt: skip
 SYSTEM = {"system", "chaos", "load", "simulation"}  # Folders of tests that start services.
-# Of these, the slowest files, the slowest first, so that the last ones to start are short.
-LONG = (
+# The slowest of their files, slowest first, so that the last to start are short.
+SLOWEST = (
     "system/quota/test_concurrency.py", "system/browser/test_daily_work.py",
     "system/clients/test_examples.py", "system/browser/test_office_pages.py",
     "system/browser/test_public_pages.py", "system/test_commands.py", "system/browser/test_portal.py",
@@ -111,9 +111,9 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its kind, and those that touch the database of this process.
+    """Mark each test with its kind, and those that use the database of this process.
 
-    Tests of the system come first, in the order of LONG.
+    System tests come first, in the order of SLOWEST.
     """
     for item in items:
         folder, *_, file = item.path.relative_to(TESTS).parts
@@ -123,8 +123,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if file in SAME_ON_BOTH.get(folder, ()):
             item.add_marker("same_on_both")
 
-    places = {TESTS / file: place for place, file in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.path, len(LONG) + ("system" not in item.keywords)))
+    positions = {TESTS / file: position for position, file in enumerate(SLOWEST)}
+    items.sort(key=lambda item: positions.get(item.path, len(SLOWEST) + ("system" not in item.keywords)))
 
 
 @pytest.fixture(scope="session")
@@ -134,7 +134,7 @@ def django_db_modify_db_settings(
 ) -> None:
     """Copy a migrated database for this process.
 
-    SQLite's is in a file, as the service's: threads then see one database.
+    SQLite's copy is a file, as in production, so that all threads see the same database.
     """
     database = settings.DATABASES["default"]
     test = database.setdefault("TEST", {})
@@ -147,7 +147,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """Have Django take the copy, where it is a file."""
+    """Let Django use the copied file on SQLite."""
     return ON_SQLITE
 
 
@@ -159,7 +159,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
 
 
 class Api:
-    """A client of the API with a key, which speaks JSON."""
+    """A JSON client of the API that sends a key."""
 
     def __init__(self, key: str | None) -> None:
         self.key = key
@@ -217,7 +217,7 @@ def api(key: Any) -> Api:
 
 
 @pytest.fixture
-def stranger(db: None) -> Api:
+def anonymous_api(db: None) -> Api:
     """A client without a key."""
     return Api(None)
 
@@ -230,7 +230,7 @@ def category(db: None) -> Category:
 
 @pytest.fixture(scope="session")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis of the tests' own."""
+    """A temporary Redis server."""
     if shutil.which("redis-server") is None:
         assert os.environ.get("CI") != "true", "CI must test on Redis: install redis-server."
         pytest.skip("No redis-server is installed.")
@@ -255,7 +255,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: N
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The service on its production server, with 4 workers and a database of its own."""
+    """The service on its production server, with 4 workers and a temporary database."""
     folder = tmp_path_factory.mktemp("service")
     with live_service(folder, workers=4, METRICS_DIR=str(folder)) as service:
         yield service

@@ -1,7 +1,7 @@
-"""The settings that every test runs with; a pytest plugin, so that it comes before Django's settings.
+"""The environment variables of all tests; a pytest plugin, so that it is loaded before Django's settings.
 
-`DATABASE_URL` is kept: it chooses the database. Everything else is fixed, so that neither a developer's
-.env nor the shell changes an outcome.
+`DATABASE_URL` is inherited: it selects the database. Everything else is fixed, so that neither a
+developer's .env nor the shell changes a result.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 FIXED = {
     "PYTHON_DOTENV_DISABLED": "1",
     "DEBUG": "false",
-    "REDIS_URL": "",  # Tests that count in Redis start one of their own.
+    "REDIS_URL": "",  # Tests that count in Redis start a server.
     "DATABASE_REPLICA_URL": "",  # So do those that read from replicas.
     "ENVIRONMENT": "production",
     "PORT": "8000",
@@ -40,7 +40,7 @@ FIXED = {
 }
 
 os.environ |= FIXED
-# A checker of IRIs, which nothing asks for, reads its grammar for a second as soon as jsonschema finds it.
+# jsonschema would import this IRI checker, which is slow to load and unused.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 if not os.environ.get("DATABASE_URL"):
     os.environ["DATABASE_URL"] = f"sqlite:///{Path(tempfile.gettempdir()) / 'petstore-unused.sqlite3'}"

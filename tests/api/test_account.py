@@ -253,8 +253,8 @@ def test_peek_authenticates_the_key(store: QuotaStore) -> None:
     assert sender.peek(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
     address = ipaddress.ip_address("203.0.113.7")
     assert store.peek(parse(sender.texts[2]), address, sender.now).rejection is None
-    stranger = key_format.generate("live", sender.account.public_id)
-    assert store.peek(stranger, address, sender.now).rejection is KeyRejectionReason.UNKNOWN
+    unknown_key = key_format.generate("live", sender.account.public_id)
+    assert store.peek(unknown_key, address, sender.now).rejection is KeyRejectionReason.UNKNOWN
 
 
 # --- Changes by staff -----------------------------------------------------------------------------

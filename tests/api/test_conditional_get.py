@@ -41,11 +41,11 @@ def test_changed_row_has_another_etag(api: Api, path: str) -> None:
     assert response.headers["ETag"] != tag
 
 
-def test_responses_are_cached_privately(api: Api, stranger: Api, path: str) -> None:
+def test_responses_are_cached_privately(api: Api, anonymous_api: Api, path: str) -> None:
     response = api.get(path)
     assert response.headers["Cache-Control"] == "private, no-cache"
     assert response.headers["Vary"] == "Authorization"
-    assert stranger.get(path).headers["Cache-Control"] == "no-store"
+    assert anonymous_api.get(path).headers["Cache-Control"] == "no-store"
 
 
 def add_pet(account: Account) -> Pet:

@@ -39,8 +39,8 @@ def test_unknown_path_is_a_404_and_never_a_redirect(api: Api, path: str, method:
 
 @pytest.mark.parametrize("path", [*UNKNOWN_PATHS, "/pets", "/pets?limit=none", "/pets/none", "/account"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
-def test_key_is_checked_before_anything_else(stranger: Api, path: str, method: str) -> None:
-    response = stranger(method, path, b"not json", Content_Type="text/plain")
+def test_key_is_checked_before_anything_else(anonymous_api: Api, path: str, method: str) -> None:
+    response = anonymous_api(method, path, b"not json", Content_Type="text/plain")
     assert_error(response, 401, "missing_api_key")
     assert response.headers["WWW-Authenticate"] == "Bearer"
 

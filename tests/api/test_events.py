@@ -192,12 +192,12 @@ def test_rolled_back_change_leaves_no_event(api: Api, category: Category) -> Non
 def test_account_sees_public_events_and_its_own_in_one_order(
     api: Api, account: Account, other: Account, issue: Issue
 ) -> None:
-    stranger = Api(issue(other)[1])
+    other_api = Api(issue(other)[1])
     for _ in range(4):
         add_outbox_entries(1)
         add_outbox_entries(2, account.pk)
         add_outbox_entries(2, other.pk)
-    mine, theirs = list(follow(api)), list(follow(stranger))
+    mine, theirs = list(follow(api)), list(follow(other_api))
     assert len([event for event in mine if event["type"] == "order.placed"]) == 8
     for events in (mine, theirs):
         ids = [event["id"] for event in events]

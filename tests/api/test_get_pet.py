@@ -25,8 +25,8 @@ def test_unknown_or_malformed_id_is_not_found(api: Api, pet: Pet, pet_id: str) -
     assert get_error(api.get(f"/pets/{pet_id}")) == (404, "pet_not_found")
 
 
-def test_every_response_announces_the_deprecation(api: Api, stranger: Api, pet: Pet) -> None:
-    for response in (api.get(f"/pets/{pet.id}"), api.get("/pets/0"), stranger.get("/pets/1")):
+def test_every_response_announces_the_deprecation(api: Api, anonymous_api: Api, pet: Pet) -> None:
+    for response in (api.get(f"/pets/{pet.id}"), api.get("/pets/0"), anonymous_api.get("/pets/1")):
         assert response.headers["Deprecation"] == "@1764892800"  # 5 December 2025
         assert response.headers["Sunset"] == "Thu, 05 Dec 2030 00:00:00 GMT"
         successor = '<http://testserver/v1/pets?status=available>; rel="successor-version"'

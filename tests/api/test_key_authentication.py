@@ -35,15 +35,15 @@ def issue_expired(issue: Issue) -> str:
 # --- The Authorization header --------------------------------------------------------------------
 
 
-def test_request_without_key_explains_how_to_send_one(stranger: Api) -> None:
-    response = stranger.get("/pets")
+def test_request_without_key_explains_how_to_send_one(anonymous_api: Api) -> None:
+    response = anonymous_api.get("/pets")
     assert_rejected(response, "missing_api_key")
     assert "Authorization: Bearer" in response.json()["message"]
 
 
 @pytest.mark.parametrize("header", ["", " ", "\t"])
-def test_empty_header_counts_as_missing(stranger: Api, header: str) -> None:
-    assert_rejected(stranger.get("/pets", Authorization=header), "missing_api_key")
+def test_empty_header_counts_as_missing(anonymous_api: Api, header: str) -> None:
+    assert_rejected(anonymous_api.get("/pets", Authorization=header), "missing_api_key")
 
 
 @pytest.mark.parametrize(
@@ -69,23 +69,27 @@ def test_empty_header_counts_as_missing(stranger: Api, header: str) -> None:
     ],
 )
 def test_malformed_header_is_rejected_without_touching_the_database(
-    key: Any, stranger: Api, django_assert_num_queries: DjangoAssertNumQueries, form: str
+    key: Any, anonymous_api: Api, django_assert_num_queries: DjangoAssertNumQueries, form: str
 ) -> None:
     with django_assert_num_queries(0):
         mistyped = key.text[:-1] + ("x" if key.text[-1] != "x" else "y")
         header = form.replace("{key}", key.text).replace("{another checksum}", mistyped)
-        response = stranger.get("/pets", Authorization=header)
+        response = anonymous_api.get("/pets", Authorization=header)
     assert_rejected(response, "invalid_api_key")
 
 
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER {}", "Bearer   {}", " Bearer {} "])
-def test_scheme_is_case_insensitive_and_may_have_extra_spaces(key: Any, stranger: Api, form: str) -> None:
-    assert stranger.get("/pets", Authorization=form.format(key.text)).status_code == 200
+def test_scheme_is_case_insensitive_and_may_have_extra_spaces(
+    key: Any, anonymous_api: Api, form: str
+) -> None:
+    assert anonymous_api.get("/pets", Authorization=form.format(key.text)).status_code == 200
 
 
-def test_key_in_query_or_body_is_ignored(key: Any, stranger: Api) -> None:
-    assert_rejected(stranger.get(f"/pets?api_key={key.text}&access_token={key.text}"), "missing_api_key")
-    assert_rejected(stranger.post("/pets", {"access_token": key.text}), "missing_api_key")
+def test_key_in_query_or_body_is_ignored(key: Any, anonymous_api: Api) -> None:
+    assert_rejected(
+        anonymous_api.get(f"/pets?api_key={key.text}&access_token={key.text}"), "missing_api_key"
+    )
+    assert_rejected(anonymous_api.post("/pets", {"access_token": key.text}), "missing_api_key")
 
 
 # --- Expiry, revocation and mode -----------------------------------------------------------------

@@ -50,8 +50,8 @@ def test_request_is_logged_in_one_line(api: Api, key: ApiKey, lines: Lines) -> N
     assert 0 < milliseconds < 60_000
 
 
-def test_line_without_a_valid_key_has_no_account(stranger: Api, lines: Lines) -> None:
-    stranger.get("/pets")
+def test_line_without_a_valid_key_has_no_account(anonymous_api: Api, lines: Lines) -> None:
+    anonymous_api.get("/pets")
     (line,) = lines()
     assert (line["status"], line["account"], line["key"]) == (401, None, None)
 

@@ -128,10 +128,12 @@ def test_deferred_updates_are_applied_by_flush() -> None:
 
 
 @pytest.mark.parametrize("counted_for", ["account", "address"])
-def test_decisions_are_counted_by_rule(issue: Any, stranger: Api, settings: Any, counted_for: str) -> None:
+def test_decisions_are_counted_by_rule(
+    issue: Any, anonymous_api: Api, settings: Any, counted_for: str
+) -> None:
     customer = Account.objects.create(name="Small", plan_id="enterprise", per_minute=2, per_day=100)
     settings.ANONYMOUS_PER_MINUTE = 2
-    api = Api(issue(customer)[1]) if counted_for == "account" else stranger
+    api = Api(issue(customer)[1]) if counted_for == "account" else anonymous_api
     outcomes = ("admitted", "rate_limit_exceeded")
     before = [value(DECISIONS, outcome=outcome, counted_for=counted_for) for outcome in outcomes]
     for _ in range(5):

@@ -86,29 +86,29 @@ def test_key_that_keeps_sending_after_429_is_banned(api: Api, key: Any, account:
 # --- Without a valid key
 
 
-def test_requests_without_a_key_count_by_address(stranger: Api, settings: Any) -> None:
+def test_requests_without_a_key_count_by_address(anonymous_api: Api, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 300
-    first, second = (get_headers(stranger.get("/pets")) for _ in range(2))
+    first, second = (get_headers(anonymous_api.get("/pets")) for _ in range(2))
     assert (first[:2], second[:2]) == ([300, 299], [300, 298])
     assert 0 < first[2] - time.time() <= 61
 
 
-def test_address_over_its_limit_gets_429_with_retry_after(stranger: Api, settings: Any) -> None:
+def test_address_over_its_limit_gets_429_with_retry_after(anonymous_api: Api, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 3
-    assert [stranger.get("/pets").status_code for _ in range(4)] == [401, 401, 401, 429]
-    response = stranger.get("/pets")
+    assert [anonymous_api.get("/pets").status_code for _ in range(4)] == [401, 401, 401, 429]
+    response = anonymous_api.get("/pets")
     assert response.json()["code"] == "rate_limit_exceeded"
     assert 1 <= int(response.headers["Retry-After"]) <= 60
     assert get_headers(response)[:2] == [3, 0]
 
 
 def test_unavailable_counters_reject_no_request(
-    stranger: Api, settings: Any, tmp_path: Any, caplog: pytest.LogCaptureFixture
+    anonymous_api: Api, settings: Any, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
     counters = settings.CACHES["counters"] | {"LOCATION": str(tmp_path / "file")}
     settings.CACHES = settings.CACHES | {"counters": counters}
-    response = stranger.get("/pets")
+    response = anonymous_api.get("/pets")
     assert (response.status_code, response.json()["code"]) == (401, "missing_api_key")
     assert "are unavailable" in caplog.text
     assert get_headers(response)[:2] == [settings.ANONYMOUS_PER_MINUTE, settings.ANONYMOUS_PER_MINUTE]

@@ -246,13 +246,13 @@ def test_missing_scope_is_stored_by_its_name(issue: Any, usage_recorder: UsageRe
 
 
 def test_request_without_the_secret_is_not_logged(
-    key: Any, account: Account, stranger: Api, settings: Any, usage_recorder: UsageRecorder
+    key: Any, account: Account, anonymous_api: Api, settings: Any, usage_recorder: UsageRecorder
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 3
     invented = key_format.generate("live", account.public_id)
     for text in (invented.text, replace_secret(key.text), "nonsense"):
         assert Api(text).get("/pets").status_code == 401
-    assert stranger.get("/pets").status_code == 429
+    assert anonymous_api.get("/pets").status_code == 429
     usage_recorder.write()
     assert not Refusal.objects.exists()
 

@@ -252,14 +252,14 @@ def test_flood_of_unknown_keys_gets_429_without_queries(
 
 
 def test_counter_that_expires_while_counting_rejects_no_request(
-    stranger: Api, monkeypatch: pytest.MonkeyPatch
+    anonymous_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(*arguments: Any, **options: Any) -> int:
         raise ValueError
 
     monkeypatch.setattr(LocalCounters, "add", lambda *arguments, **options: False)
     monkeypatch.setattr(LocalCounters, "incr", ended)
-    response = stranger.get("/pets")
+    response = anonymous_api.get("/pets")
     assert (response.status_code, response.json()["code"]) == (401, "missing_api_key")
     assert int(response["X-RateLimit-Remaining"]) > 0
 

@@ -25,7 +25,7 @@ from tests.chaos.faults import BACKENDS, Choice, FaultKind
 from tests.chaos.report import report
 from tests.chaos.run import run
 from tests.run import postgresql
-from tests.support.live import manage, own_database
+from tests.support.live import manage, temporary_database
 
 
 def main(options: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
             print("No PostgreSQL server found. Install PostgreSQL, or set DATABASE_URL.")
             return 1
         os.environ |= environment.FIXED | {"DATABASE_URL": url}
-        template = stack.enter_context(own_database(folder))
+        template = stack.enter_context(temporary_database(folder))
         manage(os.environ | {"DATABASE_URL": template}, "migrate", "--verbosity", "0")
         choice = Choice(frozenset(options.backends), frozenset(options.kinds))
         chaos = run(

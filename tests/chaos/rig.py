@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 from tests.chaos.faults import Fault, FaultKind
 from tests.chaos.proxy import READY_FOR_QUERY, Proxy
 from tests.load.requests import memory_mib
-from tests.support.live import ROOT, Service, own_database, stopped_service
+from tests.support.live import ROOT, Service, stopped_service, temporary_database
 from tests.support.packages import python
 from tests.support.servers import RedisServer, redis_server, wait_until
 
@@ -155,7 +155,7 @@ async def rig(
     `redis_path`: of REDIS_URL; with a database number, connections start with a SELECT.
     """
     async with AsyncExitStack() as stack:
-        database = stack.enter_context(own_database(folder, copy_of=template))
+        database = stack.enter_context(temporary_database(folder, copy_of=template))
         pair = stack.enter_context(redis_pair(folder))
         redis = await stack.enter_async_context(Proxy(pair.primary.port))
         postgresql = await stack.enter_async_context(

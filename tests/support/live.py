@@ -151,7 +151,7 @@ def remove_owner(url: str) -> None:
 
 
 @contextmanager
-def own_database(folder: Path, copy_of: str = "") -> Iterator[str]:
+def temporary_database(folder: Path, copy_of: str = "") -> Iterator[str]:
     """Create a database on the tests' server; yield its URL, and drop it at the end.
 
     It is empty, or a copy of the one with that URL, which has no open connections.
@@ -190,7 +190,7 @@ def migrated_database() -> str:
     until_the_end = ExitStack()
     atexit.register(until_the_end.close)
     folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
-    url = until_the_end.enter_context(own_database(folder))
+    url = until_the_end.enter_context(temporary_database(folder))
     manage(os.environ | {"DATABASE_URL": url}, "migrate", "--verbosity", "0")
     return url
 
@@ -223,7 +223,7 @@ def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[
     """
     with ExitStack() as stack:
         url = environment.get("DATABASE_URL")
-        url = url or stack.enter_context(own_database(folder, copy_of=migrated_database()))
+        url = url or stack.enter_context(temporary_database(folder, copy_of=migrated_database()))
         if "REDIS_URL" not in environment and not url.startswith("sqlite"):
             environment["REDIS_URL"] = stack.enter_context(redis_server(folder)).url
         remove_owner(environment.get("REDIS_URL", ""))

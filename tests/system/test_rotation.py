@@ -14,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.support.live import Service, migrated_database, own_database, stopped_service
+from tests.support.live import Service, migrated_database, stopped_service, temporary_database
 from tests.support.servers import RedisServer, wait_until
 
 PEPPERS = {1: "the-first-pepper-that-is-long-enough-here", 2: "the-second-pepper-that-is-long-enough"}
@@ -91,7 +91,9 @@ def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> It
     sent: list[Sent] = []
     texts: list[str] = []
     with ExitStack() as stack:
-        url = stack.enter_context(own_database(tmp_path_factory.mktemp("database"), migrated_database()))
+        url = stack.enter_context(
+            temporary_database(tmp_path_factory.mktemp("database"), migrated_database())
+        )
         services = [
             stopped_service(tmp_path_factory.mktemp("stage"), url, REDIS_URL=redis.url, **stage)
             for stage in STAGES

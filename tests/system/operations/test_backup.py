@@ -11,7 +11,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.support.live import Service, live_service, own_database, stopped_service
+from tests.support.live import Service, live_service, stopped_service, temporary_database
 from tests.support.servers import RedisServer, wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.system.operations.machines import Customers
@@ -96,7 +96,7 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
             place = feed_position(first, active)
         assert load.statuses().keys() == {201}
         first.stop()
-        with own_database(tmp_path) as url:
+        with temporary_database(tmp_path) as url:
             whole = ["--no-owner", "--exit-on-error", "--single-transaction"]
             subprocess.run(["pg_restore", *whole, f"--dbname={url}", str(dump)], check=True)
             with psycopg.connect(url) as connection:

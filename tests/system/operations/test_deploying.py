@@ -19,7 +19,7 @@ from django.conf import settings
 from django.test import Client
 
 from petstore.observability.healthcheck import is_alive
-from tests.support.live import ROOT, STOP_SECONDS, own_database
+from tests.support.live import ROOT, STOP_SECONDS, temporary_database
 from tests.support.servers import free_port, wait_until
 
 DEPLOY = ROOT / "deploy"
@@ -116,7 +116,7 @@ def test_image_works_with_only_tmp_writable(
     # JSON is the exec form. A shell would not forward signals.
     start = [*ISOLATED, *json.loads(find_arguments("ENTRYPOINT")[0])]
     check = [*ISOLATED, *json.loads(find_arguments("HEALTHCHECK")[0].partition("CMD ")[2])]
-    with unpacked_image(tmp_path) as (app, image), own_database(Path(image["TMPDIR"])) as url:
+    with unpacked_image(tmp_path) as (app, image), temporary_database(Path(image["TMPDIR"])) as url:
         secrets = {name: os.environ[name] for name in ("SECRET_KEY", "API_KEY_PEPPERS")}
         environment = (
             image | secrets | {"DATABASE_URL": url, "PORT": str(port), "ALLOWED_HOSTS": "a.example"}

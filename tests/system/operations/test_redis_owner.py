@@ -27,7 +27,7 @@ from petstore.event_loop.redis_scripts import (
 )
 from tests.support.command_runner import CommandRunner
 from tests.support.event_loop import run, run_request
-from tests.support.live import Service, migrated_database, own_database, stopped_service
+from tests.support.live import Service, migrated_database, stopped_service, temporary_database
 from tests.support.quota import Sender
 from tests.support.servers import RedisServer, free_port, redis_server, wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -269,11 +269,11 @@ def test_copy_that_shares_redis_changes_nothing_for_production(tmp_path: Path) -
     (tmp_path / "copy").mkdir()
     with ExitStack() as stack:
         redis_url = stack.enter_context(redis_server(tmp_path)).url
-        url = stack.enter_context(own_database(tmp_path, migrated_database()))
+        url = stack.enter_context(temporary_database(tmp_path, migrated_database()))
         service = stopped_service(tmp_path, url, REDIS_URL=redis_url)
         stack.callback(service.stop)
         key = service.issue("Acme")
-        other = stack.enter_context(own_database(tmp_path / "copy", url))
+        other = stack.enter_context(temporary_database(tmp_path / "copy", url))
         copy = CommandRunner(service.environment | {"DATABASE_URL": other})
         stack.callback(copy.close)
         service.start(1)

@@ -130,13 +130,13 @@ async function daysUse(): Promise<number> {
 }
 
 async function rejections(): Promise<string[]> {
-  const stranger = createClient<paths>({ baseUrl, headers: { Authorization: "Bearer psk_live_not_a_key" } });
+  const invalid = createClient<paths>({ baseUrl, headers: { Authorization: "Bearer psk_live_not_a_key" } });
   const unknown = { params: { path: { petId: -1 } } };
   const unknownOrder = { params: { path: { orderId: -1 } } };
   const blank: NewPet = { name: " ", categoryId: Number(categoryId), status: "sold" };
   const answers = [
     await client.POST("/pets", { body: blank }),
-    await stranger.GET("/pets"),
+    await invalid.GET("/pets"),
     await client.GET("/pets/{petId}", unknown),
     await client.POST("/store/orders", { body: { petId: -1 } }),
     await client.GET("/store/orders/{orderId}", unknownOrder),

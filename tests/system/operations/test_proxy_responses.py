@@ -124,8 +124,8 @@ def test_pages_and_401_are_served_while_postgresql_is_down(stage: Any) -> None:
         log = stage.service.folder / "haproxy.log"
         wait_until(lambda: "backend 'instances' has no server" in log.read_text(), seconds=15)
         assert httpx.get(f"{stage.url}/docs").status_code == 200
-        stranger = httpx.get(f"{stage.url}/v1/pets")
-        assert (stranger.status_code, stranger.json()["code"]) == (401, "missing_api_key")
+        anonymous = httpx.get(f"{stage.url}/v1/pets")
+        assert (anonymous.status_code, anonymous.json()["code"]) == (401, "missing_api_key")
         known = httpx.get(f"{stage.url}/v1/pets", headers={"Authorization": f"Bearer {stage.key}"})
         assert (known.status_code, known.json()["code"]) == (503, "service_unavailable")
         assert known.headers["x-request-id"]
