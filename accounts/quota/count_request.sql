@@ -1,7 +1,7 @@
 -- Takes steps 1, 2, 4 and 5 of the quota rule in one atomic statement: `clock` is step 1, `ends` and `counts`
 -- are step 2, `decision` is step 4, and the outermost SELECT is step 5.
 --
--- initial_count   0 for a banned key, else 1
+-- initial_count   0 for a banned key or if the first request reaches a threshold, else 1
 -- threshold_80, threshold_100   usage that must not be reached before its warning is stored; 0 if it is
 
 INSERT INTO accounts_quotacounter AS q

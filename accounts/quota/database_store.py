@@ -109,7 +109,7 @@ def try_to_count(record: KeyRecord, now: int, warned_usage: int = 0) -> RateLimi
         per_minute=record.limits.per_minute,
         per_day=record.limits.per_day,
         now=now,
-        initial_count=0 if banned else 1,
+        initial_count=0 if banned or 1 in {threshold_80, threshold_100} else 1,
         threshold_80=threshold_80,
         threshold_100=threshold_100,
     )

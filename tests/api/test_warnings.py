@@ -116,6 +116,11 @@ def test_threshold_warning_survives_a_crash(crashing_store: QuotaStore) -> None:
     ]
 
 
+def test_warning_of_the_only_daily_request_survives_a_crash(crashing_store: QuotaStore) -> None:
+    send(Sender(crashing_store, per_minute=100, per_day=1), 1)
+    assert [data["threshold"] for data in event_data(EventType.QUOTA_REACHED)] == [80, 100]
+
+
 def test_ban_event_survives_a_crash(crashing_store: QuotaStore) -> None:
     sender = Sender(crashing_store, per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
     for _ in range(24):
