@@ -170,7 +170,7 @@ def display_value(field: str, value: Any) -> str:
 
 
 def list_warning_entries(account: Account) -> Iterator[HistoryEntry]:
-    """Yield warnings only, since the audit trail already covers what other events report."""
+    """Yield warnings only, since the audit trail already covers the other events."""
     events = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
     for event_type, text in WARNINGS.items():
         for event in events.filter(type=event_type)[:MAX_TIMELINE]:

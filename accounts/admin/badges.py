@@ -1,4 +1,4 @@
-"""Badges, usage bars and relative times. Their text conveys what colour and length show."""
+"""Badges, usage bars and relative times. Their text repeats the information in colours and lengths."""
 
 from datetime import datetime, timedelta
 

@@ -15,7 +15,7 @@ from petstore.backoffice.confirmation import Confirmation, ReasonForm
 INVITE = Confirmation(
     "Invite a member",
     "Create a link",
-    "Creates a link that you pass on. It works once, for 7 days, for the first person who uses it. "
+    "Creates a link that works once, for 7 days, for the first person who uses it. "
     "New people choose a username and a password; others sign in and accept.",
 )
 CHANGE_ROLE = Confirmation("Change the role of a member", "Change the role", "Takes effect at once.")

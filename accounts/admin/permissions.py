@@ -65,7 +65,7 @@ class NoEscalationAdmin(ConfirmedChangesAdmin):
     permissions_field: str
 
     def outranks(self, request: HttpRequest, obj: Any) -> bool:
-        """Whether the user or group has permissions that the editor lacks."""
+        """Return whether the user or group has permissions that the editor lacks."""
         editor = get_user(request)
         if editor.is_superuser:
             return False

@@ -22,7 +22,7 @@ class KeyRecord:
     digest: str
     pepper_number: int
     limits: Limits
-    version: int  # Raised by every change except usage: see Publication.
+    version: int  # Raised by every change except usage and strikes: see Publication.
     scopes: str = ""
     networks: tuple[str, ...] = ()
     expires_at: int = 0  # Microseconds since the epoch; 0 for never.

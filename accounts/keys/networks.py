@@ -29,7 +29,7 @@ def unmap(network: Network) -> Network:
 
 
 def is_allowed(address: Address, networks: Collection[str]) -> bool:
-    """Whether the address is in one of the networks. An empty collection allows every address."""
+    """Return whether the address is in one of the networks. An empty collection allows every address."""
     return not networks or any(address in ip_network(network) for network in networks)
 
 

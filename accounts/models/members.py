@@ -156,7 +156,7 @@ def open_account(name: str, owner: User, *, by: Actor) -> Account:
 
 class InvitationQuerySet(QuerySet["Invitation"]):
     def open(self) -> InvitationQuerySet:
-        """Exclude invitations by deactivated users, who could return with one of their links."""
+        """Select valid invitations, none by deactivated users, who could return with their own link."""
         deactivated = User.objects.filter(is_active=False).values("pk")
         unexpired = self.filter(closed_at=None, expires_at__gt=timezone.now())
         return unexpired.exclude(invited_by__in=deactivated)

@@ -14,7 +14,7 @@ from petstore.db import replicas
 def build_quota_headers(request: HttpRequest, context: RequestContext) -> dict[str, str]:
     """Build the headers, after counting a request without a decision for its client address.
 
-    The last step of the request pipeline. It also records the end of a long write, so that the account
+    A step at the end of the request pipeline. It also records the end of a long write, so that the account
     continues to read from the primary.
     """
     began, caller = context.write_began, context.caller
@@ -26,7 +26,7 @@ def build_quota_headers(request: HttpRequest, context: RequestContext) -> dict[s
 
 
 def build_unused_quota_headers() -> dict[str, str]:
-    """Build the headers of an unused anonymous limit, for responses that precede counting."""
+    """Build the headers of an unused anonymous limit, for responses that are not counted."""
     now = time.time_ns() // 1000
     return format_headers(RateLimitDecision(True, (anonymous.build_window(0, now + MINUTE),), now))
 

@@ -1,4 +1,4 @@
-"""A batch of usage counters, and the bulk SQL statements that write it.
+"""A batch of usage counters, rejections and bans, and the statements that write it.
 
 Days and minutes are counted since the epoch; times are microseconds since the epoch.
 """
