@@ -19,7 +19,7 @@ from petstore.observability.request_log import LoggedCaller
 class Operation(NamedTuple):
     scope: str | None = None
     deprecation: Deprecation | None = None
-    free: bool = False  # Doesn't count towards the quota, and is allowed after it is used up (D39).
+    free: bool = False  # Not charged to the quota, and admitted even if that is used up (D39).
 
 
 NO_OPERATION = Operation()

@@ -41,7 +41,7 @@ def measure() -> dict[str, State]:
 
 
 def write(sample: StatusSample, unwritten: deque[StatusSample]) -> None:
-    """Write the samples that other processes have not written, and delete old ones. Raises Error."""
+    """Write samples unless another process has, and delete old ones. Raises django.db.Error."""
     unwritten.append(sample)
     with transaction.atomic():
         StatusSample.objects.bulk_create(unwritten, ignore_conflicts=True)

@@ -122,7 +122,7 @@ class JsonCommand(DocumentedCommand):
         self.stderr.write(text, lambda text: text)
 
     def progress_bar(self, activity: str, total: int | None = None) -> tqdm[Any]:
-        """Return a progress bar on standard error, hidden with --json or if that is no terminal."""
+        """Return a progress bar on standard error, hidden with --json or if that is not a terminal."""
         from tqdm import tqdm  # Slow to import.
 
         return tqdm(desc=activity, total=total, leave=False, disable=True if self.prints_json else None)

@@ -70,7 +70,7 @@ def get_request_metrics(request: HttpRequest, status: int) -> RequestMetrics:
 
 
 def get_url_pattern(request: HttpRequest) -> str | None:
-    """Return the URL pattern. For static files, which are served without resolving it, use STATIC_URL."""
+    """Return the URL pattern, STATIC_URL for a static file (its URL is not resolved), or None."""
     if request.resolver_match is not None:
         return request.resolver_match.route
     if request.path_info.startswith(settings.STATIC_URL):

@@ -39,7 +39,7 @@ KEYS_REJECTED = Counter(
 BANS = Counter("petstore_bans_total", "Keys that were banned.")
 REJECTIONS_DROPPED = Counter(
     "petstore_refusals_not_kept_total",
-    "Rejections missing from the rejection log because there were too many at once.",
+    "Rejections missing from the rejection log because there were too many.",
 )
 FOREIGN_REPLIES = Counter(
     "petstore_foreign_replies_total",

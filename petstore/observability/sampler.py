@@ -25,7 +25,7 @@ FLUSHES_PER_SAMPLE = 5
 
 
 class ConnectionTracker:
-    """Counts the open connections of Django in this process, without those of the event loop."""
+    """Counts Django's open database connections in this process, without those of the event loop."""
 
     def __init__(self) -> None:
         self._opened: WeakSet[BaseDatabaseWrapper] = WeakSet()

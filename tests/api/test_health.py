@@ -4,6 +4,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from socket import create_server
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -102,7 +103,10 @@ def test_checks_run_concurrently() -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_probes_ignore_the_host_header(client: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_ignore_the_host_header_and_need_no_https(
+    client: Client, path: str, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.SECURE_SSL_REDIRECT = True
     monkeypatch.setattr(checks, "checks", {"database": Check(lambda: "ok")})
     assert client.head(path, headers={"Host": "10.0.0.7:8000"}).status_code == 200
     assert client.post(path).status_code == 405

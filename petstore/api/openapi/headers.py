@@ -58,7 +58,7 @@ DESCRIPTIONS: dict[str, tuple[str, Any]] = {
         "When the operation will be removed: an HTTP date (RFC 8594).",
         "Thu, 05 Dec 2030 00:00:00 GMT",
     ),
-    # Link on pages, on responses of a deprecated operation, on errors, and on errors of the latter.
+    # Link on pages, for deprecated operations, on errors, and on errors of deprecated operations.
     "NextPage": (
         'The URL of the next page, with `rel="next"` (RFC 8288). Absent from the last page.',
         NEXT,

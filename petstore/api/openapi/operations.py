@@ -29,9 +29,9 @@ def build_operation(
 ) -> dict[str, Any]:
     """Build the arguments of `extend_schema`, with extensions for `hooks.complete_document`.
 
-    `response` is a status, a serializer and a description. `errors` lists the codes that the hook does not
-    add. `error_examples` lists codes, each with the field and the message of its detail. `links` are those
-    of the response, by operation ID.
+    `response` is a status, a serializer and a description. `errors` lists the codes that
+    `complete_document` does not add. `error_examples` lists codes, each with the field and the message of
+    its detail. `links` are those of the response, by operation ID.
     """
     status, serializer, response_description = response
     response_examples = build_examples(examples or {})

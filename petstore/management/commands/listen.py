@@ -101,7 +101,7 @@ class Command(JsonCommand):
                 self.wait(options["every"])
 
     def fetch(self, options: dict[str, Any]) -> Response:
-        """Fetch a page, with retries. Raises CommandError for permanent errors and at a failed start."""
+        """Fetch a page, with retries. Raises CommandError for permanent errors and if the start fails."""
         for attempt in count():
             parameter = "since" if ":" in self.since else "cursor"
             path = f"/events?{urlencode({'limit': LIMIT, parameter: self.since})}"
