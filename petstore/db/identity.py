@@ -27,7 +27,7 @@ def get_database_id() -> str:
     """
     connection.ensure_connection()
     # Django's cursor warns while apps are not loaded, as in `manage.py serve`.
-    with closing(connection.connection.cursor()) as cursor:
+    with connection.wrap_database_errors, closing(connection.connection.cursor()) as cursor:
         if is_postgresql():
             cursor.execute("SELECT system_identifier, current_database() FROM pg_control_system()")
             system, name = cursor.fetchone()

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, connections
 
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
@@ -251,6 +252,17 @@ def test_ordinary_role_may_identify_the_database(db: None) -> None:
         get_database_id.__wrapped__()
         == f"postgresql {system_identifier()}/{connection.settings_dict['NAME']}"
     )
+
+
+def test_failed_identification_raises_djangos_error(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection.ensure_connection()
+    failure = connection.Database.OperationalError("The connection closed.")
+    with monkeypatch.context() as patch:
+        wrapper = connections["default"]
+        patch.setattr(wrapper, "connection", Mock(cursor=Mock(side_effect=failure)))
+        patch.setattr(wrapper, "errors_occurred", False)
+        with pytest.raises(DatabaseError):
+            get_database_id.__wrapped__()
 
 
 def system_identifier() -> int:
