@@ -13,12 +13,12 @@ Other packages use this interface, and `.importlinter` hides the rest from them:
   allowed under `atomic`. `run_on_loop` is its counterpart for background threads.
 
 Model methods that serve API requests use this interface. Methods that only staff or commands call use
-Django's ORM, and may combine both under Django's `transaction.atomic`. Misuse raises
+Django's ORM, and may combine it with this interface under `transaction.atomic`. Misuse raises
 TransactionManagementError or SynchronousOnlyOperation. Off the loop, some misuse goes undetected
 (tests/api/test_verbs.py).
 
 `greenlets` lets plain functions wait for the loop. A `connection` is never reopened and owns the tasks that
-wait for its replies. Reads and Redis each use one `shared_connection`; transactions borrow from the
-`connection_pool`. This package knows nothing about pets or accounts. Without it, the service behaves the
-same but needs a thread per request.
+wait for its replies. Reads and Redis scripts use a `shared_connection`; writes borrow a connection from
+the `connection_pool`. This package knows nothing about pets or accounts. With SERVE_MODE=threads, the same
+code runs in a thread per request.
 """

@@ -1,7 +1,7 @@
 """Querysets that are compiled to SQL only once, because building the SQL for each request is slow.
 
-A `Read` wraps a queryset and can be narrowed like one. Its first run with a given set of filters compiles
-the SQL. Later runs reuse the prepared statement with other values.
+A `Read` wraps a queryset and can be narrowed like one. Its first run with a given set of filters and
+choices compiles the SQL. Later runs reuse it with other values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from petstore.event_loop.pg_connection import get_read_pipeline
 
 Rows = list[dict[str, Any]]
 
-FIRST_PLACEHOLDER = -(10**15)  # Stands for a value during compilation. No id, choice or text equals it.
+FIRST_PLACEHOLDER = -(10**15)  # Stands for a filter's value during compilation. No queryset contains it.
 
 
 class CompiledRead(NamedTuple):
@@ -32,7 +32,7 @@ class CompiledRead(NamedTuple):
     statement: Statement
     parameters: tuple[tuple[str | None, Any], ...]  # The name of a filter, or None and a fixed value.
     map_rows: Callable[[Any], Rows]
-    convert: Callable[[Any], Any] | None  # Converts values of types that the database lacks.
+    convert: Callable[[Any], Any] | None  # Applies Django's converters, if the columns have any.
 
 
 @dataclass(eq=False, slots=True)
@@ -48,7 +48,7 @@ class Read:
     _statements: dict[tuple[Any, ...], CompiledRead] = field(default_factory=dict)
 
     def where(self, **filters: Any) -> Read:
-        """Return a narrower query. Each value must have the type of its field."""
+        """Return a query with additional filters. Each value must have the type of its field."""
         return Read(self._model, self._get_queryset, self._filters | filters, self._statements)
 
     def fetch(self, count: int, using: str = DEFAULT_DB_ALIAS) -> Rows:

@@ -57,7 +57,7 @@ class CompiledWrite(NamedTuple):
         ]
 
     def run(self, values: Iterable[Any], *, wait: bool = True) -> Rows:
-        """Run the statement with values for its fields. Without `wait`, no rows are returned."""
+        """Run the statement with values for its fields. Without `wait`, it may return no rows."""
         prepared = self.prepare(values)
         return run(self.statement, prepared, prepared, wait=wait)
 
@@ -69,7 +69,7 @@ def get_dialect() -> BaseDatabaseWrapper:
 
 
 class RawStatement:
-    """A raw SQL statement with %(name)s parameters that returns one row."""
+    """A raw SQL statement with %(name)s parameters that returns at most one row."""
 
     def __init__(self, sql: str) -> None:
         self._statement, self._names = compile_named_parameters(sql)
@@ -77,7 +77,7 @@ class RawStatement:
     def execute(self, *, wait: bool = True, **parameters: int) -> tuple[Any, ...]:
         """Run the statement in the open transaction or its own. Raises Django's database errors.
 
-        Under `atomic`, `wait=False` saves a round trip. It returns no row, and a later call raises errors.
+        Under `atomic`, `wait=False` saves a round trip. It may return no row. A later call raises errors.
         """
         values = [parameters[name] for name in self._names]
         rows = run(self._statement, values, parameters, wait=wait)
@@ -101,9 +101,10 @@ def run(statement: Statement, values: Sequence[Any], django_parameters: Any, *, 
 def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
     """Run the decorated function in a transaction, or as part of the caller's transaction.
 
-    An exception rolls back the whole transaction, but does not restore model instances.
+    An exception rolls back the whole transaction, or off the loop only its nested part. Model instances are
+    not restored.
 
-    Queries that bypass the functions of petstore.event_loop raise SynchronousOnlyOperation on the event
+    Queries that bypass the functions of this module raise SynchronousOnlyOperation on the event
     loop, and TransactionManagementError elsewhere.
     """
 

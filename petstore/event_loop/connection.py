@@ -9,7 +9,7 @@ mistake its own pause for an unresponsive server.
 
 Two rules keep uvloop from crashing. Only the loop itself adds or removes readers and writers, and no
 request is resumed inside a timer's callback. While a request runs, greenlet has moved the loop's part of
-the C stack away, where libuv keeps its lists of sockets and timers. gevent has the same rules for its loop.
+the C stack away, where libuv keeps its lists of sockets and timers.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ TIMED_OUT = "The server did not respond in time."
 
 
 class ConnectionFailedError(Exception):
-    """The server can't be reached, or did not respond in time."""
+    """The server can't be reached, did not respond in time, or became a standby."""
 
 
 class ConnectionClosedError(ConnectionFailedError):
@@ -34,7 +34,7 @@ class ConnectionClosedError(ConnectionFailedError):
 
 
 class Receiver(Protocol):
-    """Receives a reply. Usually it is a RequestTask."""
+    """The receiver of a reply, usually a RequestTask."""
 
     def switch(self, result: Any) -> Any: ...
 
@@ -58,7 +58,7 @@ class Connection(ABC):
 
     def __init__(self, timeout: float, *, batched: bool = False) -> None:
         """Set the timeout of a reply in seconds, and whether to send only once per loop iteration."""
-        self.error: ConnectionFailedError | None = None  # Why it closed.
+        self.error: ConnectionFailedError | None = None  # The reason for closing, once closed.
         self._batched = batched
         self._flush_is_due = False
         self._timeout_ticks = timeout_in_ticks(timeout)
@@ -84,7 +84,7 @@ class Connection(ABC):
     def _is_unavailable(self) -> bool:
         return False
 
-    def _read(self) -> None:  # noqa: B027  Most connections are notified of all input.
+    def _read(self) -> None:  # noqa: B027  Not needed with an asyncio transport.
         """Read input of which the loop may not have been notified."""
 
     @property
@@ -92,9 +92,9 @@ class Connection(ABC):
         return self.error is None
 
     def round_trip(self, put: Callable[..., object], *arguments: Any) -> Any:
-        """Buffer a request by calling `put`, and wait for its reply. Call it only on the loop.
+        """Buffer a request by calling `put`, and wait for its reply.
 
-        Raises ConnectionClosedError, or ConnectionFailedError after the timeout.
+        Only requests on the loop may call this. Raises ConnectionFailedError.
         """
         self._enqueue(current_task(), put, *arguments)
         if not self._batched:
@@ -105,7 +105,7 @@ class Connection(ABC):
         return pause()
 
     def fail(self, error: ConnectionFailedError) -> None:
-        """Close at once. The loop fails the pending requests, because a request must not resume others."""
+        """Accept no more requests. The loop then disconnects and fails the pending ones."""
         if self.error is None:
             self.error = error
             if self._next_tick is not None:

@@ -26,7 +26,7 @@ from petstore.event_loop.pg_connection import (
 )
 from petstore.event_loop.shared_connection import RECONNECT_DELAY
 
-MAX_CONCURRENT_OPENS = CONNECT_THREADS - 1  # One thread remains free for the read pipeline.
+MAX_CONCURRENT_OPENS = CONNECT_THREADS - 1  # One thread remains free for reads.
 
 BEGIN = Statement(b"begin", b"BEGIN")
 COMMIT = Statement(b"commit", b"COMMIT")
@@ -34,11 +34,11 @@ ROLLED_BACK = "The transaction was rolled back."
 
 
 class Transaction:
-    """The statements of one request from BEGIN to COMMIT.
+    """The statements from BEGIN to COMMIT or ROLLBACK.
 
     A statement that waits for its result takes a round trip. One that does not wait is sent together with
-    the next one, or at the latest with COMMIT, and the transaction itself receives its result. Methods
-    raise ConnectionFailedError and Django's database errors.
+    the next one that waits, or at the latest with COMMIT, and the transaction itself receives its result.
+    Methods raise ConnectionFailedError and Django's database errors.
     """
 
     def __init__(self, connection: PostgresqlConnection) -> None:
@@ -52,7 +52,7 @@ class Transaction:
         return self._connection.load_rows(statement, self._execute(statement, values))
 
     def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:
-        """Send without waiting. If the statement fails, the next one that waits raises its error."""
+        """Send without waiting if the statement is prepared. The next one that waits raises its error."""
         if self._connection.is_prepared(statement):
             self._connection.send(self, statement, values)
             self._pending.append(statement)
@@ -109,7 +109,7 @@ class ConnectionPool:
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
-        self._open: list[PostgresqlConnection] = []  # Closed ones stay until the next one is opened.
+        self._open: list[PostgresqlConnection] = []  # May contain closed ones.
         self._idle: list[PostgresqlConnection] = []  # The most recently used one is last.
         self._opening: set[asyncio.Task[None]] = set()
         self._failed_at = float("-inf")
@@ -132,7 +132,7 @@ class ConnectionPool:
         raise AssertionError  # The last attempt raises.
 
     def send(self, statement: Statement, values: Sequence[Value]) -> None:
-        """Send a statement of the open transaction without waiting. The next one raises its error."""
+        """Send a statement of the open transaction, usually without waiting for its result."""
         transaction: Transaction | None = current_task().transaction
         assert transaction is not None
         try:
@@ -228,7 +228,7 @@ class ConnectionPool:
         pause_ends = self._failed_at + RECONNECT_DELAY
         if loop.time() < pause_ends or is_unavailable(self._alias):
             if not self._can_serve():
-                self._fail_waiting("The last attempt to connect has just failed.")
+                self._fail_waiting("The server is unavailable, or connecting has just failed.")
             elif self._waiting and self._retry_handle is None:
                 self._retry_handle = loop.call_at(max(pause_ends, loop.time() + TICK), self._retry)
             return
@@ -251,7 +251,7 @@ class ConnectionPool:
             connection = await with_timeout(
                 get_connect_timeout(self._alias), PostgresqlConnection.open(self._alias, shared=False)
             )
-        except Exception as error:  # noqa: BLE001  Waiting requests receive errors of any type.
+        except Exception as error:  # noqa: BLE001  Connecting may raise exceptions of any type.
             self._opening.discard(task)
             self._failed_at = asyncio.get_running_loop().time()
             if not self._can_serve():

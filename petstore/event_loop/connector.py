@@ -19,7 +19,7 @@ PLANNER_OPTIONS = "-c enable_seqscan=off -c jit=off"
 
 @cache
 def get_connect_threads() -> ThreadPoolExecutor:
-    """Return the threads reserved for connecting, because blocking calls may occupy all other threads."""
+    """Return threads reserved for connecting, because blocking calls may occupy all others."""
     return ThreadPoolExecutor(CONNECT_THREADS, thread_name_prefix="connecting")
 
 
@@ -32,7 +32,7 @@ def get_connect_timeout(alias: str) -> float:
 
 
 async def connect_in_thread(alias: str) -> BaseDatabaseWrapper:
-    """Open a connection that is bound to no thread. Raises Django's database errors."""
+    """Open a connection that is not part of Django's `connections`. Raises Django's database errors."""
     call = get_connect_threads().submit(connect, alias)
     try:
         return await asyncio.wrap_future(call)

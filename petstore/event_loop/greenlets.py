@@ -63,7 +63,7 @@ class RequestTask:
 
 
 class PooledGreenlet(greenlet):
-    """A greenlet that runs one request after another, because allocating stacks is expensive."""
+    """A greenlet that runs one request after another, because creating greenlets is expensive."""
 
     task: RequestTask | None = None
 
@@ -76,7 +76,7 @@ def run_tasks() -> None:
     while True:
         try:
             current_task().work()
-        except GreenletExit:  # The process is exiting.
+        except GreenletExit:  # The greenlet is being freed.
             return
         except BaseException:
             logger.exception("A request ended with an exception.")

@@ -54,7 +54,7 @@ def compile_named_parameters(sql: str) -> tuple[Statement, list[str]]:
 
 
 def encode_values(values: Sequence[Value]) -> tuple[Types, Parameters]:
-    """Encode values in the text format, with their OIDs."""
+    """Encode values in the text format. Returns the OIDs of their types as well."""
     types: Types = []
     parameters: Parameters = []
     for value in values:

@@ -1,9 +1,9 @@
 """PostgreSQL connections of the event loop, which use libpq's pipeline mode through psycopg's wrapper.
 
 Requests that are sent together form one batch with one Sync, and therefore one transaction. For this
-reason, only reads may share a connection. A failed statement aborts the later ones of its batch, each of
-which is retried in a separate batch. Results are delivered at the Sync, so all requests of a batch share a
-timeout.
+reason, only reads may share a connection. A failed statement aborts the later ones of its batch. Reads
+among them are retried in separate batches. Results are delivered at the Sync, so all requests of a batch
+share a timeout.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ PLAN_CHANGED = b"RevalidateCachedQuery"  # This function reports 0A000 after a t
 
 
 class NotExecutedError(ConnectionFailedError):
-    """The statement was not executed, because it was not prepared or an earlier one of its batch failed."""
+    """The statement was not executed, so it may be retried."""
 
 
 class PostgresqlConnection(Connection):
@@ -227,7 +227,7 @@ class PostgresqlConnection(Connection):
             self.fail(ConnectionClosedError(str(error)))
 
     def _read(self) -> None:
-        # Each tick also calls this, because libuv reports a broken connection only once, possibly before
+        # Ticks also call this, because libuv reports a broken connection only once, possibly before
         # the last message.
         if self.error is not None:
             return
@@ -278,7 +278,7 @@ def to_django_error(alias: str, error: ConnectionFailedError) -> OperationalErro
 
 
 class ReadPipeline(SharedConnection[PostgresqlConnection]):
-    """The connection that all reads of a database share. Reads are retried on a new one."""
+    """The connection that all reads of a database share. Reads that it fails to execute are retried."""
 
     def __init__(self, alias: str) -> None:
         super().__init__(get_connect_timeout(alias))

@@ -1,4 +1,4 @@
-"""A redis-py client for threads, each of which has its own connection to the server or cluster."""
+"""A redis-py client for threads, each of which has its own connection to a single server."""
 
 import select
 import threading
@@ -17,9 +17,9 @@ from redis.retry import Retry
 class RedisClient:
     """A client for a server, or for the cluster that the server belongs to.
 
-    Commands are never retried, because the failed attempt may have counted a request. Any error closes the
-    connection: its address may lead to another server by now, and the next command must not receive a late
-    reply.
+    It retries no command that Redis may have executed, because that may have counted a request. Any error
+    except NOSCRIPT closes the connection: its address may lead to another server by now, and the next
+    command must not receive a late reply.
     """
 
     def __init__(self, url: str, timeout: float, check: Callable[[Any], None] = lambda run: None) -> None:
@@ -60,7 +60,7 @@ class RedisClient:
             connection.disconnect()
 
     def disconnect(self) -> None:
-        """Close this thread's connection, or all idle connections to a cluster."""
+        """Close this thread's connection, or all connections to a cluster."""
         if isinstance(self.redis, RedisCluster):
             self.redis.disconnect_connection_pools()  # type: ignore[no-untyped-call]
         elif (connection := getattr(self._local, "connection", None)) is not None:

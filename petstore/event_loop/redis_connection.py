@@ -16,7 +16,7 @@ INCOMPLETE = object()
 
 
 class RedisConnection(Connection, asyncio.Protocol):
-    """A connection to one server. Error replies are raised as hiredis.HiredisError."""
+    """A connection to one server. Error replies are raised as hiredis.ReplyError."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(timeout, batched=True)

@@ -32,7 +32,8 @@ class SharedConnection(ABC, Generic[Shared]):
     def get_connection(self) -> Shared:
         """Return the open connection, or wait until one is open. Only requests on the loop may call this.
 
-        Raises ConnectionFailedError if connecting fails, or failed less than RECONNECT_DELAY ago.
+        Raises ConnectionFailedError if the server is unavailable, or if connecting fails or failed less
+        than RECONNECT_DELAY ago.
         """
         if self._connection is not None:
             if self._connection.is_usable:

@@ -65,7 +65,7 @@ def call_and_close_broken(function: Callable[[], Result]) -> Result:
 
 
 def run_on_loop(function: Callable[[], Result]) -> Result:
-    """Run a function as a request on the worker's loop, or directly if there is none, from a thread."""
+    """Run a thread's function as a request on the worker's loop, or directly if there is none."""
     if ServingLoop.current is None:
         return function()
     call: Future[Result] = Future()

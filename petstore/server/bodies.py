@@ -1,8 +1,8 @@
 """Reads request bodies.
 
 A body is read completely before its request is served, so a slow client occupies neither a thread nor a
-greenlet. If a body fails to arrive, the view that reads it raises its ApiError. This way the key is still
-checked first (D17), and the Error is counted and formatted like any other.
+greenlet. If an API request's body fails to arrive, reading it in the view raises its ApiError. This way the
+key is still checked first (D17), and the Error is counted and formatted like any other.
 
 The memory for bodies is bounded per worker. The number of connections limits small bodies, a `MemoryBudget`
 (body_limits.py) limits larger ones, and the number of concurrent requests limits complete ones.
@@ -22,7 +22,7 @@ from petstore.server.body_limits import MemoryBudget, body_budget, body_timeouts
 
 BODILESS_METHODS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
 SMALL_BODY = 4 * 1024  # Bytes. Bodies up to this size need no memory budget.
-MAX_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may still send after its response.
+MAX_DISCARDED = 2 * 1024 * 1024  # Bytes that are read after the response to a rejected body.
 MAX_PARTS = 1_000  # Per body, plus one for each KiB received.
 MIN_PART_COST = 1024  # Bytes. `discard` counts smaller parts as this size.
 

@@ -9,7 +9,7 @@ from django.conf import settings
 
 MAX_BODY_MEMORY = 8 * 1024 * 1024  # Bytes per worker for bodies in transit.
 MAX_UPLOAD_MEMORY = 32 * 1024 * 1024  # Bytes per worker for uploads by staff.
-QUEUE_SECONDS = 60  # Timeout for receiving a share of the budget.
+QUEUE_SECONDS = 60  # Maximum time in the queue of a budget.
 SHUTDOWN_SECONDS = 3  # Timeout for clients that are sending when the worker stops. Less than STOP_SECONDS.
 
 
@@ -51,8 +51,8 @@ class MemoryBudget:
     """A budget of bytes for bodies in transit.
 
     When it is exhausted, requests queue in order of arrival before their body is read, and TCP flow control
-    stops the senders. While requests are queued, bodies that have held memory for more than `seconds`
-    expire, the oldest first.
+    stops the senders. While requests are queued, the oldest bodies that have held memory for more than
+    `seconds` expire, as many as the next request needs.
     """
 
     def __init__(self, size: int, seconds: float) -> None:

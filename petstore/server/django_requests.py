@@ -34,7 +34,7 @@ class RSGIRequest(WSGIRequest):
     """A Django request for an RSGI scope.
 
     It is decoded as UTF-8 even if its Content-Type names another charset. Django would use that charset for
-    the query as well, and fail if it is unknown.
+    the query as well.
     """
 
     def __init__(self, scope: Any, body: Body) -> None:

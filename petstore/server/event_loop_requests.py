@@ -22,7 +22,7 @@ start_limiter = StartLimiter()
 
 
 async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, get_response: GetResponse) -> None:
-    """Run `get_response` in a greenlet, without Django's middleware, and send the response.
+    """Run `get_response` in a greenlet, and send the response.
 
     This coroutine sends the response instead of the greenlet. Responses that are ready in the same loop
     iteration are therefore sent together, and wake granian's thread only once.

@@ -66,7 +66,7 @@ class Worker(WorkerProcess):
 class DrainingServer(MPServer):
     """A granian server that drains for `drain_seconds` after SIGTERM before it stops.
 
-    A second SIGTERM or Ctrl-C stops it at once.
+    A second SIGTERM, or Ctrl-C, ends draining.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ def register_worker_signals() -> None:
 def raise_connection_limit() -> int:
     """Raise the limit of open files, and return the number of connections that a worker may accept.
 
-    granian accepts no further connections, even if the open ones are idle. With its default of 512, idle
-    clients could lock out others. The application itself limits concurrent requests.
+    At this limit, granian accepts no further connections, even if the open ones are idle. With its default
+    of 512, idle clients could lock out others. The application itself limits concurrent requests.
     """
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
