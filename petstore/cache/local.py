@@ -1,8 +1,8 @@
 """A Django cache backend with exact counters that all processes of a machine share.
 
-Django's own backends either belong to one process or don't increment atomically. The service's database
-can't be used, because requests without a valid key must be served during its outages (D16). A small SQLite
-file stores the counters. It may be deleted at any time.
+Django's backends that need no server either belong to one process or don't increment atomically. The
+database can't be used, because requests without a valid key must be served during its outages (D16). A
+small SQLite file stores the counters. It may be deleted while the service is stopped.
 """
 
 import sqlite3
@@ -79,7 +79,7 @@ class LocalCounters(BaseCache):
         """Create the file unless it exists.
 
         It is created under a temporary path and then linked. If two processes switched the same file to
-        WAL, one of them would fail, because SQLite does not wait for locks in this case.
+        WAL at once, one of them would fail, because SQLite does not wait for locks in this case.
         """
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

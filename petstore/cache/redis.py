@@ -57,7 +57,7 @@ def with_fallback(method: Callable[..., Any]) -> Any:
 
 
 class RedisCounters(LocalCounters):
-    """Counters in the Redis that `OPTIONS["redis"]` names. Each call takes one round trip."""
+    """Counters in the Redis that `OPTIONS["redis"]` names."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
         super().__init__(location, params)
@@ -104,6 +104,6 @@ _instances: dict[str, RedisCounters] = {}
 
 
 def get_redis_counters(location: str, params: dict[str, Any]) -> RedisCounters:
-    """Return one instance per process. Django would create one for each request on the event loop."""
+    """Return the instance for a URL. Django would create one for each request on the event loop."""
     url = params["OPTIONS"]["redis"]
     return _instances.get(url) or _instances.setdefault(url, RedisCounters(location, params))

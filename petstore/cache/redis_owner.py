@@ -35,11 +35,14 @@ return {redis.call('GET', KEYS[1]) or '', seconds .. string.format('.%06d', micr
 class RedisState(NamedTuple):
     owner: str  # May be empty.
     time: float  # Unix time.
-    eviction_policy: str  # Empty if it evicts nothing.
+    eviction_policy: str  # Empty if Redis evicts nothing.
 
 
 def check() -> None:
-    """Raise CommandError if Redis belongs to another database. Does nothing while Redis is unavailable."""
+    """Claim Redis if it has no owner. Raises CommandError if that is another database.
+
+    Does nothing without REDIS_URL, or while Redis is unavailable.
+    """
     if not settings.REDIS_URL:
         return
     with closing(ScriptRunner(settings.REDIS_URL)) as scripts, suppress(RedisUnavailableError):
@@ -68,8 +71,8 @@ def claim() -> tuple[str, str]:
     """Claim Redis for this database and delete the keys of accounts.
 
     Before deleting, waits until the services of the previous owner have checked the owner again, so that
-    everything they publish until then is deleted as well. Returns the identifiers of this database and of
-    the previous owner.
+    everything they publish until then is deleted as well. Returns the identifier of this database
+    and that of the previous owner, which may be the same. Raises CommandError.
     """
     from redis.exceptions import RedisError  # Imported late, because redis-py loads slowly.
 

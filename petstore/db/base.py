@@ -34,7 +34,7 @@ SESSION = {
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Differs from Django's wrapper only in a serving process, where the monitor runs."""
+    """Adds timeouts in a serving process, where the monitor runs, and rejects unsupported options."""
 
     @property
     def server(self) -> monitor.Server | None:
@@ -54,7 +54,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return params | server.host_params
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
-        """Connect, or raise DatabaseUnavailableError at once while the server is unavailable."""
+        """Connect. Raises DatabaseUnavailableError while the server is unavailable."""
         if "isolation_level" in self.settings_dict["OPTIONS"] or self.pool:
             raise ImproperlyConfigured("This backend supports neither isolation_level nor pool.")
         self.isolation_level = IsolationLevel.READ_COMMITTED

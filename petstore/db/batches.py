@@ -12,7 +12,7 @@ BATCH_SIZE = 10_000  # Rows.
 def delete_in_batches(rows: QuerySet[Any]) -> Iterator[int]:
     """Delete rows in short transactions, and yield the size of each batch.
 
-    Rows that another process is deleting are skipped, so that several can delete concurrently.
+    Rows that another transaction has locked are skipped, so that several can delete concurrently.
     """
     while True:
         with transaction.atomic():

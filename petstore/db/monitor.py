@@ -1,9 +1,10 @@
 """Polls each PostgreSQL server, so that requests don't have to wait for a timeout to detect an outage.
 
-A thread for each server runs a query three times a second on a separate connection. A server that refuses
-connections, or does not respond within RESPONSE_SECONDS, is unavailable until it responds again. In the
-meantime, waiting queries fail and no connections are opened (see base.py). A request therefore fails little
-more than POLL_SECONDS + RESPONSE_SECONDS after its server stopped responding.
+A thread for each server runs a query about three times a second on a separate connection. A server that
+refuses connections, or does not respond within RESPONSE_SECONDS, is unavailable until it responds again. So
+is a standby if DATABASE_URL requires a primary. In the meantime, waiting queries fail and no connections
+are opened (see base.py). A request therefore fails little more than POLL_SECONDS + RESPONSE_SECONDS after
+its server stopped responding.
 
 If DATABASE_URL names several hosts, the thread also finds the primary. Other connections go directly to it,
 because each dead host would delay them by its timeout.

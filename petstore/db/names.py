@@ -20,9 +20,9 @@ from django.db.models import CharField, QuerySet, Transform
 from django.dispatch import receiver
 
 NAME_LENGTH = 255
-# Categories of invisible characters: controls, format characters, marks without a letter, separators.
+# Categories of invisible characters: controls, format characters, marks without a width, separators.
 INVISIBLE_CATEGORIES = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
-# Invisible characters of other categories: fillers, the blank Braille pattern, default-ignorables.
+# Invisible characters of other categories: fillers, the blank Braille pattern, default-ignorables, U+FFFC.
 BLANKS = re.compile("[\u115f\u1160\u2065\u2800\u3164\uffa0\ufff0-\ufff8\ufffc\U000e0000-\U000e0fff]")
 # Embeddings, overrides and isolates, which can reorder the text that follows a name (UAX 9).
 BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -31,7 +31,7 @@ Row = TypeVar("Row", bound="UniquelyNamed")
 
 
 def visible_name(name: str) -> str:
-    """Remove bidi controls for display, and represent an invisible name by its code points."""
+    """Remove bidi controls for display, and represent an invisible name by its first code points."""
     if name and all(is_invisible(character) for character in name):
         code_points = " ".join(f"U+{ord(character):04X}" for character in name[:3])
         return f"(invisible: {code_points})"
@@ -116,7 +116,7 @@ class UniquelyNamed(models.Model):
             raise ValidationError({"name": f"{message} Choose another name."})
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Raise IntegrityError if the name changes to that of another row."""
+        """Raise IntegrityError if the name is new to this row, but that of another one."""
         with transaction.atomic(savepoint=False):
             if "name" in (options.get("update_fields") or ["name"]):
                 lock_names(self._meta.db_table)
@@ -125,7 +125,7 @@ class UniquelyNamed(models.Model):
             super().save(*args, **options)
 
     def find_duplicate(self) -> int | None:
-        """Return the id of another row with this name, or None if this row is already stored with it."""
+        """Return the ID of another row with this name. None if this row is already stored with it."""
         duplicates = type(self)._base_manager.filter(name__nfc=self.name).order_by("pk")
         ids = list(duplicates.values_list("pk", flat=True))
         return ids[0] if ids and self.pk not in ids else None

@@ -59,7 +59,7 @@ class AddIndexConcurrently(PortableOperation, operations.AddIndexConcurrently):
             self._ensure_not_in_transaction(schema_editor)
             model = to_state.apps.get_model(app_label, self.model_name)
             if self.allow_migrate_model(schema_editor.connection.alias, model):
-                drop_invalid_index(schema_editor, model._meta.db_table, self.index)
+                drop_existing_index(schema_editor, model._meta.db_table, self.index)
         super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 
@@ -83,7 +83,7 @@ class ValidateConstraint(operations.ValidateConstraint):
             super().database_forwards(*args)
 
 
-def drop_invalid_index(schema_editor: BaseDatabaseSchemaEditor, table: str, index: Index) -> None:
+def drop_existing_index(schema_editor: BaseDatabaseSchemaEditor, table: str, index: Index) -> None:
     if schema_editor.collect_sql:  # `sqlmigrate` prints the SQL of a first attempt.
         return
     quoted = schema_editor.quote_name(table)

@@ -33,7 +33,7 @@ class QueuedMail(models.Model):
         return str(self.pk)
 
     def claim(self) -> bool:
-        """Schedule the next attempt, in case this one fails. Returns False if another process has."""
+        """Schedule the next attempt, in case this one fails. Returns False if another process did so."""
         now = timezone.now()
         next_attempt_at = now + min(max(now - self.created_at, MIN_DELAY), MAX_DELAY)
         unclaimed = QueuedMail.objects.filter(pk=self.pk, next_attempt_at=self.next_attempt_at)

@@ -1,4 +1,4 @@
-"""Django's email backend, which stores mails in an outbox, and the thread that sends them, at least once.
+"""An email backend that stores mails in an outbox, and the thread that sends them.
 
 Every worker polls the outbox. The one that claims an entry sends it, then deletes it. If it crashes in
 between, the mail is sent again. While the mail server is unavailable, no entry is claimed, so that all are
@@ -38,12 +38,12 @@ class OutboxBackend(BaseEmailBackend):
             for recipient in message.recipients()
         ]
         for mail in mails:
-            mail.build_message().message()  # Raises BadHeaderError for a line break.
+            mail.build_message().message()  # Raises ValueError for an invalid header.
         return len(QueuedMail.objects.bulk_create(mails))
 
 
 def check_address(address: str) -> None:
-    """Raise ValidationError if no mail can be sent to it, such as for a domain that IDNA rejects."""
+    """Raise ValidationError if mail can't be addressed to it, for example if IDNA rejects its domain."""
     try:
         QueuedMail(recipient=address).build_message().message()
     except ValueError:
@@ -59,7 +59,7 @@ def send_mail(template: str, recipients: Iterable[str], context: dict[str, Any])
 
 
 def send_due() -> None:
-    """Give up old mails, and send those that are due. Raises the exception of the first that fails."""
+    """Delete expired mails and send due ones, until the first failure, whose exception it raises."""
     # Read first: on SQLite, even a DELETE of no rows blocks other writers.
     if find_expired().exists() and (count := find_expired().delete()[0]):
         BACKGROUND_FAILURES.labels("mail").inc(count)

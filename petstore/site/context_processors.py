@@ -9,10 +9,10 @@ from django.http import HttpRequest
 
 
 def support(request: HttpRequest) -> dict[str, Any]:
-    """Add the environment, whether mail is sent, the contacts, which may be empty, and the way to a key."""
+    """Add the contacts, which may be empty, the environment, and flags for mail, sign-in and sign-up."""
 
     def is_signed_in() -> bool:
-        # Reading the session makes responses vary by cookie, so pages for anonymous users never do.
+        # Reading the session makes a response vary by cookie, which pages without a session should not.
         if settings.SESSION_COOKIE_NAME in request.COOKIES:
             with suppress(Error):  # The home page and error pages work without a database.
                 return bool(request.user.is_authenticated)

@@ -35,7 +35,7 @@ GUIDES = {
 
 
 def get_context(page: str = "") -> dict[str, Any]:
-    """Build the context that all templates share. `page` is empty for the reference and the search."""
+    """Build the context that all templates share. `page` is empty outside the guides."""
     return get_neighbours(page) | {
         "guides": [(reverse(f"docs-{name}"), title, name == page) for name, title in GUIDES.items()],
         "tags": get_document()["tags"],

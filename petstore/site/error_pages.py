@@ -26,7 +26,7 @@ PAGE_EXPIRED = (
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Reject a form without the CSRF token of this session (CSRF_FAILURE_VIEW)."""
+    """Reject a form that fails the CSRF check (CSRF_FAILURE_VIEW)."""
     text = COOKIES_UNREADABLE if has_unreadable_cookies(request) else PAGE_EXPIRED
     context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": text}
     return render(request, "error.html", context, status=HTTPStatus.FORBIDDEN)

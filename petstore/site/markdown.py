@@ -24,7 +24,7 @@ FENCE_LANGUAGES = {"sh": "sh", "py": "python", "mjs": "javascript"}
 
 
 def convert_to_markdown(page: str, base_url: str) -> str:
-    """Convert a page, with relative links made absolute: `base_url` is such as https://example.com."""
+    """Convert a page. `base_url`, such as https://example.com, completes links that start with a slash."""
     converter = MarkdownConverter(base_url)
     converter.feed(page)
     return converter.get_text()

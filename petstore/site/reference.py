@@ -7,7 +7,7 @@ from typing import Any
 from petstore.api.openapi.headers import Schema
 from petstore.api.openapi.views import get_document
 
-# The example that the reference shows for each operation.
+# The examples in the reference, by operation.
 SAMPLES = {
     "listPets": "first_call", "createPet": "create_pet", "getPet": "deprecation", "listOrders": "orders",
     "placeOrder": "place_order", "getOrder": "get_order", "cancelOrder": "cancel_order",
@@ -17,7 +17,7 @@ SAMPLES = {
 
 @cache
 def get_operations() -> dict[str, Schema]:
-    """Return all operations by ID, without references. Templates can't read keys with hyphens."""
+    """Return all operations by ID, with resolved references. Templates can't read names with hyphens."""
     document = resolve_references(get_document(), get_document())
     return {
         operation["operationId"]: operation

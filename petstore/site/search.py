@@ -1,4 +1,4 @@
-"""Search over guides, errors and operations; a linear scan suffices."""
+"""Search in guides, errors, operations and other pages. A linear scan suffices."""
 
 import html
 import re
@@ -30,7 +30,6 @@ EXCERPT_LENGTH = 160
 MIN_PREFIX_LENGTH = 3
 MIN_SIMILARITY = 0.8  # For typing errors, from 0 to 1.
 ZONE_WEIGHTS = (6, 3, 1)  # Of a match in the heading, in the title with the guide's name, in the text.
-COVERED_WEIGHT = 3  # Of the share of the heading that matches.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
 OMITTED = re.compile(r"<figure.*?</figure>|<thead>.*?</thead>", re.DOTALL)
 CELL_END = re.compile(r"</t[dh]>\s*(?=<t[dh])")
@@ -84,7 +83,7 @@ def split_query(query: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Strip the suffixes of an English word, so that its forms are equal."""
+    """Strip the suffixes of an English word, so that its forms share a stem."""
     while (shorter := SUFFIX.sub("", word)) != word:
         word = shorter
     return word

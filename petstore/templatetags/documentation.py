@@ -30,7 +30,7 @@ HIGHLIGHTED_TOKENS = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 
 @register.inclusion_tag("docs/example-tabs.html")
 def examples(name: str, key: str = "") -> dict[str, Any]:
-    """Render an example in each language, with the key filled in. reading.js shows them as tabs."""
+    """Render an example in each language, with `key` filled in if given. reading.js shows them as tabs."""
     return {"examples": [example(f"{name}.{suffix}", key) for suffix in LANGUAGES]}
 
 

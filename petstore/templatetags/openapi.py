@@ -53,7 +53,7 @@ def constraints_of(schema: Schema) -> list[str]:
 
 @register.filter
 def members_of(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema, bool]]:
-    """Yield the path, the schema and whether it is required of each member, such as `quota.day.limit`."""
+    """Yield each member's path, such as `quota.day.limit`, its schema, and whether it is required."""
     for part in get_parts(schema):
         yield from members_of(part, path)
     if "items" in schema:
@@ -66,7 +66,7 @@ def members_of(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema, bo
 
 @register.filter
 def to_json(value: Any) -> str:
-    """Format a value as indented JSON, but a string as it is."""
+    """Format a value as indented JSON. Strings are returned unchanged."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
