@@ -1,1 +1,1 @@
-"""The admin site for staff, and what the admins of the other apps build on."""
+"""The admin site for staff, and base classes for the admins of other apps."""

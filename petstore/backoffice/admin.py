@@ -36,7 +36,7 @@ from petstore.backoffice.palette import SearchResult
 from petstore.backoffice.text import truncate
 from petstore.db.names import to_nfc
 
-MAX_ENTRIES = 1000  # Reachable without filters.
+MAX_ENTRIES = 1000  # In the list. Filters reach older ones.
 MAX_EXPORTED = 50_000
 MAX_CHANGES = 5  # Per entry in the list.
 MAX_VALUE_LENGTH = 40  # Characters, in the list.

@@ -22,7 +22,7 @@ from petstore.observability import logs
 Action = AuditEntry.Action
 Values = dict[str, Any]
 
-# Secrets and personal data are never recorded, because entries cannot be erased on request.
+# Values of these fields are not recorded, because entries cannot be erased on request.
 SECRET_FIELDS = {
     "password", "digest", "pepper_number", "key", "token", "secret", "session_data", "session_key",
     "contact_email", "notes",
@@ -35,7 +35,7 @@ EMPTY_VALUES: tuple[Any, ...] = (None, "", [])
 
 @dataclass(frozen=True)
 class Actor:
-    """The author of an action: a member of staff, a management command, or the service itself."""
+    """The author of an action: a user, a management command, or the service itself."""
 
     name: str
     user_id: int | None = None

@@ -22,7 +22,7 @@ MAX_ACTION_ROWS = 200
 
 
 def parse_id(text: str | None) -> int | None:
-    """Parse a decimal ID, capped at INT64_MAX. Return None for any other text."""
+    """Parse a decimal ID of at most 19 digits, capped at INT64_MAX. Return None for any other text."""
     if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
         return None
     return min(int(text), INT64_MAX)
@@ -160,7 +160,7 @@ class BigTableAdmin(PetstoreModelAdmin):
 
 
 class ChoiceFilter(admin.SimpleListFilter):
-    """A filter with fixed options, which ignores unknown values in the URL."""
+    """A filter that ignores values in the URL that are not among its options."""
 
     options: Sequence[tuple[str, str]] = ()
     field: str  # Used by the default `get_condition`.

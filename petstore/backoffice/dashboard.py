@@ -1,7 +1,6 @@
 """The home page of the back office: next steps and cards.
 
-Apps register functions that yield cards. A card runs aggregate queries only, and leaves out what the user
-may not view.
+Apps register functions that yield cards. A card omits data that the user may not view.
 """
 
 from collections.abc import Callable, Iterable

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 View = Callable[..., HttpResponse]
 
-UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # NUL and lone surrogates, which UTF-7 can encode.
+UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # NUL and lone surrogates.
 MAX_VALUE_LENGTH = 250  # Characters of a query parameter: a search term, a filter, a page number.
 MAX_URL_LENGTH = 4000  # Of the path, and of parameters that hold a URL.
 URL_PARAMETERS = {"next", "_changelist_filters"}
@@ -82,7 +82,7 @@ class SignedInPagesMiddleware(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, ReauthenticationRequired):
-            # django-allauth would store the form in the session, and process it later for any user.
+            # django-allauth would store the form in the session, and process it later for any user of it.
             methods = get_adapter().get_reauthentication_methods(request.user)
             return redirect_to_login(request.get_full_path(), methods[0]["url"] if methods else None)
         if isinstance(exception, DataError | OverflowError):
@@ -116,7 +116,7 @@ class FormLimitsMiddleware(MiddlewareMixin):
 
 
 def reject_too_large(request: HttpRequest, view: Any) -> HttpResponse:
-    """Return 413. Without a session, for which limits are lower, redirect to the sign-in page."""
+    """Return 413, or redirect to the sign-in page from a staff page that requires a session."""
     from django.contrib import admin  # Workers load the admin with the first page.
 
     site: Any = admin.site

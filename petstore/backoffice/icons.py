@@ -1,4 +1,4 @@
-"""Loads Unfold's templates with icons that screen readers skip: an icon's text is its name in the font."""
+"""Loads templates with icons that screen readers skip, because an icon's text is its name in the font."""
 
 import re
 from typing import Any

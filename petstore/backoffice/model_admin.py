@@ -35,8 +35,8 @@ from petstore.templatetags.names import heading
 
 PermissionCheck = Callable[[HttpRequest, Any], bool]
 
-MAX_REMEMBERED = 500  # Rows per action. The changes of further rows are recorded without old values.
-MAX_EXAMPLES = 3  # Referring rows that a message lists.
+MAX_REMEMBERED = 500  # Rows per action. Changed values of further rows are not recorded.
+MAX_EXAMPLES = 3  # Referring rows that a message lists per relation.
 
 
 class PetstoreModelAdmin(ModelAdmin):

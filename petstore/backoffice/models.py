@@ -16,8 +16,8 @@ class AuditQuerySet(QuerySet["AuditEntry"]):
 class AuditEntry(models.Model):
     """An action of a user, a command or the service.
 
-    Database triggers reject UPDATE, DELETE and TRUNCATE. Entries store names instead of foreign keys, so
-    they outlive users and objects.
+    Database triggers reject UPDATE, DELETE and TRUNCATE. Entries store IDs and names instead of foreign
+    keys, so they outlive users and objects.
     """
 
     class Action(models.TextChoices):
@@ -102,7 +102,7 @@ class FailedSignInQuerySet(QuerySet["FailedSignIn"]):
 
 
 class FailedSignIn(models.Model):
-    """A wrong password or code.
+    """A wrong password or code, or an unknown name.
 
     The audit trail leaves these out, because anonymous clients can cause any number of them.
     """

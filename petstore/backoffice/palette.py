@@ -31,7 +31,7 @@ class SearchResult(NamedTuple):
     title: str
     description: str
     link: str  # Empty for signing out, which a form does.
-    has_more: bool = False  # Leads to a list of which only MAX_RESULTS rows were found.
+    has_more: bool = False  # Whether it leads to a list of more than MAX_RESULTS rows.
 
 
 class PaletteCommand(NamedTuple):
@@ -42,7 +42,7 @@ class PaletteCommand(NamedTuple):
 
 
 class RowCommand(NamedTuple):
-    """A command for the rows that a filtered list has."""
+    """A command for the rows of a filtered list."""
 
     phrase: str  # Precedes the name of the row.
     synonyms: tuple[str, ...]  # Phrases that also find it.

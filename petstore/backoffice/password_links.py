@@ -1,4 +1,4 @@
-"""One-time password links: Django's reset tokens, which staff hand over instead of an e-mail.
+"""One-time password links: Django's reset tokens, which staff hand over instead of an email.
 
 A link expires after PASSWORD_RESET_TIMEOUT seconds, or when it is used or the user signs in. It also
 becomes invalid when the permissions of the user change, or the permissions or password of its issuer.

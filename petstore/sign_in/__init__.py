@@ -1,1 +1,1 @@
-"""Sign-in for staff and customers: password, authenticator app, passkeys. django-allauth does the work."""
+"""Sign-in for staff and customers by password, authenticator app or passkey, built on django-allauth."""

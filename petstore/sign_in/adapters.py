@@ -1,4 +1,4 @@
-"""How django-allauth behaves in this project."""
+"""Adapters that customize django-allauth."""
 
 from io import BytesIO
 from typing import Any
@@ -37,7 +37,7 @@ class AccountAdapter(DefaultAccountAdapter):
     }
 
     def is_ajax(self, request: HttpRequest) -> bool:
-        """Only the passkey script reads JSON."""
+        """Respond with JSON only to the passkey script."""
         return request.path == reverse("mfa_login_webauthn")
 
     def is_safe_url(self, url: str) -> bool:
@@ -65,12 +65,14 @@ class AccountAdapter(DefaultAccountAdapter):
         return bool(timezone.now().timestamp() - last >= settings.ACCOUNT_REAUTHENTICATION_TIMEOUT)
 
     def send_confirmation_mail(self, request: HttpRequest, emailconfirmation: Any, signup: bool) -> None:
-        """Limit how many mails one address or one client can cause. Otherwise, the response is 429."""
+        """Limit the mails to each address and from each client. Beyond the limits, the response is 429."""
         limits = get_mail_limits(request, emailconfirmation.email_address.email)
         if seconds := count_attempt(request, limits):
             page = render(request, "account/too_many.html", {"wait": describe_wait(seconds)})
             raise ImmediateHttpResponse(page)
-        super().send_confirmation_mail(request, emailconfirmation, signup=False)  # One template.
+        super().send_confirmation_mail(
+            request, emailconfirmation, signup=False
+        )  # Always use the same template.
 
     def get_reset_password_from_key_url(self, key: str) -> str:
         return get_page_url(reverse("account_reset_password_from_key", args=key.split("-", 1)))

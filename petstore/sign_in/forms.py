@@ -81,7 +81,7 @@ class ChangePasswordForm(account_forms.ChangePasswordForm):
         user, password = cast("User", self.user), str(self.cleaned_data["oldpassword"])
         check_sign_in_limits(context.request, user.username)
         if not user.check_password(password):
-            record_failed_sign_in(context.request, user, "Wrong password for a new one.")
+            record_failed_sign_in(context.request, user, "Wrong current password for a password change.")
             raise ValidationError("Wrong password.")
         return password
 
@@ -116,7 +116,7 @@ class ReauthenticateCodeForm(CodeForm, mfa_forms.ReauthenticateForm):
 
 
 class DeactivateForm(mfa_forms.BaseAuthenticateForm):
-    """Asks for password and code, so that two-factor can't be turned off in an unattended browser."""
+    """Asks for password and code, so that an unattended browser can't remove factors."""
 
     password = forms.CharField(
         label="Your password",
@@ -137,14 +137,16 @@ class DeactivateForm(mfa_forms.BaseAuthenticateForm):
             return ""
         check_sign_in_limits(context.request, self.user.username, is_code=True)
         if not self.user.check_password(self.cleaned_data["password"]):
-            record_failed_sign_in(context.request, self.user, "Wrong password for two-factor sign-in.")
+            record_failed_sign_in(
+                context.request, self.user, "Wrong password when removing a second factor."
+            )
             self.add_error("password", "Wrong password.")
             return ""
         return str(super().clean_code())
 
 
 class ResetPasswordForm(account_forms.ResetPasswordForm):
-    """Sends mail to confirmed addresses of people who are not staff (D48)."""
+    """Sends mail only to confirmed addresses of active users who are not staff (D48)."""
 
     def clean_email(self) -> str:
         email: str = self.cleaned_data["email"].lower()
@@ -157,7 +159,7 @@ class ResetPasswordForm(account_forms.ResetPasswordForm):
 
 
 class ResetTokenForm(account_forms.UserTokenForm):
-    """Rejects links of users who have become staff since."""
+    """Rejects links of users who have since become staff or inactive."""
 
     def _get_user(self, uidb36: str) -> User | None:
         user: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]

@@ -2,7 +2,7 @@
 
 A signed cookie gives such a browser its own rate limit, so wrong passwords from elsewhere do not lock the
 user out. Password and code are still required. The cookie becomes invalid when the password changes, and
-when the user's first second factor is added or removed. Otherwise, an attacker with the password could
+when the user's oldest second factor is added or removed. Otherwise, an attacker with the password could
 collect cookies before that, and try codes with each of them. Several users may share a browser.
 """
 

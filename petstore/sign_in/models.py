@@ -1,4 +1,4 @@
-"""The table of Django's database cache, which stores the codes that have been used, and ended sessions."""
+"""The table of Django's database cache, which stores used one-time codes, and ended sessions."""
 
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session

@@ -1,4 +1,4 @@
-"""Rate limits of passwords and codes."""
+"""Rate limits of passwords, codes, mails and passkey challenges."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""Records sign-ins and changes of credentials, and ends sessions after them."""
+"""Records sign-ins and changes of credentials. A new second factor ends other sessions."""
 
 from typing import Any
 

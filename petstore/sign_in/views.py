@@ -35,7 +35,7 @@ class LoginView(account_views.LoginView):
 @method_decorator(login_stage_required(AuthenticateStage.key, "account_login"), name="dispatch")
 class AuthenticateView(mfa_views.AuthenticateView):
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Require that password and second factor are still those of the first step."""
+        """Require an active user with the password of the first step and a second factor."""
         login = request._login_stage.login
         is_usable = login.user and login.user.is_active and has_second_factor(login.user)
         if is_usable and login.state.get("password") == login.user.get_session_auth_hash():
@@ -45,7 +45,7 @@ class AuthenticateView(mfa_views.AuthenticateView):
 
 
 class RememberBrowserView(FormView):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Renews the cookie of the known browser, which the change makes invalid."""
+    """Renews the cookie of the known browser, which the change may have made invalid."""
 
     def form_valid(self, form: Any) -> HttpResponse:
         response = super().form_valid(form)
