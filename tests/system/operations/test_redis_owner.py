@@ -255,10 +255,9 @@ def test_ordinary_role_may_identify_the_database(db: None) -> None:
 
 
 def test_failed_identification_raises_djangos_error(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    connection.ensure_connection()
-    failure = connection.Database.OperationalError("The connection closed.")
+    wrapper: Any = connections["default"]
+    failure = wrapper.Database.OperationalError("The connection closed.")
     with monkeypatch.context() as patch:
-        wrapper = connections["default"]
         patch.setattr(wrapper, "connection", Mock(cursor=Mock(side_effect=failure)))
         patch.setattr(wrapper, "errors_occurred", False)
         with pytest.raises(DatabaseError):
