@@ -22,7 +22,7 @@ class ReasonForm(forms.Form):
     reason = forms.CharField(max_length=255, widget=widget, help_text="Recorded in the history.")
 
     def clean_reason(self) -> str:
-        """Redact pasted keys and passwords, because the history is append-only."""
+        """Redact recognizable secrets, because the history is append-only."""
         return redact(self.cleaned_data["reason"])
 
 

@@ -116,7 +116,7 @@ class FormLimitsMiddleware(MiddlewareMixin):
 
 
 def reject_too_large(request: HttpRequest, view: Any) -> HttpResponse:
-    """Return 413, or redirect to the sign-in page from a staff page that requires a session."""
+    """Return 413. Staff pages that require a session redirect to the sign-in page without one."""
     from django.contrib import admin  # Workers load the admin with the first page.
 
     site: Any = admin.site

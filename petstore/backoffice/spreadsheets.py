@@ -9,8 +9,9 @@ from typing import Any, BinaryIO
 # A spreadsheet may evaluate a cell as a formula (OWASP, "CSV Injection") if one of these signs starts the
 # text or follows a possible separator. Blanks and quotes may precede the sign, and it may be full-width.
 SIGNS = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
-CELL, START = r"(^|[;,|\t\r\n])", rf"(?=[^\w;,|\t\r\n]*[{SIGNS}])"
-FORMULA, ESCAPED = re.compile(CELL + START), re.compile(f"{CELL}'{START}")
+CELL_START, FORMULA_START = r"(^|[;,|\t\r\n])", rf"(?=[^\w;,|\t\r\n]*[{SIGNS}])"
+FORMULA = re.compile(CELL_START + FORMULA_START)
+ESCAPED = re.compile(f"{CELL_START}'{FORMULA_START}")
 
 
 def escape_formula(cell: str) -> str:

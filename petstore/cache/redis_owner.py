@@ -71,8 +71,8 @@ def claim() -> tuple[str, str]:
     """Claim Redis for this database and delete the keys of accounts.
 
     Before deleting, waits until the services of the previous owner have checked the owner again, so that
-    everything they publish until then is deleted as well. Returns the identifier of this database
-    and that of the previous owner, which may be the same. Raises CommandError.
+    everything they publish until then is deleted as well. Returns the identifiers of this database and of
+    the previous owner, which may be the same. Raises CommandError.
     """
     from redis.exceptions import RedisError  # Imported late, because redis-py loads slowly.
 

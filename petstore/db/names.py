@@ -116,7 +116,7 @@ class UniquelyNamed(models.Model):
             raise ValidationError({"name": f"{message} Choose another name."})
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Raise IntegrityError if the name is new to this row, but that of another one."""
+        """Raise IntegrityError if a new or changed name is that of another row."""
         with transaction.atomic(savepoint=False):
             if "name" in (options.get("update_fields") or ["name"]):
                 lock_names(self._meta.db_table)

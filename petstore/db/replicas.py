@@ -58,7 +58,7 @@ def get_pinning_period() -> int:
 def choose_alias(account_id: int, time_since_write: int) -> str:
     """Choose the database for an account's reads. `time_since_write` is in microseconds.
 
-    While the set of healthy replicas is the same, so is the account's, which keeps its reads monotonic.
+    Until the set of healthy replicas changes, an account uses the same one, so its reads are monotonic.
     """
     if not ALIASES or time_since_write <= get_pinning_period():
         return DEFAULT_DB_ALIAS

@@ -101,11 +101,11 @@ def run(statement: Statement, values: Sequence[Any], django_parameters: Any, *, 
 def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
     """Run the decorated function in a transaction, or as part of the caller's transaction.
 
-    An exception rolls back the whole transaction, or off the loop only its nested part. Model instances are
-    not restored.
+    On the loop, an exception rolls back the whole transaction. Elsewhere, that of a nested function rolls
+    back to a savepoint. Model instances are not restored.
 
-    Queries that bypass the functions of this module raise SynchronousOnlyOperation on the event
-    loop, and TransactionManagementError elsewhere.
+    Queries that bypass the functions of this module raise SynchronousOnlyOperation on the event loop, and
+    TransactionManagementError elsewhere. A Read raises the latter in both cases.
     """
 
     @wraps(function)

@@ -96,7 +96,7 @@ class Transaction:
             self._connection.check_result(statement, result)
         except NotExecutedError as error:
             self._connection.forget_preparation(statement)
-            raise ConnectionClosedError(ROLLED_BACK) from error
+            raise ConnectionFailedError(ROLLED_BACK) from error
         return result
 
 

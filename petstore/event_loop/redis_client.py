@@ -17,7 +17,7 @@ from redis.retry import Retry
 class RedisClient:
     """A client for a server, or for the cluster that the server belongs to.
 
-    It retries no command that Redis may have executed, because that may have counted a request. Any error
+    It retries no command that Redis may have executed, because it may have counted a request. Any error
     except NOSCRIPT closes the connection: its address may lead to another server by now, and the next
     command must not receive a late reply.
     """

@@ -70,9 +70,8 @@ class AccountAdapter(DefaultAccountAdapter):
         if seconds := count_attempt(request, limits):
             page = render(request, "account/too_many.html", {"wait": describe_wait(seconds)})
             raise ImmediateHttpResponse(page)
-        super().send_confirmation_mail(
-            request, emailconfirmation, signup=False
-        )  # Always use the same template.
+        # Sign-up uses the same template.
+        super().send_confirmation_mail(request, emailconfirmation, signup=False)
 
     def get_reset_password_from_key_url(self, key: str) -> str:
         return get_page_url(reverse("account_reset_password_from_key", args=key.split("-", 1)))

@@ -137,9 +137,7 @@ class DeactivateForm(mfa_forms.BaseAuthenticateForm):
             return ""
         check_sign_in_limits(context.request, self.user.username, is_code=True)
         if not self.user.check_password(self.cleaned_data["password"]):
-            record_failed_sign_in(
-                context.request, self.user, "Wrong password when removing a second factor."
-            )
+            record_failed_sign_in(context.request, self.user, "Wrong password to remove a factor.")
             self.add_error("password", "Wrong password.")
             return ""
         return str(super().clean_code())

@@ -28,7 +28,7 @@ MAX_RESULTS = 20
 MAX_SUGGESTIONS = 3
 EXCERPT_LENGTH = 160
 MIN_PREFIX_LENGTH = 3
-MIN_SIMILARITY = 0.8  # For typing errors, from 0 to 1.
+MIN_SIMILARITY = 0.8  # For correcting typos, from 0 to 1.
 ZONE_WEIGHTS = (6, 3, 1)  # Of a match in the heading, in the title with the guide's name, in the text.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
 OMITTED = re.compile(r"<figure.*?</figure>|<thead>.*?</thead>", re.DOTALL)
@@ -43,14 +43,14 @@ SUFFIX = re.compile(
 class SearchResult(NamedTuple):
     kind: str
     title: str
-    address: str
+    url: str
     text: str
 
 
 class Findings(NamedTuple):
     results: list[SearchResult]
     is_complete: bool  # Whether the results contain all words. Otherwise no entry does.
-    words: list[str]  # After the correction of typing errors.
+    words: list[str]  # After the correction of typos.
     matched: set[str]  # The words of the documentation that these match.
 
 
@@ -189,8 +189,8 @@ def index_sections(name: str, page: str) -> list[SearchResult]:
         title = extract_text(heading)
         if title != GUIDES[name]:
             title = f"{GUIDES[name]}: {title}"
-        address = reverse(f"docs-{name}") + (f"#{anchor}" if anchor else "")
-        sections.append(SearchResult(kind, title, address, extract_text(body)))
+        url = reverse(f"docs-{name}") + (f"#{anchor}" if anchor else "")
+        sections.append(SearchResult(kind, title, url, extract_text(body)))
     return sections
 
 
