@@ -148,6 +148,13 @@ def test_page_does_not_reveal_whether_the_invited_address_has_a_user(
     assert collect_texts() == before
 
 
+def test_attempts_with_a_link_are_limited(link: str, ann: User) -> None:
+    taken = NEW_USER | {"username": "ann"}
+    assert all("already exists" in Client().post(link, taken).text for _ in range(10))
+    response = Client().post(link, taken)
+    assert (response.status_code, "already exists" in response.text) == (429, False)
+
+
 def test_password_without_the_second_factor_does_not_suffice(link: str, ann: User) -> None:
     add_app(ann)
     client = Client()

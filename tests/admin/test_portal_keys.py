@@ -217,12 +217,12 @@ def test_rotated_key_works_until_the_overlap_ends(kim: Client, account: Account,
 
 def test_revoked_key_stops_working(kim: Client, account: Account, key: Any, api: Api) -> None:
     assert "This field is required." in get_errors(send(kim, account, "revoke/", key, reason=""))
-    response = kim.post(url(account, "revoke/", key), {"reason": "Leaked"}, follow=True)
+    response = kim.post(url(account, "revoke/", key), {"reason": f"Leaked: {key.text}"}, follow=True)
     assert f"Key {key} has been revoked." in response.text
     assert api.get("/pets").status_code == 401
     assert "is already revoked" in get_errors(send(kim, account, "revoke/", key, reason="Again"))
     entry = key.audit_entries.filter(action="revoked").get()
-    assert (entry.actor_name, entry.reason) == ("kim", "Leaked")
+    assert (entry.actor_name, entry.reason) == ("kim", f"Leaked: psk_live_{key}_***")
 
 
 def test_suspended_account_allows_only_narrowing_and_revocation(

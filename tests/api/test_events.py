@@ -242,6 +242,8 @@ def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
     event = Event.objects.latest("created_at")
     assert event.created_at == event.sequenced_at == Feed.objects.get().last_sequenced_at
     assert to_datetime(event.sequenced_at) - began < timedelta(minutes=1)
+    first = next(follow(api, f"/events?since={to_datetime(event.created_at):%Y-%m-%dT%H:%M:%S.%fZ}"))
+    assert first["id"] == event.pk
 
 
 def sequence_an_hour_ahead() -> int:

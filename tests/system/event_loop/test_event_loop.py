@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -207,11 +207,42 @@ def test_unreachable_redis_fails_at_once() -> None:
     assert isinstance(error, ConnectionFailedError)
 
 
-def test_unresponsive_redis_times_out() -> None:
+def test_unresponsive_redis_times_out_and_its_connection_is_closed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         pipe = SharedRedisConnection(f"redis://127.0.0.1:{silent.getsockname()[1]}", 0.2)
-        errors = serve(*[lambda: pipe.get_connection().call("PING")] * 3)
-    assert [type(error) for error in errors] == [ConnectionFailedError] * 3
+
+        def call() -> bool:
+            connection = pipe.get_connection()
+            with pytest.raises(ConnectionFailedError):
+                connection.call("PING")
+            return connection.is_usable
+
+        assert serve(*[call] * 3) == [False] * 3
+
+
+def test_late_reply_fails_only_its_command() -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer):
+            await reader.readuntil(b"late\r\n")
+            await asyncio.sleep(0.25)
+            writer.write(b"$4\r\nslow\r\n")
+            await reader.readuntil(b"next\r\n")
+            writer.write(b"$4\r\nlate\r\n$4\r\nnext\r\n")
+
+    async def main() -> list[Any]:
+        server = await asyncio.start_server(respond, "127.0.0.1")
+        pipe = SharedRedisConnection(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", 0.2)
+
+        def echo(text: str) -> Any:
+            return run_request(lambda: pipe.get_connection().call("ECHO", text))
+
+        with closing(server):
+            replies = await asyncio.gather(echo("slow"), echo("late"), return_exceptions=True)
+            return [*replies, await echo("next")]
+
+    slow, late, following = run(main())
+    assert (slow, following) == (b"slow", b"next")
+    assert isinstance(late, ConnectionFailedError)
 
 
 def test_connection_without_a_handshake_is_closed() -> None:

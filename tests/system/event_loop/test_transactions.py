@@ -71,6 +71,20 @@ def test_exception_rolls_back_only_its_transaction(writers: ConnectionPool) -> N
     assert get_names() == {"three"}
 
 
+def test_connection_is_reused_after_a_rollback(writers: ConnectionPool) -> None:
+    pids = []
+
+    def fail_once() -> None:
+        with suppress(ZeroDivisionError), writers.transaction():
+            pids.append(writers.fetch_rows(GET_PID, []))
+            _ = 1 / 0
+        pids.append(writers.fetch_rows(GET_PID, []))
+
+    serve(fail_once)
+    before, after = pids
+    assert before == after
+
+
 def test_concurrent_transactions_have_a_connection_each(writers: ConnectionPool) -> None:
     is_same = []
 
