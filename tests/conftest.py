@@ -101,7 +101,7 @@ SLOWEST = (
     "system/test_idempotency.py", "system/browser/test_keyboard.py", "system/test_conformance.py",
     "system/event_loop/test_idempotency.py", "system/clients/test_generated_clients.py",
     "system/browser/test_palette.py", "system/operations/test_several_machines.py",
-    "system/browser/test_names.py", "system/browser/test_passkeys.py", "system/test_ways_to_serve.py",
+    "system/browser/test_names.py", "system/browser/test_passkeys.py", "system/test_serve_modes.py",
     "simulation/test_simulation.py", "system/hostile/test_slow_clients.py", "system/test_order_races.py",
     "system/browser/test_reference.py", "system/test_readme.py", "system/operations/test_doctor.py",
     "system/quota/test_faults.py", "system/operations/test_backup.py",

@@ -63,7 +63,9 @@ def behind_proxy(served: Rig) -> Iterator[None]:
     port = free_port()
     with (
         tempfile.TemporaryDirectory() as folder,
-        proxy.haproxy(Path(folder), served.port, free_port(), port, proxy.IN_THE_CLEAR | proxy.ONE_ADDRESS),
+        proxy.haproxy(
+            Path(folder), served.port, free_port(), port, proxy.WITHOUT_TLS | proxy.NO_CLIENT_LIMITS
+        ),
     ):
         served.port = port
         yield

@@ -1,9 +1,9 @@
-"""A conversation with the service that has every kind of response, and its recorded responses.
+"""A conversation with the service that gets every kind of response, and the record of these.
 
     python -m tests.system.conversation
 
 regenerates the record, answers.json, with the service's responses on SQLite, or on the database of
-DATABASE_URL. Its diff shows what clients will notice: test_ways_to_serve.py compares every serve mode with
+DATABASE_URL. Its diff shows what clients will notice: test_serve_modes.py compares every serve mode with
 it. Values that depend on the clock are omitted.
 """
 
@@ -23,13 +23,13 @@ from tests import environment
 from tests.support.live import Service, live_service
 
 RECORD = Path(__file__).with_name("answers.json")
-BY_THE_CLOCK = re.compile(r"(?<=;t=)\d+|(?<=Try again in )\d+")
-OF_THE_ADDRESS = re.compile(r"\b9999\d\d\b")  # The rest of its million, which resets every minute.
-VARIES = {"date", "retry-after", "x-ratelimit-reset"}
+CLOCK_VALUES = re.compile(r"(?<=;t=)\d+|(?<=Try again in )\d+")
+REMAINING_OF_ADDRESS = re.compile(r"\b9999\d\d\b")  # Of a million, reset every minute.
+VOLATILE_HEADERS = {"date", "retry-after", "x-ratelimit-reset"}
 
 
-class Answer(NamedTuple):
-    """All that a client sees."""
+class RecordedResponse(NamedTuple):
+    """What a client sees of a response."""
 
     request: str
     status: int
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
 NEW = {"name": "Rex", "categoryId": 1, "status": "available"}
 JSON = {"Content-Type": "application/json"}
-TWICE = {"Idempotency-Key": "twice"}
+REPEATED = {"Idempotency-Key": "twice"}
 
 CONVERSATION: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/pets", {}),
@@ -47,9 +47,9 @@ CONVERSATION: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/pets", {"json": NEW | {"name": " Ünï 犬 "}}),
     ("POST", "/pets", {"json": {"name": "No status", "categoryId": 2}}),
     *[("POST", "/pets", {"json": NEW | {"name": f"Pet {n}"}}) for n in range(4, 24)],
-    ("POST", "/pets", {"json": NEW, "headers": TWICE}),
-    ("POST", "/pets", {"json": NEW, "headers": TWICE}),
-    ("POST", "/pets", {"json": NEW | {"name": "Max"}, "headers": TWICE}),
+    ("POST", "/pets", {"json": NEW, "headers": REPEATED}),
+    ("POST", "/pets", {"json": NEW, "headers": REPEATED}),
+    ("POST", "/pets", {"json": NEW | {"name": "Max"}, "headers": REPEATED}),
     ("POST", "/pets", {"json": NEW, "headers": {"Idempotency-Key": "é".encode()}}),
     ("POST", "/pets", {"json": {"name": "", "categoryId": 999, "status": "lost"}}),
     ("POST", "/pets", {"json": NEW | {"categoryId": 999}}),
@@ -89,7 +89,7 @@ CONVERSATION: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/pets?x=" + "a" * 9_000, {}),
 ]
 
-ODD_HEADS: list[tuple[str, str, dict[str, Any]]] = [
+MALFORMED_HEADS: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/pets", {"headers": {"X-Long": "a" * 8_193}}),
     ("GET", "/pets", {"headers": {"Host": "a,b"}}),
     ("GET", "/pets", {"headers": {"Content-Type": "a" * 257}}),
@@ -98,8 +98,8 @@ ODD_HEADS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-def answers(folder: Path, **environment: str) -> list[Answer]:
-    """The responses of a service with a database of its own to the conversation, with and without a key."""
+def get_responses(folder: Path, **environment: str) -> list[RecordedResponse]:
+    """Return the responses of a new service to the conversation, with and without a key."""
     own = {"BASE_URL": "http://petstore.test/v1", "COUNTERS_DIR": str(folder)}
     with live_service(folder, workers=1, **own | environment) as service:
         business, narrow = service.issue("Fast"), service.issue("Narrow", "enterprise", *NARROW)
@@ -111,7 +111,7 @@ def answers(folder: Path, **environment: str) -> list[Answer]:
             *converse(service, str(suspended["key"]), [("GET", "/pets", {}), ("GET", "/account", {})]),
             *converse(service, "", [("GET", "/pets", {})]),
             *converse(service, "no-key", [("GET", "/pets", {}), ("GET", "/nothing", {})]),
-            *converse(service, str(business["key"]), ODD_HEADS),
+            *converse(service, str(business["key"]), MALFORMED_HEADS),
         ]
 
 
@@ -135,28 +135,31 @@ NARROW = ("--per-minute", "2", "--per-day", "1000")
 
 def converse(
     service: Service, key: str, conversation: list[tuple[str, str, dict[str, Any]]]
-) -> Iterator[Answer]:
+) -> Iterator[RecordedResponse]:
     headers = {"X-Request-Id": "one-of-many-ways"} | ({"Authorization": f"Bearer {key}"} if key else {})
     with httpx.Client(base_url=f"{service.url}/v1", headers=headers, timeout=30) as client:
         for method, path, options in conversation:
             response = client.request(method, path, **options)
             received = sorted(response.headers.items())  # A header that came twice has both values.
-            yield Answer(
+            yield RecordedResponse(
                 f"{method} {path[:60]}",
                 response.status_code,
-                {name: "..." if name in VARIES else timeless(value) for name, value in received},
-                timeless(response.content.decode()),
+                {
+                    name: "..." if name in VOLATILE_HEADERS else mask_volatile(value)
+                    for name, value in received
+                },
+                mask_volatile(response.content.decode()),
             )
 
 
-def timeless(text: str) -> str:
-    """Replace the remaining seconds of a window, and what a new minute of the clock may change."""
-    return OF_THE_ADDRESS.sub("9999..", BY_THE_CLOCK.sub("...", text))
+def mask_volatile(text: str) -> str:
+    """Mask the remaining seconds of a window, and counts that a new minute may reset."""
+    return REMAINING_OF_ADDRESS.sub("9999..", CLOCK_VALUES.sub("...", text))
 
 
-def recorded() -> list[Answer]:
-    """The recorded responses."""
-    return [Answer(**one) for one in json.loads(RECORD.read_text())]
+def read_record() -> list[RecordedResponse]:
+    """Return the recorded responses."""
+    return [RecordedResponse(**one) for one in json.loads(RECORD.read_text())]
 
 
 def main() -> None:
@@ -165,7 +168,7 @@ def main() -> None:
     django.setup()
     logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
     with tempfile.TemporaryDirectory() as folder:
-        found = [answer._asdict() for answer in answers(Path(folder))]
+        found = [response._asdict() for response in get_responses(Path(folder))]
     RECORD.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n")
 
 

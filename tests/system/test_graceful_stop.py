@@ -51,13 +51,13 @@ def started_post(service: Service, key: str) -> socket.socket:
     return sending
 
 
-def refuses(service: Service) -> bool:
+def is_closed(service: Service) -> bool:
     """Whether the port is closed."""
     with socket.socket() as asking:
         return asking.connect_ex(("127.0.0.1", int(service.environment["PORT"]))) == ECONNREFUSED
 
 
-def refused_post(service: Service) -> socket.socket:
+def rejected_post(service: Service) -> socket.socket:
     """Send a request up to its body, without a key; wait until it is rejected and its body discarded."""
     sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
     sending.sendall(b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -72,9 +72,9 @@ def test_open_request_is_served_after_the_port_is_closed_and_missing_bodies_kill
     with live_service(tmp_path, workers=2, **mode) as service:
         assert service.process is not None
         key = service.issue_high_limit_key("Stop")
-        with started_post(service, key) as sending, started_post(service, key), refused_post(service):
+        with started_post(service, key) as sending, started_post(service, key), rejected_post(service):
             service.process.terminate()
-            wait_until(lambda: refuses(service))
+            wait_until(lambda: is_closed(service))
             sending.sendall(PET)
             assert sending.recv(4096).startswith(b"HTTP/1.1 201 ")
             assert service.process.wait(STOP_SECONDS) == 0
@@ -83,20 +83,20 @@ def test_open_request_is_served_after_the_port_is_closed_and_missing_bodies_kill
 
 
 def drains(service: Service) -> bool:
-    answer = httpx.get(f"{service.url}/readyz")
-    return (answer.status_code, answer.json()) == (503, {"status": "draining"})
+    response = httpx.get(f"{service.url}/readyz")
+    return (response.status_code, response.json()) == (503, {"status": "draining"})
 
 
-def answers_until_closed(service: Service, key: str) -> list[int]:
+def get_statuses_until_closed(service: Service, key: str) -> list[int]:
     """Send sequential requests on one connection; the statuses until the server closes it."""
     statuses = []
     with closing(HTTPConnection("127.0.0.1", int(service.environment["PORT"]), timeout=10)) as keeping:
         while True:
             keeping.request("GET", "/v1/pets?limit=1", headers={"Authorization": f"Bearer {key}"})
-            answer = keeping.getresponse()
-            answer.read()
-            statuses.append(answer.status)
-            if answer.will_close:
+            response = keeping.getresponse()
+            response.read()
+            statuses.append(response.status)
+            if response.will_close:
                 return statuses
 
 
@@ -108,7 +108,7 @@ def test_draining_service_is_not_ready_and_closes_each_connection_after_a_respon
         key = service.issue_high_limit_key("Stop")
         assert httpx.get(f"{service.url}/readyz").status_code == 200
         with ThreadPoolExecutor(4) as pool:
-            clients = [pool.submit(answers_until_closed, service, key) for _ in range(4)]
+            clients = [pool.submit(get_statuses_until_closed, service, key) for _ in range(4)]
             service.process.terminate()
             wait_until(lambda: drains(service))
             assert httpx.get(f"{service.url}/healthz").status_code == 200
@@ -129,25 +129,25 @@ def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServe
 
 
 def test_second_signal_skips_draining(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = server(monkeypatch, 300)
-    told.signal_handler_interrupt(signal.SIGTERM, None)
+    stopping = server(monkeypatch, 300)
+    stopping.signal_handler_interrupt(signal.SIGTERM, None)
     assert shutdown.is_draining()
-    assert not told.interrupt_signal
-    told.signal_handler_interrupt(signal.SIGTERM, None)
-    assert told.interrupt_signal
+    assert not stopping.interrupt_signal
+    stopping.signal_handler_interrupt(signal.SIGTERM, None)
+    assert stopping.interrupt_signal
 
 
 @pytest.mark.parametrize(("by", "drain_seconds"), [(signal.SIGINT, 300), (signal.SIGTERM, 0)])
-def test_ctrl_c_and_a_service_without_a_time_to_drain_stop_at_once(
+def test_ctrl_c_and_a_drain_time_of_zero_stop_at_once(
     monkeypatch: pytest.MonkeyPatch, by: signal.Signals, drain_seconds: int
 ) -> None:
-    told = server(monkeypatch, drain_seconds)
-    told.signal_handler_interrupt(by, None)
-    assert told.interrupt_signal
+    stopping = server(monkeypatch, drain_seconds)
+    stopping.signal_handler_interrupt(by, None)
+    assert stopping.interrupt_signal
     assert not shutdown.is_draining()
 
 
-def nothing(*_: object) -> None:
+def do_nothing(*_: object) -> None:
     """A stub of a worker's work."""
 
 
@@ -155,17 +155,17 @@ def test_exited_worker_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the supervisor notices the exit late."""
     reap = os.waitpid
 
-    def reap_and_dawdle(pid: int, options: int) -> tuple[int, int]:
+    def reap_slowly(pid: int, options: int) -> tuple[int, int]:
         found = reap(pid, options)
         if found[0]:
             time.sleep(0.2)
         return found
 
-    monkeypatch.setattr(os, "waitpid", reap_and_dawdle)
-    of = server(monkeypatch, 0)
-    for socket_of_all in ("_ssp", "_shd", "_sso"):
-        monkeypatch.setattr(of, socket_of_all, None, raising=False)
-    worker: Any = of._spawn_worker(0, nothing, nothing)
+    monkeypatch.setattr(os, "waitpid", reap_slowly)
+    supervisor = server(monkeypatch, 0)
+    for attribute in ("_ssp", "_shd", "_sso"):
+        monkeypatch.setattr(supervisor, attribute, None, raising=False)
+    worker: Any = supervisor._spawn_worker(0, do_nothing, do_nothing)
     worker.interrupt_by_parent = True
     worker.start()
     worker.join(STOP_SECONDS)
@@ -188,10 +188,10 @@ bodies.handle_sigterm(loop)
 loop.run_forever()
 print("ended")
 """
-TOLD = "os.kill(os.getpid(), signal.SIGTERM)"
+SIGTERM = "os.kill(os.getpid(), signal.SIGTERM)"
 
 
-@pytest.mark.parametrize(("before", "after"), [(TOLD, ""), ("", TOLD)], ids=["before", "after"])
+@pytest.mark.parametrize(("before", "after"), [(SIGTERM, ""), ("", SIGTERM)], ids=["before", "after"])
 def test_worker_stops_on_a_signal_between_the_handler_and_the_loop(before: str, after: str) -> None:
     done = subprocess.run(
         [python(), "-c", STARTING.format(before=before, after=after)],

@@ -72,7 +72,7 @@ class RepeatedRequest:
                     continue
                 if response.status_code != 503 and "idempotency_key_in_use" not in response.text:
                     return response
-        raise AssertionError("The service has not answered.")
+        raise AssertionError("The service has not responded.")
 
     def hammer(self, on_response: Callable[[int], object] = lambda count: None) -> list[httpx.Response]:
         """Send from many threads. Calls `on_response` with the number of responses so far."""

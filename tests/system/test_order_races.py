@@ -25,12 +25,12 @@ pytestmark = pytest.mark.each_database
 BUYERS = 64
 PETS = 50
 ROUNDS = times(20, 4)
-WANTED_BY = 5  # Buyers that compete for each pet.
-WANTED_FIRST_BY = times(BUYERS, 16)  # The same in the first round.
+BUYERS_PER_PET = 5  # Buyers that compete for each pet.
+FIRST_ROUND_BUYERS_PER_PET = times(BUYERS, 16)  # The same in the first round.
 DUELS = times(20, 5)
 
 # Prints the database's state of the pets in a range of ids, inclusive.
-LOOK = """
+GET_STATE = """
 from collections import Counter
 import json
 from inventory.models import *
@@ -69,12 +69,12 @@ def crowd_of(service: Service, *keys: str) -> Iterator[Crowd]:
 
 def buy(client: httpx.Client, pet_id: int) -> tuple[int, str]:
     """Order the pet; the status and the code, with the pet's id for a code."""
-    answer = client.post("/store/orders", json={"petId": pet_id})
-    body = answer.json()
-    return answer.status_code, str(body.get("code", body.get("petId")))
+    response = client.post("/store/orders", json={"petId": pet_id})
+    body = response.json()
+    return response.status_code, str(body.get("code", body.get("petId")))
 
 
-def new_pets(service: Service, count: int) -> list[int]:
+def create_pets(service: Service, count: int) -> list[int]:
     """Put pets on sale; their ids."""
     made = service.manage(
         "shell", "-v", "0", "-c",
@@ -85,41 +85,41 @@ def new_pets(service: Service, count: int) -> list[int]:
     return [int(pet_id) for pet_id in json.loads(made)]
 
 
-def look(service: Service, pets: list[int]) -> dict[str, dict[str, int]]:
+def get_state(service: Service, pets: list[int]) -> dict[str, dict[str, int]]:
     """The database's state of the pets: how many in each status, and their status changes."""
-    script = LOOK.format(first=pets[0], last=pets[-1])
+    script = GET_STATE.format(first=pets[0], last=pets[-1])
     found: dict[str, dict[str, int]] = json.loads(service.manage("shell", "-v", "0", "-c", script))
     return found
 
 
-def own_orders(client: httpx.Client) -> list[dict[str, Any]]:
+def list_orders(client: httpx.Client) -> list[dict[str, Any]]:
     """All orders of an account, page by page."""
     orders: list[dict[str, Any]] = []
-    following: str | None = "/store/orders?limit=100"
-    while following:
-        page = client.get(following).raise_for_status()
+    url: str | None = "/store/orders?limit=100"
+    while url:
+        page = client.get(url).raise_for_status()
         orders += page.json()
-        following = page.links.get("next", {}).get("url")
+        url = page.links.get("next", {}).get("url")
     return orders
 
 
 def test_64_buyers_of_the_same_50_pets_buy_each_exactly_once(service: Service) -> None:
     keys = [service.issue_high_limit_key(f"Buyer {number}") for number in range(4)]
-    stock = new_pets(service, PETS * ROUNDS)
+    stock = create_pets(service, PETS * ROUNDS)
     shuffled = random.Random(14)
     with crowd_of(service, *keys) as crowd:
         for start in range(0, len(stock), PETS):
             pets = stock[start : start + PETS]
             # In the first round all want a few pets; later they compete for a dozen at a time.
-            rivals = WANTED_BY if start else WANTED_FIRST_BY
+            rivals = BUYERS_PER_PET if start else FIRST_ROUND_BUYERS_PER_PET
             wanted = [pet for pet in shuffled.sample(pets, PETS) for _ in range(rivals)]
-            answers = crowd.each(buy, wanted)
-            won = [int(pet) for status, pet in answers if status == 201]
+            responses = crowd.each(buy, wanted)
+            won = [int(pet) for status, pet in responses if status == 201]
             assert sorted(won) == pets
-            lost = Counter((status, code) for status, code in answers if status != 201)
-            assert lost == {(409, "pet_not_available"): len(wanted) - PETS}
+            rejected = Counter((status, code) for status, code in responses if status != 201)
+            assert rejected == {(409, "pet_not_available"): len(wanted) - PETS}
     count = len(stock)
-    assert look(service, stock) == {
+    assert get_state(service, stock) == {
         "pets": {"pending": count},
         "orders": {"placed": count},
         "order_steps": {"placed": count},
@@ -128,21 +128,21 @@ def test_64_buyers_of_the_same_50_pets_buy_each_exactly_once(service: Service) -
     orders = []
     for key in keys:
         with service.client(key) as client:
-            orders += own_orders(client)
+            orders += list_orders(client)
     assert sorted(order["petId"] for order in orders) == stock
 
 
 def test_one_order_cancelled_concurrently_releases_its_pet_once(service: Service) -> None:
     key = service.issue_high_limit_key("Undecided")
-    pets = new_pets(service, 10)
+    pets = create_pets(service, 10)
     with crowd_of(service, key) as crowd:
         for pet in pets:
             assert crowd.each(buy, [pet]) == [(201, str(pet))]
             with service.client(key) as client:
-                path = f"/store/orders/{own_orders(client)[-1]['id']}"
-            answers = crowd.each(lambda client, path: client.delete(path).status_code, [path] * BUYERS)
-            assert answers == [204] * BUYERS
-    assert look(service, pets) == {
+                path = f"/store/orders/{list_orders(client)[-1]['id']}"
+            responses = crowd.each(lambda client, path: client.delete(path).status_code, [path] * BUYERS)
+            assert responses == [204] * BUYERS
+    assert get_state(service, pets) == {
         "pets": {"available": 10},
         "orders": {"cancelled": 10},
         "order_steps": {"placed": 10, "cancelled": 10},
@@ -159,15 +159,15 @@ def buy_and_cancel(client: httpx.Client, pet_id: int) -> tuple[int, int | None]:
     return 201, client.delete(f"/store/orders/{placed.json()['id']}").status_code
 
 
-def test_every_order_that_was_won_in_a_scramble_can_be_cancelled(service: Service) -> None:
+def test_every_order_won_in_a_race_can_be_cancelled(service: Service) -> None:
     keys = [service.issue_high_limit_key(f"Fickle {number}") for number in range(4)]
-    pets = new_pets(service, 3)
+    pets = create_pets(service, 3)
     with crowd_of(service, *keys) as crowd:
-        answers = Counter(crowd.each(buy_and_cancel, pets * 200))
-    assert set(answers) == {(201, 204), (409, None)}
-    won = answers[201, 204]
+        responses = Counter(crowd.each(buy_and_cancel, pets * 200))
+    assert set(responses) == {(201, 204), (409, None)}
+    won = responses[201, 204]
     assert won > len(pets)  # Pets were bought repeatedly.
-    assert look(service, pets) == {
+    assert get_state(service, pets) == {
         "pets": {"available": 3},
         "orders": {"cancelled": won},
         "order_steps": {"placed": won, "cancelled": won},

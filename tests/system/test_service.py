@@ -38,12 +38,12 @@ def test_workers_sample_each_minute_once(service: Service) -> None:
 def test_service_has_flushed_every_request_when_it_exits(tmp_path: Path) -> None:
     with live_service(tmp_path, workers=1) as service:
         key = service.issue_high_limit_key("Acme")
-        answers = service.send(key, 60, threads=4, path=f"/pets?limit=1&key={key}")
+        responses = service.send(key, 60, threads=4, path=f"/pets?limit=1&key={key}")
         service.stop()
     written = (tmp_path / "serve.log").read_text().splitlines()
-    told = [json.loads(line) for line in written if line.startswith("{")]
-    ids = {line["request_id"] for line in told if line.get("route") == "/v1/pets"}
-    assert ids == {answer.headers["X-Request-Id"] for answer in answers}
+    entries = [json.loads(line) for line in written if line.startswith("{")]
+    ids = {line["request_id"] for line in entries if line.get("route") == "/v1/pets"}
+    assert ids == {response.headers["X-Request-Id"] for response in responses}
     assert not any(get_secret(key) in line for line in written)
 
 

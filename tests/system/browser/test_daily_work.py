@@ -105,9 +105,9 @@ def test_click_during_a_pending_response_does_not_lose_it(shop: Service, open_pa
     place = box["x"] + 5, box["y"] + 5
 
     def click_again(route: Route) -> None:
-        answer = route.fetch()
+        response = route.fetch()
         page.mouse.click(*place)
-        route.fulfill(response=answer)
+        route.fulfill(response=response)
 
     page.route("**/rotate/", click_again, times=1)
     page.mouse.click(*place)

@@ -54,8 +54,8 @@ def authenticator(page: Page) -> tuple[CDPSession, str]:
     """A device with passkeys: the session that controls it, and its ID."""
     session = page.context.new_cdp_session(page)
     session.send("WebAuthn.enable")
-    answer = session.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
-    return session, answer["authenticatorId"]
+    response = session.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+    return session, response["authenticatorId"]
 
 
 def enter_password(page: Page, name: str) -> None:

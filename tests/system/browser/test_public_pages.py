@@ -73,8 +73,8 @@ def change(page: Page, path: str, old: str, new: str) -> None:
     """Replace a text in the body of this page from now on; keep its headers."""
 
     def changed(route: Route) -> None:
-        answer = route.fetch()
-        route.fulfill(response=answer, body=answer.text().replace(old, new))
+        response = route.fetch()
+        route.fulfill(response=response, body=response.text().replace(old, new))
 
     page.route(path, changed)
 

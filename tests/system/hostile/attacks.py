@@ -1,7 +1,7 @@
 """Requests that no client library sends: invalid HTTP, input that parsers interpret differently, and noise.
 
-Each attack is a function of a random source and a key; the same seed makes the same bytes. For their
-targets see RFC 9112 section 11 (smuggling, splitting) and RFC 9110 section 17.
+Each attack is a function of a random source and a key; the same seed produces the same bytes. For the
+vulnerabilities see RFC 9112 section 11 (smuggling, splitting) and RFC 9110 section 17.
 """
 
 import json
@@ -70,8 +70,8 @@ def head(
     return b"\r\n".join([*lines, b"Connection: close", b"", b""])
 
 
-def noise(choose: Random, most: int = 400) -> bytes:
-    return choose.randbytes(choose.randint(1, most))
+def noise(choose: Random, longest: int = 400) -> bytes:
+    return choose.randbytes(choose.randint(1, longest))
 
 
 def odd_request_line(choose: Random, key: str) -> bytes:
@@ -207,7 +207,7 @@ def odd_form(choose: Random, key: str) -> bytes:
 
 
 def odd_key(choose: Random, key: str) -> bytes:
-    """A request with an almost valid key: mistyped, truncated, doubled, or unknown."""
+    """A request with an almost valid key: mistyped, truncated, repeated, or unknown."""
     place = choose.randrange(len(key))
     mistyped = key[:place] + "x" + key[place + 1 :]
     keys = [
@@ -218,8 +218,8 @@ def odd_key(choose: Random, key: str) -> bytes:
 
 
 def mutated(choose: Random, key: str) -> bytes:
-    """Another attack, with bytes changed, removed or doubled."""
-    data = bytearray(choose.choice(PLAIN)(choose, key))
+    """Another attack, with bytes changed, removed or repeated."""
+    data = bytearray(choose.choice(BASE_ATTACKS)(choose, key))
     for _ in range(choose.randint(1, 8)):
         place = choose.randrange(len(data) or 1)
         change = choose.random()
@@ -232,8 +232,8 @@ def mutated(choose: Random, key: str) -> bytes:
     return bytes(data) or b"\0"
 
 
-PLAIN: list[Attack] = [
+BASE_ATTACKS: list[Attack] = [
     odd_request_line, odd_target, odd_headers, odd_chunks, smuggled, pipelined, other_protocol, odd_json,
     odd_form, odd_key,
 ]  # fmt: skip
-ATTACKS: list[Attack] = [*PLAIN, mutated, mutated]
+ATTACKS: list[Attack] = [*BASE_ATTACKS, mutated, mutated]

@@ -13,9 +13,9 @@ from tests.system.hostile.attacks import ATTACKS
 CONNECTIONS = 48
 QUIET_SECONDS = 1.0  # After this silence a response counts as complete, or as absent.
 HANG_SECONDS = 10.0  # How long a connection may stay open once its client has finished.
-WATCH_EVERY = 0.25
+WATCH_INTERVAL = 0.25
 WATCH_SECONDS = 5.0  # How long a well-behaved client may wait.
-MOST_READ = 4_000_000
+MAX_BYTES = 4_000_000
 STATUS = re.compile(rb"(?:\A|\r\n\r\n|[\]}>])HTTP/1\.[01] (\d{3}) ")
 
 
@@ -25,7 +25,7 @@ class Findings:
 
     sent: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
-    unanswered: int = 0  # Closed without a response, which is fine for garbage.
+    without_response: int = 0  # Closed without a response, which is fine for garbage.
     failures: list[bytes] = field(default_factory=list)  # The first requests that led to a 5xx.
     hangs: list[bytes] = field(default_factory=list)
     watched: int = 0
@@ -45,9 +45,9 @@ class Attacker:
         self._left = requests
 
     async def run(self) -> Findings:
-        """Send all; the findings."""
+        """Send all attacks; return the findings."""
         background = [asyncio.create_task(self._watch())]
-        background += [asyncio.create_task(self._be_slow(number)) for number in range(self.slow)]
+        background += [asyncio.create_task(self._send_slowly(number)) for number in range(self.slow)]
         await asyncio.gather(*(self._attack() for _ in range(CONNECTIONS)))
         for task in background:
             task.cancel()
@@ -59,37 +59,37 @@ class Attacker:
             self._left -= 1
             request = self._choose.choice(ATTACKS)(self._choose, self.key)
             self.findings.sent += 1
-            answer, hung = await self._exchange(request)
-            statuses = [int(status) for status in STATUS.findall(answer)]
+            response, hung = await self._exchange(request)
+            statuses = [int(status) for status in STATUS.findall(response)]
             self.findings.statuses.update(statuses)
-            self.findings.unanswered += not statuses
+            self.findings.without_response += not statuses
             if any(status >= 500 for status in statuses):
                 self.findings.failures = [*self.findings.failures, request][:20]
             if hung:
                 self.findings.hangs = [*self.findings.hangs, request][:20]
 
     async def _exchange(self, request: bytes) -> tuple[bytes, bool]:
-        """Send the bytes; the response, and whether the server left a finished connection open."""
+        """Send a request; return the response, and whether the server left a finished connection open."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        answer = b""
+        response = b""
         try:
             with suppress(TimeoutError, ConnectionError):
                 async with asyncio.timeout(HANG_SECONDS):
                     writer.write(request)
                     await writer.drain()  # A server that has responded need not read the rest.
-            answer, ended = await read(reader, QUIET_SECONDS)
+            response, ended = await read(reader, QUIET_SECONDS)
             if not ended:
                 with suppress(OSError):
                     writer.write_eof()
                 rest, ended = await read(reader, HANG_SECONDS)
-                answer += rest
-            return answer, not ended
+                response += rest
+            return response, not ended
         finally:
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _be_slow(self, number: int) -> None:
+    async def _send_slowly(self, number: int) -> None:
         """Hold connections with a head, a body, or a response, byte after byte."""
         post = b"POST /v1/pets HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
         secret = b"Authorization: Bearer " + self.key.encode() + b"\r\n"
@@ -122,35 +122,35 @@ class Attacker:
         request += f"Authorization: Bearer {self.key}\r\n\r\n"
         while True:
             began = time.monotonic()
-            answer = b""
+            response = b""
             with suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(WATCH_SECONDS):
                     reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
                     try:
                         writer.write(request.encode())
-                        answer = await reader.read()
+                        response = await reader.read()
                     finally:
                         writer.close()
             took = time.monotonic() - began
             self.findings.watched += 1
             self.findings.slowest_watched = max(self.findings.slowest_watched, took)
-            if not answer.startswith(b"HTTP/1.1 200 "):
-                self.findings.not_served.append(f"{answer[:40]!r} after {took:.1f} s")
-            await asyncio.sleep(WATCH_EVERY)
+            if not response.startswith(b"HTTP/1.1 200 "):
+                self.findings.not_served.append(f"{response[:40]!r} after {took:.1f} s")
+            await asyncio.sleep(WATCH_INTERVAL)
 
 
 async def read(reader: asyncio.StreamReader, quiet: float) -> tuple[bytes, bool]:
-    """The bytes until the end, or until this many seconds of silence; and whether the end came."""
-    answer = b""
+    """Read until EOF or this many seconds of silence; return the bytes, and whether EOF was reached."""
+    response = b""
     try:
-        while len(answer) < MOST_READ:
+        while len(response) < MAX_BYTES:
             async with asyncio.timeout(quiet):
                 part = await reader.read(65_536)
             if not part:
-                return answer, True
-            answer += part
+                return response, True
+            response += part
     except TimeoutError:
-        return answer, False
+        return response, False
     except ConnectionError:
-        return answer, True
-    return answer, True
+        return response, True
+    return response, True

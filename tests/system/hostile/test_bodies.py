@@ -42,13 +42,13 @@ def head(path: str, framing: str, key: str = "", method: str = "POST", more: str
     return f"{lines}{bearer}{more}{framing}\r\n\r\n".encode()
 
 
-def names(service: Service, key: str) -> set[str]:
+def get_names(service: Service, key: str) -> set[str]:
     with service.client(key) as client:
         return {pet["name"] for pet in client.get("/pets?limit=100").json()}
 
 
 PET = b'{"name": "%s", "categoryId": 1}'
-CUTS = {
+TRUNCATED_BODIES = {
     "less than Content-Length": ("Content-Length: 500", PET),
     "Content-Length beyond any integer's sign": (f"Content-Length: {2**63}", PET),
     "no last chunk": ("Transfer-Encoding: chunked", b"%x\r\n" + PET + b"\r\n"),
@@ -58,23 +58,23 @@ CUTS = {
 }
 
 
-@pytest.mark.parametrize("cut", CUTS)
-def test_incomplete_body_is_not_carried_out(service: Service, key: str, cut: str) -> None:
-    framing, form = CUTS[cut]
+@pytest.mark.parametrize("cut", TRUNCATED_BODIES)
+def test_incomplete_body_is_not_processed(service: Service, key: str, cut: str) -> None:
+    framing, form = TRUNCATED_BODIES[cut]
     name = re.sub("[^A-Za-z]", "", cut).encode()
     size = len(PET % name)
     body = form % ((size, name) if b"%x" in form else name)
     with connect(service, head("/v1/pets", framing, key), body) as connection:
         connection.shutdown(socket.SHUT_WR)
-        status, headers, answer = parse_response(read_until_closed(connection))
+        status, headers, response = parse_response(read_until_closed(connection))
     assert status in {400, 413}
-    assert json.loads(answer)["status"] == status
+    assert json.loads(response)["status"] == status
     assert headers["x-request-id"]
-    assert name.decode() not in names(service, key)
+    assert name.decode() not in get_names(service, key)
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 34", "Transfer-Encoding: chunked"])
-def test_complete_body_is_carried_out(service: Service, key: str, framing: str) -> None:
+def test_complete_body_is_processed(service: Service, key: str, framing: str) -> None:
     body = PET % (b"Whole%d" % len(framing))
     whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if "chunked" in framing else body
     framing = framing if "chunked" in framing else f"Content-Length: {len(body)}"
@@ -104,17 +104,17 @@ LATE = [
 ]
 
 
-def test_late_body_is_the_contracts_408(service: Service, key: str) -> None:
+def test_late_body_gets_the_documented_408(service: Service, key: str) -> None:
     with ExitStack() as stack:
         late = []
         for number, (path, framing) in enumerate(LATE):
             request = head(path, framing, key, more=f"X-Request-Id: late-{number}\r\n")
             late.append(stack.enter_context(connect(service, request, b"3\r\n{  ")))
-        answers = [parse_response(read_until_closed(connection)) for connection in late]
-    for number, (status, headers, answer) in enumerate(answers):
+        responses = [parse_response(read_until_closed(connection)) for connection in late]
+    for number, (status, headers, response) in enumerate(responses):
         assert status == 408, LATE[number]
-        assert {"code", "message", "status"} == set(json.loads(answer))
-        assert (json.loads(answer)["code"], json.loads(answer)["status"]) == ("request_timeout", 408)
+        assert {"code", "message", "status"} == set(json.loads(response))
+        assert (json.loads(response)["code"], json.loads(response)["status"]) == ("request_timeout", 408)
         assert (headers["content-type"], headers["connection"]) == ("application/json", "close")
         assert headers["x-request-id"] == f"late-{number}"
         assert int(headers["x-ratelimit-limit"]) > int(headers["x-ratelimit-remaining"]) > 0
@@ -131,8 +131,8 @@ def test_key_is_checked_before_the_body_is_awaited(service: Service) -> None:
     for framing in ("Content-Length: 60000", "Transfer-Encoding: chunked"):
         with connect(service, head("/v1/pets", framing)) as connection:
             connection.settimeout(CLIENT_SECONDS / 2)
-            status, headers, answer = parse_response(connection.recv(65_536))
-            assert (status, json.loads(answer)["code"]) == (401, "missing_api_key")
+            status, headers, response = parse_response(connection.recv(65_536))
+            assert (status, json.loads(response)["code"]) == (401, "missing_api_key")
             assert "x-ratelimit-limit" in headers
 
 
@@ -166,9 +166,9 @@ def test_missing_small_bodies_delay_no_other_request(service: Service, key: str,
             assert client.post("/pets", json={"name": "Prompt", "categoryId": 1}).status_code == 201
         for holder in holders:
             holder.sendall(pet[1:])
-        answers = {parse_response(read_until_closed(holder))[0] for holder in holders}
+        responses = {parse_response(read_until_closed(holder))[0] for holder in holders}
     # Together they are too many again.
-    assert answers <= {503} | ({201} if caller == "account" else {401, 429})
+    assert responses <= {503} | ({201} if caller == "account" else {401, 429})
 
 
 def test_prompt_body_is_served_while_others_stall(service: Service, key: str) -> None:
@@ -224,9 +224,9 @@ def test_many_concurrent_bodies_are_all_accepted(service: Service, key: str) -> 
 @pytest.mark.parametrize("cookies", [{}, {"Cookie": "sessionid=0123456789abcdefghijklmnopqrstuv"}])
 def test_anonymous_form_is_bounded(service: Service, cookies: dict[str, str]) -> None:
     login = f"{service.url}/account/login/"
-    refused = httpx.post(login, content=b"a" * 5_000, headers=cookies)
-    assert (refused.status_code, refused.headers["content-type"]) == (413, "text/html; charset=utf-8")
-    assert "The form is too large and was not saved" in refused.text
+    rejected = httpx.post(login, content=b"a" * 5_000, headers=cookies)
+    assert (rejected.status_code, rejected.headers["content-type"]) == (413, "text/html; charset=utf-8")
+    assert "The form is too large and was not saved" in rejected.text
     assert httpx.post(login, content=b"a" * 4_000, headers=cookies).status_code == 403  # CSRF
 
 
@@ -277,10 +277,10 @@ def test_form_of_staff_gets_a_page_if_it_is_too_large_and_the_sign_in_if_the_ses
         form = {"login": name, "password": "a-long-one", "csrfmiddlewaretoken": token}
         assert browser.post("/account/login/", data=form).status_code == 302
         for large in ({"data": {"pasted": "x" * 9_000_000}}, {"files": {"import_file": b"x" * 9_000_000}}):
-            refused = browser.post(page, **large)
-            assert refused.status_code == 413
-            assert "The form is too large and was not saved" in refused.text
-            assert name in refused.text  # In the layout of the back office.
+            rejected = browser.post(page, **large)
+            assert rejected.status_code == 413
+            assert "The form is too large and was not saved" in rejected.text
+            assert name in rejected.text  # In the layout of the back office.
         token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(page).text)[0]
         browser.cookies.set("sessionid", "0123456789abcdefghijklmnopqrstuv", domain="127.0.0.1")
         for size in (100, 10_000, 1_500_000):
@@ -300,7 +300,7 @@ def test_shed_request_gets_an_id_and_the_quota_headers(service: Service, key: st
             )
             for _ in range(900)
         ]
-        answers = [parse_response(read_until_closed(connection)) for connection in pipelined]
-    for _, headers, _ in answers:
+        responses = [parse_response(read_until_closed(connection)) for connection in pipelined]
+    for _, headers, _ in responses:
         assert headers["x-request-id"]
         assert headers["x-ratelimit-limit"]

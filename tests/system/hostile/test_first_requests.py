@@ -25,6 +25,6 @@ def test_openapi_document_is_built_once_for_concurrent_requests(unbuilt: None) -
         return views.render_json()
 
     with ThreadPoolExecutor(THREADS) as pool:
-        answers = set(pool.map(ask, range(THREADS)))
-    assert len(answers) == 1
+        responses = set(pool.map(ask, range(THREADS)))
+    assert len(responses) == 1
     assert views.build_document.cache_info().misses == 1

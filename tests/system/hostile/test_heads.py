@@ -22,7 +22,7 @@ PAGES = ["/", "/healthz", "/account/login/", "/static/petstore/site.css", "/docs
 def proxied(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
 ) -> Iterator[Service]:
-    """The service on one worker, with one trusted proxy: any client that connects to it."""
+    """The service on one worker, which trusts any peer as its proxy."""
     environment = {"REDIS_URL": redis.url, "SERVE_MODE": request.param, "TRUSTED_PROXY_COUNT": "1"}
     with live_service(tmp_path_factory.mktemp("proxied"), workers=1, **environment) as service:
         yield service
@@ -41,18 +41,18 @@ def send(
     body: bytes = b"",
     host: bytes = b"Host: localhost\r\n",
 ) -> tuple[int, dict[str, str], Any]:
-    """Status, headers and body of the response, a JSON body as its value."""
+    """Return the response's status, headers and body, which is parsed if it is JSON."""
     head = b"".join([method, b" ", path.encode(), b" HTTP/1.1\r\n", host, b"Connection: close\r\n", *lines])
-    status, headers, answer = parse_response(
+    status, headers, response = parse_response(
         read_until_closed(connect(service, head + b"\r\n" + body, timeout=10))
     )
-    is_json = headers.get("content-type") == "application/json" and answer
-    return status, headers, json.loads(answer) if is_json else answer.decode()
+    is_json = headers.get("content-type") == "application/json" and response
+    return status, headers, json.loads(response) if is_json else response.decode()
 
 
-def refused(answer: tuple[int, dict[str, str], Any]) -> tuple[int, str]:
-    """Status and code of an Error, which has the headers of every response under /v1."""
-    status, headers, body = answer
+def get_error(response: tuple[int, dict[str, str], Any]) -> tuple[int, str]:
+    """Return the status and code of an Error, and check for the headers of every response under /v1."""
+    status, headers, body = response
     assert {
         "x-request-id",
         "x-ratelimit-limit",
@@ -63,7 +63,7 @@ def refused(answer: tuple[int, dict[str, str], Any]) -> tuple[int, str]:
     return status, body["code"]
 
 
-LONG = [
+OVERSIZED = [
     b"Content-Type: a/b;a=\"" + b";" * 60_000 + b"\r\n",
     b"Cookie: sessionid=\"" + b"\\" * 60_000 + b"\"\r\n",
     b"If-None-Match: " + b'"a",' * 3_000 + b"\r\n",
@@ -73,14 +73,14 @@ LONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("line", LONG, ids=range(len(LONG)))
-def test_header_that_is_too_long_is_a_431_with_or_without_a_key(
-    proxied: Service, key: bytes, line: bytes
-) -> None:
+@pytest.mark.parametrize("line", OVERSIZED, ids=range(len(OVERSIZED)))
+def test_oversized_header_is_a_431_with_or_without_a_key(proxied: Service, key: bytes, line: bytes) -> None:
     for method, lines, body in ((b"GET", (), b""), (b"POST", (LENGTH,), PET)):
         for authorization in (b"", key, b"Authorization: Bearer " + b"a" * 9_000 + b"\r\n"):
-            answer = send(proxied, "/v1/pets", PROXY, authorization, line, *lines, method=method, body=body)
-            assert refused(answer) == (431, "headers_too_large")
+            response = send(
+                proxied, "/v1/pets", PROXY, authorization, line, *lines, method=method, body=body
+            )
+            assert get_error(response) == (431, "headers_too_large")
     for page in PAGES:
         assert send(proxied, page, PROXY, line)[0] == 431
 
@@ -101,7 +101,7 @@ def test_431_counts_for_the_address_of_the_client_and_not_for_the_account(
         return int(send(proxied, "/v1/pets", own, *lines)[1]["x-ratelimit-remaining"])
 
     account, address = left(key), left()
-    assert [left(key, LONG[3]), left(LONG[3])] == [address - 1, address - 2]
+    assert [left(key, OVERSIZED[3]), left(OVERSIZED[3])] == [address - 1, address - 2]
     assert left(key) == account - 1
 
 
@@ -114,8 +114,8 @@ def test_431_counts_for_the_address_that_the_proxy_wrote_into_the_long_header(pr
     assert (status, int(headers["x-ratelimit-remaining"])) == (431, before - 1)
 
 
-def test_page_for_a_too_long_cookie_says_what_to_do(proxied: Service) -> None:
-    status, headers, page = send(proxied, "/admin/", PROXY, LONG[1])
+def test_page_for_an_oversized_cookie_says_what_to_do(proxied: Service) -> None:
+    status, headers, page = send(proxied, "/admin/", PROXY, OVERSIZED[1])
     assert status == 431
     assert "Delete the cookies of this site" in page
     assert "content-security-policy" in headers
@@ -128,24 +128,24 @@ def test_content_type_of_more_than_256_bytes_is_a_415(
 ) -> None:
     line = b"Content-Type: " + b'application/json;a="'.ljust(size - 1, b";") + b'"\r\n'
     body = (PET, (LENGTH,)) if method == b"POST" else (b"", ())
-    answer = send(proxied, "/v1/pets", PROXY, key, line, *body[1], method=method, body=body[0])
-    assert answer[0] == (415 if is_long else 201 if method == b"POST" else 200)
-    assert not is_long or refused(answer)[1] == "unsupported_media_type"
+    response = send(proxied, "/v1/pets", PROXY, key, line, *body[1], method=method, body=body[0])
+    assert response[0] == (415 if is_long else 201 if method == b"POST" else 200)
+    assert not is_long or get_error(response)[1] == "unsupported_media_type"
     page = send(proxied, "/account/login/", PROXY, line, *body[1], method=method, body=body[0])
     assert (page[0] == 415) is is_long
     without_key = send(proxied, "/v1/pets", PROXY, line, *body[1], method=method, body=body[0])
-    assert refused(without_key) == (401, "missing_api_key")
+    assert get_error(without_key) == (401, "missing_api_key")
 
 
 UNREADABLE = [b"\xff, 127.0.0.1", b"caf\xe9, 203.0.113.9", b"\xff", b"", b"unknown", b"203.0.113.9,"]
 
 
 @pytest.mark.parametrize("sent", UNREADABLE)
-def test_unreadable_forwarded_addresses_open_nothing(proxied: Service, sent: bytes) -> None:
+def test_unreadable_forwarded_addresses_grant_no_access(proxied: Service, sent: bytes) -> None:
     inside = proxied.issue("Inside", "free", "--allow-from", "127.0.0.0/8")["key"].encode()
     authorization = b"Authorization: Bearer " + inside + b"\r\n"
     line = b"X-Forwarded-For: " + sent + b"\r\n"
-    assert refused(send(proxied, "/v1/pets", authorization, line)) == (400, "invalid_parameter")
+    assert get_error(send(proxied, "/v1/pets", authorization, line)) == (400, "invalid_parameter")
     assert send(proxied, "/metrics", line)[0] == 400
     assert send(proxied, "/account/login/", line)[0] == 400
 
@@ -180,8 +180,8 @@ def test_unreadable_cookie_signs_out_and_the_page_says_so(proxied: Service) -> N
     "host",
     [b"", b"Host: a\r\nHost: b\r\n", b"Host: a\r\nHost: a\r\n", b"Host: a b\r\n", b"Host: \xff\r\n"],
 )  # fmt: skip
-def test_missing_doubled_or_invalid_host_is_a_400(proxied: Service, key: bytes, host: bytes) -> None:
-    assert refused(send(proxied, "/v1/pets", PROXY, key, host=host)) == (400, "invalid_parameter")
+def test_missing_repeated_or_invalid_host_is_a_400(proxied: Service, key: bytes, host: bytes) -> None:
+    assert get_error(send(proxied, "/v1/pets", PROXY, key, host=host)) == (400, "invalid_parameter")
     assert [send(proxied, page, PROXY, host=host)[0] for page in PAGES] == [400] * len(PAGES)
 
 
@@ -202,9 +202,9 @@ def test_compressed_body_is_a_415_that_names_the_accepted_coding(
 ) -> None:
     encoding = b"Content-Encoding: " + coding + b"\r\n"
     for lines in ((JSON,), (JSON, b"Idempotency-Key: " + coding.hex().encode() + b"\r\n")):
-        answer = send(proxied, "/v1/pets", PROXY, key, *lines, encoding, LENGTH, method=b"POST", body=PET)
-        assert refused(answer) == (415, "unsupported_media_type")
-        assert answer[1]["accept-encoding"] == "identity"
+        response = send(proxied, "/v1/pets", PROXY, key, *lines, encoding, LENGTH, method=b"POST", body=PET)
+        assert get_error(response) == (415, "unsupported_media_type")
+        assert response[1]["accept-encoding"] == "identity"
     status, headers, _ = send(proxied, "/account/login/", PROXY, encoding, LENGTH, method=b"POST", body=PET)
     assert (status, headers["accept-encoding"]) == (415, "identity")
 
@@ -232,7 +232,7 @@ def test_body_with_another_transfer_coding_trailers_or_truncation_is_rejected(
     assert ("Transfer-Encoding" if coding != b"chunked" else "trailers") in message
 
 
-def test_invalid_next_page_of_the_sign_in_is_a_400_without_a_traceback(proxied: Service) -> None:
+def test_invalid_next_url_of_the_sign_in_is_a_400_without_a_traceback(proxied: Service) -> None:
     assert send(proxied, "/admin/?" + "?" * 8_000, PROXY)[0] == 400
     assert "Traceback" not in proxied.log()
 
@@ -240,8 +240,8 @@ def test_invalid_next_page_of_the_sign_in_is_a_400_without_a_traceback(proxied: 
 def test_invalid_idempotency_key_is_not_treated_as_missing(proxied: Service, key: bytes) -> None:
     for sent in (b"\xff", b"a\xff", b"\xff\r\nIdempotency-Key: a"):
         lines = PROXY, key, JSON, LENGTH, b"Idempotency-Key: " + sent + b"\r\n"
-        answer = send(proxied, "/v1/pets", *lines, method=b"POST", body=PET)
-        assert refused(answer) == (400, "invalid_parameter")
+        response = send(proxied, "/v1/pets", *lines, method=b"POST", body=PET)
+        assert get_error(response) == (400, "invalid_parameter")
 
 
 def test_no_request_caused_a_5xx(proxied: Service) -> None:

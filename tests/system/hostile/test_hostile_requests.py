@@ -47,7 +47,7 @@ def test_hostile_requests_do_no_harm(service: Service) -> None:
     assert "Traceback (most recent call last)" not in log
 
 
-def test_new_client_is_served_while_very_many_are_connected(service: Service) -> None:
+def test_new_client_is_served_despite_many_idle_connections(service: Service) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = max(soft, IDLE + 500)
     if hard != resource.RLIM_INFINITY and hard < most:
@@ -81,5 +81,5 @@ def test_smuggled_request_gets_one_response_and_closes_the_connection(
     service: Service, framing: bytes, statuses: list[bytes]
 ) -> None:
     request = b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n0\r\n\r\n" + INNER
-    answer = read_until_closed(connect(service, request, timeout=10))
-    assert re.findall(rb"HTTP/1\.1 (\d{3}) ", answer) == statuses
+    response = read_until_closed(connect(service, request, timeout=10))
+    assert re.findall(rb"HTTP/1\.1 (\d{3}) ", response) == statuses

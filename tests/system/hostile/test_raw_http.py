@@ -15,7 +15,7 @@ def credential(service: Service) -> bytes:
 
 
 def send(service: Service, request: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Send these bytes; status, headers and body of the response. A hang is a timeout error."""
+    """Send these bytes; return the status, headers and body. Raises TimeoutError if the server hangs."""
     return parse_response(read_until_closed(connect(service, request, timeout=10)))
 
 
@@ -49,8 +49,8 @@ def chunk(body: bytes) -> bytes:
 def test_odd_targets_get_an_error(
     service: Service, credential: bytes, target: bytes, status: int, code: str
 ) -> None:
-    answered, headers, body = send(service, request(target, credential))
-    assert (answered, json.loads(body)["code"]) == (status, code)
+    actual_status, headers, body = send(service, request(target, credential))
+    assert (actual_status, json.loads(body)["code"]) == (status, code)
     assert headers["content-type"] == "application/json"
 
 
@@ -87,7 +87,7 @@ def test_odd_authorization_is_a_401(service: Service, header: bytes, code: str) 
 
 @pytest.mark.parametrize("method", [b"GET", b"POST"])
 @pytest.mark.parametrize("target", [b"/docs", b"/account/login/", b"/v1/pets"])
-def test_header_outside_ascii_is_no_failure(
+def test_non_ascii_header_causes_no_error(
     service: Service, credential: bytes, method: bytes, target: bytes
 ) -> None:
     for name in (b"Cookie", b"Content-Type", b"Referer", b"Origin", b"X-Request-Id", b"Idempotency-Key"):
@@ -105,10 +105,10 @@ def test_body_over_64_kib_is_a_413(service: Service, credential: bytes, size: in
     body = b" " * size
     length = CHUNKED if chunked else f"Content-Length: {size}\r\n".encode()
     sent = chunk(body) if chunked else body
-    status, _, answer = send(
+    status, _, response = send(
         service, request(b"/v1/pets", credential, JSON, length, method=b"POST", body=sent)
     )
-    assert (status, json.loads(answer)["code"]) == (413, "payload_too_large")
+    assert (status, json.loads(response)["code"]) == (413, "payload_too_large")
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def test_body_over_64_kib_is_a_413(service: Service, credential: bytes, size: in
 )
 def test_hostile_bodies_get_an_error(service: Service, credential: bytes, body: bytes) -> None:
     length = f"Content-Length: {len(body)}\r\n".encode()
-    status, _, answer = send(
+    status, _, response = send(
         service, request(b"/v1/pets", credential, JSON, length, method=b"POST", body=body)
     )
     assert status == 400
-    assert json.loads(answer)["status"] == 400
+    assert json.loads(response)["status"] == 400
 
 
 @pytest.mark.parametrize(

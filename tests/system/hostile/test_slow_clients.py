@@ -46,8 +46,8 @@ def test_late_form_is_a_408(service: Service) -> None:
 
 
 def test_idle_connection_is_closed(service: Service) -> None:
-    answer = read_until_closed(connect(service, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-    assert answer.startswith(b"HTTP/1.1 200 ")
+    response = read_until_closed(connect(service, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    assert response.startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_idle_connection_is_closed(service: Service) -> None:
         POST % b"/account/login/" + b"Content-Length: 60000\r\n\r\na",
         b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,  # The client reads no responses.
     ],
-    ids=["head", "body", "chunks", "page", "answer"],
+    ids=["head", "body", "chunks", "page", "response"],
 )
 def test_others_are_served_while_many_are_slow(service: Service, sent: bytes) -> None:
     key = service.issue_high_limit_key("Patient")
@@ -90,7 +90,7 @@ def held(service: Service) -> int:
     return sum(local.endswith(f":{port:04X}") and state == "01" for _, local, _, state, *_ in rows)
 
 
-def test_connection_whose_client_reads_no_response_is_closed(service: Service) -> None:
+def test_connection_with_unread_responses_is_closed(service: Service) -> None:
     wait_until(lambda: held(service) == 0)
     with ExitStack() as slow:
         most = 0

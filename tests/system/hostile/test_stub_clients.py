@@ -134,7 +134,7 @@ def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page(
 
 
 class KeepsErrors:
-    """A stub of the service that keeps each error, and with it the frames of the request."""
+    """A stub of the service that stores each error, and with it the frames of the request."""
 
     def __init__(self) -> None:
         self._kept: list[Exception] = []

@@ -1,4 +1,4 @@
-"""Service instances on a test's databases, and customers who send without pause."""
+"""Service instances on a test's databases, and customers that send continuously."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ PAUSE = (
 )  # Seconds before a customer's next request; none in CI, to keep the service busy.
 ON_SQLITE = os.environ.get("DATABASE_URL", "").startswith("sqlite")
 OWN_SERVERS = [
-    pytest.mark.skipif(ON_SQLITE, reason="It has a PostgreSQL of its own: once is enough."),
+    pytest.mark.skipif(ON_SQLITE, reason="It starts its own PostgreSQL: one run is enough."),
     needs_program(programs(), "PostgreSQL's server"),
 ]
 
@@ -40,7 +40,7 @@ def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) ->
         service.stop()
 
 
-class Answer(NamedTuple):
+class Outcome(NamedTuple):
     """The outcome of a request; times by the monotonic clock, in seconds."""
 
     sent: float
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 
 
 def read(response: httpx.Response) -> Any:
-    """A body's JSON, or its text if it is not JSON, as a proxy's own are."""
+    """A body's JSON, or its text if it is not JSON, as with errors of a proxy."""
     try:
         return response.json()
     except ValueError:
@@ -68,12 +68,12 @@ class Customers:
     def __init__(
         self, count: int, url: str, key: str, send: Callable[[httpx.Client], httpx.Response]
     ) -> None:
-        self.answers: list[list[Answer]] = [[] for _ in range(count)]
+        self.outcomes: list[list[Outcome]] = [[] for _ in range(count)]
         self._url = f"{url}/v1"
         self._headers = {"Authorization": f"Bearer {key}"}
         self._send = send
         self._done = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=[mine]) for mine in self.answers]
+        self._threads = [threading.Thread(target=self._run, args=[mine]) for mine in self.outcomes]
 
     def __enter__(self) -> "Customers":
         for thread in self._threads:
@@ -85,7 +85,7 @@ class Customers:
         for thread in self._threads:
             thread.join()
 
-    def _run(self, mine: list[Answer]) -> None:
+    def _run(self, mine: list[Outcome]) -> None:
         with httpx.Client(timeout=30, base_url=self._url, headers=self._headers) as client:
             while not self._done.is_set():
                 sent = time.monotonic()
@@ -95,19 +95,19 @@ class Customers:
                     retry_after = response.headers.get("Retry-After", "")
                 except httpx.HTTPError as error:
                     status, body, retry_after = 0, repr(error), ""
-                mine.append(Answer(sent, time.monotonic() - sent, status, body, retry_after))
+                mine.append(Outcome(sent, time.monotonic() - sent, status, body, retry_after))
                 # Backs off a little.
                 self._done.wait(PAUSE if status == 200 else max(PAUSE, 0.02))
 
     @property
-    def all(self) -> list[Answer]:
+    def all(self) -> list[Outcome]:
         """All outcomes so far, unordered."""
-        return [answer for mine in self.answers for answer in mine]
+        return [outcome for mine in self.outcomes for outcome in mine]
 
     def statuses(self, since: float = 0) -> Counter[int]:
         """Count the statuses of requests that were sent since then."""
-        return Counter(answer.status for answer in self.all if answer.sent >= since)
+        return Counter(outcome.status for outcome in self.all if outcome.sent >= since)
 
     def each_got(self, status: int, since: float) -> bool:
         """Whether every customer's latest outcome is this one, of a request sent since then."""
-        return all(mine and mine[-1].sent >= since and mine[-1].status == status for mine in self.answers)
+        return all(mine and mine[-1].sent >= since and mine[-1].status == status for mine in self.outcomes)

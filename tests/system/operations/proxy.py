@@ -15,25 +15,25 @@ from tests.support.servers import free_port, wait_until
 
 CONFIGURATION = ROOT / "deploy/haproxy.cfg"
 Changes = dict[str, str]
-IN_THE_CLEAR: Changes = {  # As behind another proxy that terminates TLS.
+WITHOUT_TLS: Changes = {  # As behind another proxy that terminates TLS.
     ' ssl crt "${PETSTORE_CERTIFICATE}" alpn h2,http/1.1': "",
     "    http-request redirect scheme https code 308 unless { ssl_fc }\n": "",
 }
 SHORT_BODY: Changes = {"wait-for-body time 10s": "wait-for-body time 2s"}  # A test waits for this timeout.
 LONG_QUEUE: Changes = {"timeout queue 2s": "timeout queue 30s"}  # For slow machines.
-ONE_ADDRESS: Changes = {  # All clients of a load tool share an address.
+NO_CLIENT_LIMITS: Changes = {  # All clients of a load tool share an address.
     "sc0_conn_cur gt 500": "sc0_conn_cur gt 100000",
     "sc0_conn_rate gt 5000": "sc0_conn_rate gt 10000000",
     "sc0_gpc0_rate ge 5000": "sc0_gpc0_rate ge 10000000",
 }
-WHERE = (
+SEARCH_PATH = (
     f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian installs it in an sbin directory.
 )
 
 
 def program() -> str | None:
     """HAProxy's path, or None if it is not installed."""
-    return shutil.which("haproxy", path=WHERE)
+    return shutil.which("haproxy", path=SEARCH_PATH)
 
 
 def certificate(folder: Path) -> None:
@@ -48,11 +48,11 @@ def certificate(folder: Path) -> None:
     )  # fmt: skip
 
 
-def changed(folder: Path, changes: Changes) -> Path:
-    """Write the configuration with only these texts replaced."""
+def write_configuration(folder: Path, changes: Changes) -> Path:
+    """Write a copy of the configuration with these texts replaced."""
     text = CONFIGURATION.read_text()
     for old, new in changes.items():
-        assert text.count(old) == 1, f"{CONFIGURATION} has {old!r} no more: what has replaced it?"
+        assert text.count(old) == 1, f"{CONFIGURATION} no longer has {old!r}: update this test."
         text = text.replace(old, new)
     file = folder / "haproxy.cfg"
     file.write_text(text)
@@ -69,7 +69,7 @@ def haproxy(
     *,
     metrics_port: int | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a running proxy without TLS in front of two instances; its log: `haproxy.log`."""
+    """Yield a running proxy without TLS in front of two instances; it logs to `haproxy.log`."""
     found = program()
     assert found is not None, "HAProxy is not installed."
     environment = os.environ | {
@@ -81,7 +81,7 @@ def haproxy(
         "PETSTORE_SOCKET": f"abns@petstore-{port}",  # A path in the folder may be too long for a socket.
     }
     # -db stays in the foreground, in one process.
-    command = [found, "-db", "-f", str(changed(folder, IN_THE_CLEAR | (changes or {})))]
+    command = [found, "-db", "-f", str(write_configuration(folder, WITHOUT_TLS | (changes or {})))]
     with (
         (folder / "haproxy.log").open("wb") as log,
         subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,

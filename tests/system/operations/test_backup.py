@@ -47,9 +47,9 @@ def writer(service: Service, key: str) -> Customers:
     def write(client: httpx.Client) -> httpx.Response:
         if pets:
             return client.post("/store/orders", json={"petId": pets.pop()})
-        answer = client.post("/pets", json={"name": "Backup", "categoryId": 1})
-        pets.append(answer.json()["id"])
-        return answer
+        response = client.post("/pets", json={"name": "Backup", "categoryId": 1})
+        pets.append(response.json()["id"])
+        return response
 
     return Customers(1, service.url, key, write)
 
@@ -104,7 +104,7 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
                     WRONG, 0
                 )
                 for table, member in (("inventory_pet", "name"), ("inventory_order", "petId")):
-                    ids = [answer.body["id"] for answer in before if member in answer.body]
+                    ids = [outcome.body["id"] for outcome in before if member in outcome.body]
                     there = f"SELECT count(*) FROM {table} WHERE id = ANY(%s)"
                     assert number(connection, there, ids) == len(ids) > 0
             second = stopped_service(tmp_path, url, REDIS_URL=redis.url)

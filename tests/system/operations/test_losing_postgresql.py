@@ -23,8 +23,8 @@ from tests.system.operations.machines import OWN_SERVERS, Customers, instance
 
 pytestmark = OWN_SERVERS
 
-ANSWER_SECONDS = 2.0
-RETURN_SECONDS = 5.0
+RESPONSE_SECONDS = 2.0
+RECOVERY_SECONDS = 5.0
 CUSTOMERS = 16  # More than there are threads: the others queue.
 
 
@@ -72,19 +72,19 @@ def test_every_request_gets_a_503_in_time_until_the_database_is_back(
         begin()
         try:
             wait_until(lambda: load.each_got(503, since=began))
-            assert httpx.get(f"{service.url}/healthz", timeout=ANSWER_SECONDS).status_code == 200
-            ready = httpx.get(f"{service.url}/readyz", timeout=ANSWER_SECONDS)
+            assert httpx.get(f"{service.url}/healthz", timeout=RESPONSE_SECONDS).status_code == 200
+            ready = httpx.get(f"{service.url}/readyz", timeout=RESPONSE_SECONDS)
             assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
         finally:
             end()
         back = time.monotonic()
         wait_until(lambda: load.each_got(200, since=back))
     assert load.statuses().keys() == {200, 503}
-    refused = [answer for answer in load.all if answer.status == 503]
-    assert {answer.body["code"] for answer in refused} == {"service_unavailable"}
-    assert {answer.retry_after for answer in refused} == {"2"}
-    assert max(answer.took for answer in load.all) < ANSWER_SECONDS
-    assert max(answer.arrived for answer in refused) - back < RETURN_SECONDS
+    rejected = [outcome for outcome in load.all if outcome.status == 503]
+    assert {outcome.body["code"] for outcome in rejected} == {"service_unavailable"}
+    assert {outcome.retry_after for outcome in rejected} == {"2"}
+    assert max(outcome.took for outcome in load.all) < RESPONSE_SECONDS
+    assert max(outcome.arrived for outcome in rejected) - back < RECOVERY_SECONDS
 
 
 def test_statement_that_takes_too_long_is_a_503(
@@ -116,7 +116,7 @@ def test_service_that_starts_without_its_database_waits_for_it(
     began = time.monotonic()
     with service.client(key) as client:
         wait_until(lambda: client.get("/pets").raise_for_status())
-    assert time.monotonic() - began < RETURN_SECONDS
+    assert time.monotonic() - began < RECOVERY_SECONDS
 
 
 @pytest.mark.parametrize(("mode", "end"), [("threads", FAST), ("loop", signal.SIGKILL)])
@@ -144,10 +144,10 @@ def test_service_continues_with_a_promoted_standby(
             promoted = time.monotonic()
             wait_until(lambda: load.each_got(201, since=promoted))
         assert load.statuses().keys() == {201, 503}
-        assert max(answer.took for answer in load.all) < ANSWER_SECONDS
-        refused = [answer.arrived for answer in load.all if answer.status == 503]
-        assert max(refused) - promoted < RETURN_SECONDS
-        added = {answer.body["id"] for answer in load.all if answer.status == 201}
+        assert max(outcome.took for outcome in load.all) < RESPONSE_SECONDS
+        rejected = [outcome.arrived for outcome in load.all if outcome.status == 503]
+        assert max(rejected) - promoted < RECOVERY_SECONDS
+        added = {outcome.body["id"] for outcome in load.all if outcome.status == 201}
         with psycopg.connect(standby.url) as connection:
-            kept = {row[0] for row in connection.execute("SELECT id FROM inventory_pet")}
-        assert added <= kept
+            stored = {row[0] for row in connection.execute("SELECT id FROM inventory_pet")}
+        assert added <= stored

@@ -79,7 +79,7 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(
                 made = client.post("/pets", json={"name": "Rex", "categoryId": 1})
                 twice = {"Idempotency-Key": f"order-{made.json()['id']}"}
                 order = {"petId": made.json()["id"]}
-                answers = [
+                responses = [
                     made,
                     client.get(f"/pets/{made.json()['id']}"),
                     client.get("/pets?limit=3&status=available"),
@@ -87,7 +87,7 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(
                     client.post("/store/orders", json=order, headers=twice),
                     client.get("/store/orders"),
                 ]
-                return [answer.status_code for answer in answers]
+                return [response.status_code for response in responses]
 
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(shop, range(40)))

@@ -18,25 +18,25 @@ from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
 from tests.system.operations import proxy
 
-AT_ONCE = 128  # Concurrent requests to an instance.
+INSTANCE_SLOTS = 128  # Concurrent requests to an instance.
 QUEUE = 32  # Requests that wait in the proxy.
-MORE = 50
+EXCESS = 50
 READY = b'{"status": "ok"}'
 CONNECTIONS = 500  # The limit of a client.
-UNCOUNTED = os.cpu_count() or 1  # Each of its threads may admit one before the others have counted it.
+TOLERANCE = os.cpu_count() or 1  # Each proxy thread may admit one more before the others count it.
 
 pytestmark = needs_program(proxy.program(), "haproxy")
 
 
 @contextmanager
-def instance_that_waits(go_on: threading.Event) -> Iterator[int]:
-    """Yield the port of a server that is ready, but serves nothing else until it may."""
+def waiting_instance(release: threading.Event) -> Iterator[int]:
+    """Yield the port of a server that is ready, but serves nothing else until the event is set."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = READY if self.path == "/readyz" else b""
             if not body:
-                go_on.wait(30)
+                release.wait(30)
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -47,7 +47,7 @@ def instance_that_waits(go_on: threading.Event) -> Iterator[int]:
             pass
 
     class Server(ThreadingHTTPServer):
-        request_queue_size = 2 * AT_ONCE
+        request_queue_size = 2 * INSTANCE_SLOTS
 
     with Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -60,19 +60,19 @@ def instance_that_waits(go_on: threading.Event) -> Iterator[int]:
 
 
 @pytest.fixture
-def go_on() -> threading.Event:
+def release() -> threading.Event:
     return threading.Event()
 
 
 @pytest.fixture
-def port(tmp_path: Path, go_on: threading.Event) -> Iterator[int]:
-    """The port of the proxy in front of two instances, which wait until `go_on`."""
+def port(tmp_path: Path, release: threading.Event) -> Iterator[int]:
+    """The port of the proxy in front of two instances, which wait for `release`."""
     chosen = free_port()
     with ExitStack() as stack:
-        a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
+        a, b = (stack.enter_context(waiting_instance(release)) for _ in "ab")
         changes = proxy.LONG_QUEUE
         stack.enter_context(proxy.haproxy(tmp_path, a, b, chosen, changes))
-        stack.callback(go_on.set)
+        stack.callback(release.set)
         yield chosen
 
 
@@ -87,7 +87,7 @@ def ask(port: int, request: bytes = GET, source: str = "127.0.0.1") -> socket.so
     return connection
 
 
-def answered(connection: socket.socket) -> bool:
+def has_response(connection: socket.socket) -> bool:
     """Whether a response has started."""
     try:
         return bool(connection.recv(1, socket.MSG_PEEK))
@@ -101,51 +101,51 @@ def status(connection: socket.socket) -> bytes:
     return connection.recv(65_536).split()[1]
 
 
-def refused(asked: list[socket.socket]) -> bool:
-    return sum(map(answered, asked)) >= MORE - UNCOUNTED
+def excess_is_rejected(connections: list[socket.socket]) -> bool:
+    return sum(map(has_response, connections)) >= EXCESS - TOLERANCE
 
 
-def test_slow_clients_occupy_no_slot_of_an_instance(port: int, go_on: threading.Event) -> None:
-    go_on.set()
+def test_slow_clients_occupy_no_slot_of_an_instance(port: int, release: threading.Event) -> None:
+    release.set()
     head = b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
     with ExitStack() as stack:
-        for _ in range(2 * AT_ONCE + QUEUE + MORE):
+        for _ in range(2 * INSTANCE_SLOTS + QUEUE + EXCESS):
             stack.enter_context(ask(port, head))
         assert httpx.get(f"http://127.0.0.1:{port}/v1/pets").status_code == 200
 
 
 def test_pages_are_served_while_the_api_is_overloaded(port: int) -> None:
     with ExitStack() as stack:
-        asked = [stack.enter_context(ask(port)) for _ in range(2 * AT_ONCE + QUEUE + MORE)]
-        wait_until(lambda: refused(asked))
+        connections = [stack.enter_context(ask(port)) for _ in range(2 * INSTANCE_SLOTS + QUEUE + EXCESS)]
+        wait_until(lambda: excess_is_rejected(connections))
         assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
 
 
-def test_customers_can_not_occupy_the_slots_of_staff(port: int) -> None:
+def test_customers_cannot_occupy_the_slots_of_staff(port: int) -> None:
     page = GET.replace(b"/v1/pets", b"/account/keys/")
     with ExitStack() as stack:
-        for _ in range(MORE):
+        for _ in range(EXCESS):
             stack.enter_context(ask(port, page))
         assert httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=10).status_code == 200
 
 
-def test_overload_is_rejected_at_once_and_the_rest_is_served(port: int, go_on: threading.Event) -> None:
+def test_overload_is_rejected_at_once_and_the_rest_is_served(port: int, release: threading.Event) -> None:
     with ExitStack() as stack:
-        asked = [stack.enter_context(ask(port)) for _ in range(2 * AT_ONCE + QUEUE + MORE)]
-        wait_until(lambda: refused(asked))
-        go_on.set()
-        statuses = Counter(status(connection) for connection in asked)
+        connections = [stack.enter_context(ask(port)) for _ in range(2 * INSTANCE_SLOTS + QUEUE + EXCESS)]
+        wait_until(lambda: excess_is_rejected(connections))
+        release.set()
+        statuses = Counter(status(connection) for connection in connections)
         assert set(statuses) == {b"200", b"503"}
-        assert MORE - UNCOUNTED <= statuses[b"503"] <= MORE
+        assert EXCESS - TOLERANCE <= statuses[b"503"] <= EXCESS
 
 
 @contextmanager
 def running(tmp_path: Path, changes: proxy.Changes) -> Iterator[int]:
     """Yield the port of the proxy, with these changes, in front of an instance that responds at once."""
-    go_on, port = threading.Event(), free_port()
-    go_on.set()
+    release, port = threading.Event(), free_port()
+    release.set()
     with (
-        instance_that_waits(go_on) as a,
+        waiting_instance(release) as a,
         proxy.haproxy(tmp_path, a, free_port(), port, changes),
     ):
         yield port
@@ -161,7 +161,7 @@ def test_silent_connections_of_one_address_do_not_block_others(tmp_path: Path) -
             assert other.recv(100).split()[1] == b"200"
 
 
-def test_as_many_connections_as_an_office_needs_may_share_an_address(tmp_path: Path) -> None:
+def test_one_address_may_open_as_many_connections_as_an_office_needs(tmp_path: Path) -> None:
     request = GET.replace(b"Connection: close\r\n", b"")
     with running(tmp_path, {}) as port, ExitStack() as stack:
         for _ in range(CONNECTIONS):
@@ -172,12 +172,12 @@ def test_as_many_connections_as_an_office_needs_may_share_an_address(tmp_path: P
                 raise ConnectionResetError
 
 
-def asked_from(port: int, client: str) -> httpx.Response:
-    """Send a request from an address that a header tells the proxy."""
+def get_from(port: int, client: str) -> httpx.Response:
+    """Send a request whose client address the proxy takes from a header."""
     return httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Client": client})
 
 
-TOLD_THE_ADDRESS = {"connection track-sc0 src": "content track-sc0 req.hdr_ip(X-Client)"}
+ADDRESS_FROM_HEADER = {"connection track-sc0 src": "content track-sc0 req.hdr_ip(X-Client)"}
 
 
 @pytest.mark.parametrize(
@@ -192,21 +192,21 @@ TOLD_THE_ADDRESS = {"connection track-sc0 src": "content track-sc0 req.hdr_ip(X-
         ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"),
     ],
 )
-def test_requests_of_an_ipv4_address_or_an_ipv6_64_are_limited(
+def test_requests_are_limited_by_ipv4_address_or_ipv6_64_prefix(
     tmp_path: Path, client: str, same: str, other: str
 ) -> None:
-    changes = TOLD_THE_ADDRESS | {"gpc0_rate ge 5000": "gpc0_rate ge 3"}
+    changes = ADDRESS_FROM_HEADER | {"gpc0_rate ge 5000": "gpc0_rate ge 3"}
     with running(tmp_path, changes) as port:
-        assert [asked_from(port, client).status_code for _ in range(3)] == [200] * 3
-        answer = asked_from(port, same)
-        assert asked_from(port, other).status_code == 200
-    assert (answer.status_code, answer.json()["code"]) == (429, ErrorCode.RATE_LIMIT_EXCEEDED.value)
-    assert answer.headers["retry-after"] == "10"
-    assert answer.headers["x-ratelimit-remaining"] == "0"
-    assert answer.headers["x-request-id"]
+        assert [get_from(port, client).status_code for _ in range(3)] == [200] * 3
+        response = get_from(port, same)
+        assert get_from(port, other).status_code == 200
+    assert (response.status_code, response.json()["code"]) == (429, ErrorCode.RATE_LIMIT_EXCEEDED.value)
+    assert response.headers["retry-after"] == "10"
+    assert response.headers["x-ratelimit-remaining"] == "0"
+    assert response.headers["x-request-id"]
 
 
-def test_client_that_never_pauses_gets_its_limit_and_starves_no_other(tmp_path: Path) -> None:
+def test_client_above_its_limit_is_throttled_to_it_and_starves_no_other(tmp_path: Path) -> None:
     """Clients that share its address also continue within the limit."""
     changes = {"gpc0_rate(10s)": "gpc0_rate(1s)", "gpc0_rate ge 5000": "gpc0_rate ge 20"}
     statuses: Counter[int] = Counter()
@@ -249,15 +249,17 @@ LINES = [
 ]
 
 
-def test_log_has_neither_a_key_nor_the_token_of_a_link_and_names_methods(tmp_path: Path) -> None:
+def test_log_has_methods_but_no_keys_and_no_link_tokens(tmp_path: Path) -> None:
     others = [GET.replace(b"GET", method) for method in (b"GET", b"PATCH", b"PURGE")]
-    odd = [f"{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode("latin-1") for line in LINES]
+    malformed = [
+        f"{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode("latin-1") for line in LINES
+    ]
     with running(tmp_path, {}) as port:
-        for request in [*odd, *others]:
+        for request in [*malformed, *others]:
             with ask(port, request.replace(b"/v1/pets ", b"/v1/pets?limit=1 ")) as one:
                 status(one)
         log = tmp_path / "haproxy.log"
-        wait_until(lambda: logged(log) == len(odd) + len(others), seconds=10)
+        wait_until(lambda: logged(log) == len(malformed) + len(others), seconds=10)
     for method in ("GET", "PATCH", "PURGE"):
         assert f'"{method} /v1/pets HTTP/1.1"' in log.read_text()
     assert SECRET[:8].lower() not in log.read_text().lower()

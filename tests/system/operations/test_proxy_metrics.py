@@ -17,13 +17,13 @@ from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
 from tests.system.operations import proxy
 from tests.system.operations.test_proxy import (
-    AT_ONCE,
-    MORE,
+    EXCESS,
+    INSTANCE_SLOTS,
     QUEUE,
-    UNCOUNTED,
+    TOLERANCE,
     ask,
-    instance_that_waits,
-    refused,
+    excess_is_rejected,
+    waiting_instance,
 )
 
 pytestmark = needs_program(proxy.program(), "haproxy")
@@ -36,9 +36,7 @@ def running(folder: Path, changes: proxy.Changes, *, ready: bool = True) -> Iter
     """Yield the ports of the proxy and of its metrics, in front of two instances that wait, or of none."""
     may_respond, port, metrics_port = threading.Event(), free_port(), free_port()
     with ExitStack() as stack:
-        a, b = (
-            stack.enter_context(instance_that_waits(may_respond)) if ready else free_port() for _ in "ab"
-        )
+        a, b = (stack.enter_context(waiting_instance(may_respond)) if ready else free_port() for _ in "ab")
         stack.enter_context(proxy.haproxy(folder, a, b, port, changes, metrics_port=metrics_port))
         stack.callback(may_respond.set)
         yield port, metrics_port
@@ -61,13 +59,13 @@ def rejections_in(log: Path, status: int) -> int:
 
 def test_rejections_of_an_overloaded_service_are_counted_and_some_are_logged(tmp_path: Path) -> None:
     with running(tmp_path, proxy.LONG_QUEUE) as (port, metrics_port), ExitStack() as stack:
-        asked = [stack.enter_context(ask(port)) for _ in range(2 * AT_ONCE + QUEUE + MORE)]
-        wait_until(lambda: refused(asked))
+        connections = [stack.enter_context(ask(port)) for _ in range(2 * INSTANCE_SLOTS + QUEUE + EXCESS)]
+        wait_until(lambda: excess_is_rejected(connections))
         counted = read(metrics_port, "haproxy_backend_requests_denied_total", "overloaded")
-        assert MORE - UNCOUNTED <= counted <= MORE
+        assert EXCESS - TOLERANCE <= counted <= EXCESS
         log = tmp_path / "haproxy.log"
         wait_until(lambda: rejections_in(log, 503) >= 1)
-        assert rejections_in(log, 503) < MORE
+        assert rejections_in(log, 503) < EXCESS
 
 
 def test_rejections_of_a_client_above_its_limit_are_counted_and_some_are_logged(tmp_path: Path) -> None:

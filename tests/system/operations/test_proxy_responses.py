@@ -47,7 +47,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
 
 
 def ask(stage: Any, target: str, *headers: str) -> tuple[int, dict[str, str], bytes]:
-    """Send a request with exactly this target; status, headers and body of the response."""
+    """Send a request with exactly this target; return the status, headers and body."""
     lines = [f"GET {target} HTTP/1.1", "Host: localhost", "Connection: close", *headers, "", ""]
     with socket.create_connection(("127.0.0.1", stage.port), timeout=15) as connection:
         connection.sendall("\r\n".join(lines).encode())
@@ -87,7 +87,7 @@ def test_one_request_id_goes_through_proxy_and_instance(stage: Any) -> None:
     wait_until(lambda: stage.service.log().index('"mine-1"'), seconds=10)
 
 
-def test_slow_body_gets_the_contracts_408_from_the_proxy(stage: Any) -> None:
+def test_slow_body_gets_the_documented_408_from_the_proxy(stage: Any) -> None:
     head = "POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: slow\r\nContent-Length: 9\r\n\r\n{"
     with socket.create_connection(("127.0.0.1", stage.port), timeout=15) as connection:
         connection.sendall(head.encode())
@@ -108,13 +108,13 @@ def test_slow_readers_of_files_occupy_no_slot_of_a_page(stage: Any) -> None:
         assert httpx.get(f"{stage.url}/docs", timeout=10).status_code == 200
 
 
-def test_files_alone_are_compressed(stage: Any) -> None:
+def test_only_files_are_compressed(stage: Any) -> None:
     style = httpx.get(f"{stage.url}/static/petstore/site.css")  # httpx accepts gzip.
     assert style.headers["content-encoding"] == "gzip"
     assert style.text == (ROOT / "petstore/static/petstore/site.css").read_text()
     for path in ("/", "/v1/pets"):
-        answer = httpx.get(stage.url + path, headers={"Authorization": f"Bearer {stage.key}"})
-        assert "content-encoding" not in answer.headers
+        response = httpx.get(stage.url + path, headers={"Authorization": f"Bearer {stage.key}"})
+        assert "content-encoding" not in response.headers
 
 
 def test_pages_and_401_are_served_while_postgresql_is_down(stage: Any) -> None:
@@ -136,13 +136,13 @@ def test_pages_and_401_are_served_while_postgresql_is_down(stage: Any) -> None:
 def test_responses_of_the_proxy_itself_have_the_headers_of_the_api(tmp_path: Path) -> None:
     port = free_port()
     with proxy.haproxy(tmp_path, free_port(), free_port(), port):
-        answer = httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Request-Id": "sent-1"})
-    assert (answer.status_code, answer.json()) == (503, build_error_body(ErrorCode.SERVICE_UNAVAILABLE))
-    assert (answer.headers["content-type"], answer.headers["cache-control"]) == (
+        response = httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Request-Id": "sent-1"})
+    assert (response.status_code, response.json()) == (503, build_error_body(ErrorCode.SERVICE_UNAVAILABLE))
+    assert (response.headers["content-type"], response.headers["cache-control"]) == (
         "application/json",
         "no-store",
     )
-    assert answer.headers["retry-after"] == str(RETRY_SECONDS)
-    assert answer.headers["x-request-id"] == "sent-1"
-    assert answer.headers["x-ratelimit-limit"] == answer.headers["x-ratelimit-remaining"] == "300"
-    assert int(answer.headers["x-ratelimit-reset"]) > 1_700_000_000
+    assert response.headers["retry-after"] == str(RETRY_SECONDS)
+    assert response.headers["x-request-id"] == "sent-1"
+    assert response.headers["x-ratelimit-limit"] == response.headers["x-ratelimit-remaining"] == "300"
+    assert int(response.headers["x-ratelimit-reset"]) > 1_700_000_000

@@ -92,7 +92,7 @@ def asked(request: pytest.FixtureRequest) -> Asked:
 # --- Ownership -----------------------------------------------------------------------------------
 
 
-def test_redis_without_an_owner_belongs_to_the_first_that_uses_it(redis: RedisServer, asked: Asked) -> None:
+def test_first_database_to_use_a_redis_becomes_its_owner(redis: RedisServer, asked: Asked) -> None:
     assert asked(redis.url, []) == [b"well"]
     assert redis.client.get(OWNER_KEY) == OURS.encode()
     assert redis.client.ttl(OWNER_KEY) == -1
@@ -119,7 +119,7 @@ def test_redis_claimed_by_another_database_is_abandoned_within_seconds(
     assert outcomes == [b"well", RedisOwnershipError, RedisOwnershipError, b"well"]
 
 
-def test_redis_that_was_flushed_is_ours_again_within_seconds(
+def test_flushed_redis_is_reclaimed_within_seconds(
     redis: RedisServer, asked: Asked, clock: list[float]
 ) -> None:
     def flush() -> None:
@@ -146,7 +146,7 @@ def test_replacement_server_is_checked_before_it_is_used(
         assert other.client.keys() == [OWNER_KEY.encode()]
 
 
-def test_check_costs_requests_nothing(redis: RedisServer, asked: Asked, clock: list[float]) -> None:
+def test_requests_send_no_ownership_commands(redis: RedisServer, asked: Asked, clock: list[float]) -> None:
     def commands() -> int:
         stats: Any = redis.client.info("commandstats")
         return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_get", "cmdstat_set"))
@@ -170,14 +170,14 @@ def test_redis_is_not_used_before_the_database_is_identified(
 
 
 def test_reply_to_another_command_names_no_owner(redis: RedisServer) -> None:
-    with pytest.raises(RedisUnavailableError, match="Unexpected reply") as refused:
+    with pytest.raises(RedisUnavailableError, match="Unexpected reply") as rejected:
         ScriptRunner(redis.url)._check_owner(lambda *_: [b"another's"])
-    assert not isinstance(refused.value, RedisOwnershipError)
+    assert not isinstance(rejected.value, RedisOwnershipError)
 
 
 # redis-py's cluster client leaves connections open, of which the collector warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_the_check(
+def test_cluster_of_another_database_is_not_used_and_requests_do_not_wait_for_the_check(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks: list[Any] = []

@@ -115,7 +115,7 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
         instance.root = old
         stack.callback(instance.stop)
         instance.start(2)
-    stack.enter_context(proxy.haproxy(folder, a, b, port, proxy.ONE_ADDRESS))
+    stack.enter_context(proxy.haproxy(folder, a, b, port, proxy.NO_CLIENT_LIMITS))
 
     began = time.monotonic()
 

@@ -66,7 +66,7 @@ def test_dead_redis_costs_one_attempt(db: None, caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize(
     "reply", [b"", b"+OK\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$-1\r\n" * 50, b"\xff" * 99]
 )
-def test_hanging_or_babbling_redis_rejects_no_request_and_is_tried_once(db: None, reply: bytes) -> None:
+def test_unresponsive_or_invalid_redis_rejects_no_request_and_is_tried_once(db: None, reply: bytes) -> None:
     with impostor(reply) as (url, connections):
         acme = Sender(fallback_store(url), per_minute=50, per_day=100)
         assert acme.admitted(60) == 50

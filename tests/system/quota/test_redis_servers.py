@@ -87,7 +87,7 @@ def test_planned_failover_behind_one_address_is_followed_on_the_loop(
 # --- A cluster -----------------------------------------------------------------------------------
 
 
-def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
+def test_accounts_on_other_nodes_are_unaffected_by_a_dead_node(
     db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)

@@ -69,7 +69,7 @@ def test_last_write_is_known_beyond_the_minute_and_the_day(sender: Sender) -> No
     assert get_time_since_write(sender) == DAY
 
 
-def test_redis_that_lost_everything_counts_as_a_write_just_now(sender: Sender, redis: RedisServer) -> None:
+def test_flushed_redis_counts_as_a_recent_write(sender: Sender, redis: RedisServer) -> None:
     get_time_since_write(sender)
     sender.wait(100)
     assert get_time_since_write(sender) == 100 * SECOND
@@ -79,7 +79,7 @@ def test_redis_that_lost_everything_counts_as_a_write_just_now(sender: Sender, r
     assert get_time_since_write(sender) == 7 * SECOND
 
 
-def test_clock_that_is_set_back_counts_as_a_write_just_now(sender: Sender) -> None:
+def test_clock_set_back_counts_as_a_recent_write(sender: Sender) -> None:
     get_time_since_write(sender, may_write=True)
     sender.wait(-3_600)
     assert get_time_since_write(sender) == 0
@@ -157,7 +157,7 @@ def test_without_replicas_the_primary_is_read() -> None:
 # The lag of a replica
 
 
-def test_replica_shows_what_was_written_before_it_replayed_that_far(two_replicas: list[Server]) -> None:
+def test_replica_shows_the_writes_that_it_has_replayed(two_replicas: list[Server]) -> None:
     replica = two_replicas[0]
     replica.visible_until = float("-inf")
     written = (WalPosition(10.0, 100), WalPosition(11.0, 200), WalPosition(12.0, 300))
