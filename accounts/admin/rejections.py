@@ -30,7 +30,7 @@ class SearchForm(forms.Form):
     periods = (("", "At any time"), ("1", "In the last hour"), ("24", "In the last 24 hours"))
     q = forms.CharField(
         label="Request ID, key or account", required=False, widget=UnfoldAdminTextInputWidget(attrs=attrs),
-        help_text="An X-Request-Id, a key, its public ID, or an account name. Leave empty for the latest.",
+        help_text="An X-Request-Id, a key, an account's name, or a public ID. Leave empty for the latest.",
     )  # fmt: skip
     hours = forms.ChoiceField(label="Time", required=False, choices=periods, widget=UnfoldAdminSelectWidget)
 

@@ -11,7 +11,7 @@ from accounts.models import Role
 from petstore.api.client_ip import get_client_network
 from petstore.sign_in.rate_limits import check_limits
 
-NEW_USER_RATES = ("10/m", "100/d")  # Attempts per address.
+NEW_USER_RATES = ("10/m", "100/d")  # Attempts per client network.
 
 
 class NewUserForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -21,7 +21,7 @@ class NewUserForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its
         super().__init__(*args, **kwargs, label_suffix="")
         self.request = request
         self.fields["username"].help_text = "Letters, digits and . + - _"
-        self.fields["password1"].help_text = "At least 8 characters. Common passwords are rejected."
+        self.fields["password1"].help_text = "At least 8 characters, not only digits. No common password."
         self.fields["password2"].label, self.fields["password2"].help_text = "Confirm the password", ""
 
     def clean_username(self) -> str:

@@ -82,7 +82,7 @@ class RateLimitDecision(NamedTuple):
 
     admitted: bool
     windows: tuple[Window, ...]  # The shortest comes first.
-    now: int  # By the store's clock, adjusted in step 1.
+    now: int  # Microseconds since the epoch, adjusted in step 1.
     banned_until: int = 0  # 0 or in the past if the key is not banned.
 
     @property

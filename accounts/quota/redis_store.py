@@ -205,7 +205,7 @@ class RedisQuotaStore:
                 logger.warning(EVICTION_WARNING, server or "server", policy.decode())
 
     def publish_all(self, records: Collection[KeyRecord]) -> list[tuple[bool, int]]:
-        """Publish records in one round trip to one server. This blocks, so call it in a thread.
+        """Publish records, pipelined unless Redis is a cluster. This blocks, so call it in a thread.
 
         Returns for each record whether it was stored, and the version in Redis, which may be later.
         """

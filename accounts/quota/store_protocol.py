@@ -23,7 +23,7 @@ class QuotaStore(Protocol):
     ) -> QuotaResult:
         """Authenticate the key, then decide on the request and count it in one atomic step.
 
-        `now` is in microseconds since the epoch and defaults to the store's clock. If `may_write` is true,
+        `now` is in microseconds since the epoch and defaults to the current time. If `may_write` is true,
         Caller.time_since_write restarts for the account, unless the store is the database.
         """
 

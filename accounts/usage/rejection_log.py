@@ -29,7 +29,7 @@ MAX_PER_KEY_AND_HOUR, MAX_PER_ACCOUNT_AND_HOUR = 250, 300
 MAX_DENIED_PER_KEY, MAX_DENIED_PER_ADDRESS, MAX_DENIED_PER_ACCOUNT = 50, 20, 100
 MAX_DENIED_PER_WRITE = MAX_PER_WRITE // 2
 PRUNE_BATCH_SIZE = 10_000
-RECENT = timedelta(hours=1)  # Accounts without newer rejections have been pruned.
+RECENT = timedelta(hours=1)  # Accounts without newer rejections were pruned before.
 NO_SUCH_PATH = "(no such path)"
 
 
