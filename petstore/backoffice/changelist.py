@@ -41,7 +41,7 @@ class KeysetChangeList(ChangeList):
     previous_query = next_query = ""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
-        # These parameters are no filters, and links to other filters lead to the first page.
+        # These parameters are not filters, and links to other filters lead to the first page.
         for params in (self.params, self.filter_params):
             params.pop(AFTER, None)
             params.pop(BEFORE, None)

@@ -1,4 +1,4 @@
-"""Error pages for people who sign in: bad input, too large forms, conflicts, 403 and 404."""
+"""Error pages for staff and customers: bad input, oversized forms, conflicts, 403 and 404."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Storage of messages to staff between requests."""
+"""Storage of messages between requests."""
 
 from typing import Any
 

@@ -6,8 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
-# Each group of the navigation lists its pages as (model, title, icon, other words by which the command
-# palette finds it).
+# Each group of the navigation lists its pages as (model, title, icon, keywords for the command palette).
 PAGES = {
     "Shop": [
         ("inventory.order", "Orders", "receipt_long", "ship deliver cancel return refund"),

@@ -34,7 +34,7 @@ from petstore.event_loop.shared_connection import SharedConnection
 Rows = list[tuple[Any, ...]]
 
 MAX_ATTEMPTS = 3
-RETRY_WITHIN = 1.0  # Seconds from the first attempt. A broken connection is detected at once.
+RETRY_WITHIN = 1.0  # Seconds since the first attempt, within which closed connections cause a retry.
 FATAL_SEVERITIES = {b"FATAL", b"PANIC"}  # After these, PostgreSQL closes the connection.
 SUCCESS = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
 # SQLSTATE codes
@@ -62,7 +62,7 @@ class PostgresqlConnection(Connection):
         self._libpq = self._connection.pgconn
         # Transaction poolers don't keep statements prepared.
         self._prepares = wrapper.settings_dict["OPTIONS"].get("prepare_threshold") is not None
-        # An identifier of each preparation, which only its own failure invalidates. By statement name.
+        # By statement name, a token of its preparation. Failures of older preparations don't remove it.
         self._prepared: dict[bytes, object] = {}
         self._transformers: dict[bytes, Any] = {}  # Convert results to Python types. By statement name.
         self._put_count = 0  # The number of messages since the last Sync.

@@ -31,6 +31,6 @@ class SignInBackend(AuthenticationBackend):
     """Computes exactly one password hash, whether or not the user exists."""
 
     def _authenticate(self, request: HttpRequest | None, **credentials: Any) -> Any:
-        # Confirming one's identity sends both, with an address that may not be confirmed.
+        # Reauthentication sends both, and its address may be unconfirmed.
         login = credentials.get("username") or credentials.get("email") or ""
         return self._check_password(find_user(login), credentials["password"])
