@@ -53,6 +53,7 @@ def other(db: None) -> Account:
 def test_non_members_get_the_same_response_for_accounts_and_unknown_ids(
     account: Account, key: ApiKey, other: Account, boss: User
 ) -> None:
+    member_of(account, name="ann")
     foreign = key.public_id
     for client in (member_of(other), sign_in(boss), sign_in(User.objects.create_user("no-one"))):
         for page in (*PAGES, *FORMS, *PEOPLE):
