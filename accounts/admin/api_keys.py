@@ -60,8 +60,8 @@ ROTATE = Confirmation(
 NARROW = Confirmation(
     "Narrow this key?",
     "Narrow the key",
-    "Takes effect with the next request. This can't be undone: the key and its replacements never get "
-    "these rights back, and no replacement expires later.",
+    "Takes effect with the next request. This can't be undone: the key and its later replacements never "
+    "regain these rights or outlive an earlier expiry.",
     danger=True,
 )
 LINKS_TEMPLATE = "admin/accounts/apikey/links.html"
@@ -182,7 +182,7 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
     def expiry(self, key: ApiKey) -> str:
         if key.expires_at is None:
             return "never"
-        # Narrow columns break it only before the time.
+        # In a narrow column, it wraps only before the time.
         html = '<span class="time">{}</span> <span class="time">{}</span>'
         return format_html(html, *format_time(key.expires_at).split(" ", 1))
 

@@ -86,7 +86,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
                 )
 
     def check_counts(self, account: Account, now: datetime, *, is_rotation: bool) -> None:
-        """Raise ValidationError for too many keys (D47). Rotated keys count only towards the last limit."""
+        """Raise ValidationError for too many keys (D47). Rotated keys don't use up MAX_ACTIVE_KEYS."""
         keys = self.filter(account=account)
         if keys.filter(created_at__gt=now - timedelta(days=1)).count() >= MAX_KEYS_PER_DAY:
             raise ValidationError(
