@@ -82,6 +82,7 @@ class Command(KeyCommand):
             account, is_new = accounts.get_or_create(name__nfc=name, defaults=fields)
             if is_new:
                 return account
+        ApiKey.objects.check_bans(account)  # Locks the rate-limit states before the publications.
         plan = options["plan"] or account.plan_id
         if plan == account.plan_id and per_minute is None and per_day is None:
             per_minute, per_day = account.per_minute, account.per_day
