@@ -65,7 +65,10 @@ def reject_outdated(form_class: type[Any], obj: models.Model, request: HttpReque
 
 
 def describe_conflict(form: forms.ModelForm[Any], obj: models.Model) -> str:
-    entry = AuditEntry.objects.for_object(obj).filter(action=AuditEntry.Action.CHANGED).first()
+    entries = AuditEntry.objects.for_object(obj).filter(action=AuditEntry.Action.CHANGED)
+    if updated_at := getattr(obj, "updated_at", None):  # Clients of the API leave no entries.
+        entries = entries.filter(at__gte=updated_at)
+    entry = entries.first()
     actor = (entry and entry.actor_name) or "Another user"
     stored = "; ".join(
         f"{form.fields[name].label or name}: {display_initial(form, name)}"

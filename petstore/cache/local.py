@@ -1,7 +1,7 @@
 """A Django cache backend with exact counters that all processes of a machine share.
 
 Django's backends that need no server either belong to one process or don't increment atomically. The
-database can't be used, because requests without a valid key must be served during its outages (D16). A
+database can't be used, because malformed keys must be rejected during its outages as well (D16). A
 small SQLite file stores the counters. It may be deleted while the service is stopped.
 """
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import ApiKey, Plan
 from inventory.models import Category, Pet
@@ -125,6 +126,15 @@ def test_every_change_form_detects_conflicts(
     response = ann.post(page_url(row), form | hers)
     assert f"Another user changed this {CONFLICT}" in response.text
     assert type(row).objects.filter(pk=row.pk, **theirs).exists()
+
+
+def test_conflict_with_a_client_names_no_earlier_editor(ann: Client, bob: Client, pet: Pet) -> None:
+    form = {"name": "Hers", "category": str(pet.category_id), "status": pet.status}
+    assert ann.post(page_url(pet), form | open_form(ann, pet)).status_code == 302
+    his = open_form(bob, pet)
+    Pet.objects.filter(pk=pet.pk).update(name="Theirs", updated_at=timezone.now())
+    response = bob.post(page_url(pet), form | {"name": "His"} | his)
+    assert f"Another user changed this {CONFLICT}" in response.text
 
 
 def test_changed_permissions_of_a_group_are_a_conflict(ann: Client, db: None) -> None:
