@@ -1,8 +1,8 @@
-"""What breaks a client between two OpenAPI 3.0 documents. Pure: two documents in, sentences out.
+"""Breaking changes between two OpenAPI 3.0 documents, as sentences.
 
-The rules are those of oasdiff's breaking checks, as far as our documents use what they speak of: a request
-that was good must stay good, and an answer may only bring what a client already had to expect. Servers,
-texts, examples and extensions are not judged; the codes of errors are, by the names of their examples.
+The rules are oasdiff's breaking checks, as far as they apply to our documents: a valid request must stay
+valid, and a response may only contain what clients already had to expect. Servers, texts, examples and
+extensions are not compared, except for error codes, which are the names of examples.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Comparison:
         self.new = new
 
     def changes(self) -> Iterator[str]:
-        """Yield what breaks, path by path."""
+        """Yield the breaking changes, path by path."""
         yield from self.security_schemes()
         for path, old_item in self.old["paths"].items():
             new_item = self.new["paths"].get(path)
@@ -45,26 +45,27 @@ class Comparison:
 
     def operation(self, where: str, old: Document, new: Document) -> Iterator[str]:
         if old.get("operationId") != new.get("operationId"):
-            yield f"{where}: its operationId was changed, and generated clients name a function by it."
+            yield f"{where}: its operationId was changed, which renames a function of generated clients."
         yield from self.security(where, old, new)
         yield from self.parameters(where, old, new)
         yield from self.request(where, old.get("requestBody"), new.get("requestBody"))
         for status, response in old["responses"].items():
             if status not in new["responses"]:
-                yield f"{where}: the answer {status} was removed."
+                yield f"{where}: the response {status} was removed."
             else:
                 yield from self.response(f"{where} {status}", response, new["responses"][status])
 
     def security_schemes(self) -> Iterator[str]:
-        """Yield the ways to authenticate that are gone or others."""
+        """Yield the security schemes that were removed or changed."""
         new = self.new.get("components", {}).get("securitySchemes", {})
         for name, scheme in self.old.get("components", {}).get("securitySchemes", {}).items():
-            facts = ("type", "scheme", "in", "name", "openIdConnectUrl")
-            if [scheme.get(fact) for fact in facts] != [new.get(name, {}).get(fact) for fact in facts]:
+            fields = ("type", "scheme", "in", "name", "openIdConnectUrl")
+            replacement = new.get(name, {})
+            if any(scheme.get(field) != replacement.get(field) for field in fields):
                 yield f"The security scheme {name} was removed or changed."
 
     def security(self, where: str, old: Document, new: Document) -> Iterator[str]:
-        """Yield a way to call the operation that no longer suffices."""
+        """Yield security requirements that no longer suffice for the operation."""
         before = old.get("security", self.old.get("security", [])) or [{}]
         after = new.get("security", self.new.get("security", [])) or [{}]
         for had in before:
@@ -130,7 +131,7 @@ class Comparison:
         # What is sent must not be narrowed, what is received must not be widened.
         narrow, wide = (new, old) if sent else (old, new)
         how = "narrowed" if sent else "widened"
-        yield from (f"{where}: {what} {how}." for what in too_wide(wide, narrow))
+        yield from (f"{where}: {what} {how}." for what in find_wider_constraints(wide, narrow))
         for name in CHOICES:
             if old.get(name) != new.get(name):
                 yield f"{where}: {name} was changed."
@@ -146,7 +147,7 @@ class Comparison:
             yield from (f"{where}: {name} is required now." for name in sorted(after - before))
             closed = [schema.get("additionalProperties", True) is False for schema in (old, new)]
             if closed == [False, True]:
-                yield f"{where}: other members are refused now."
+                yield f"{where}: other members are rejected now."
         for name, schema in old.get("properties", {}).items():
             if name not in new.get("properties", {}):
                 yield f"{where}: {name} was removed."
@@ -157,7 +158,7 @@ class Comparison:
 
 
 def resolve(document: Document, node: Document) -> Document:
-    """Return what a reference names; what stands together in allOf becomes one schema."""
+    """Resolve a reference, and merge the schemas of allOf into one."""
     if "$ref" in node:
         found: Any = document
         for part in node["$ref"].removeprefix("#/").split("/"):
@@ -174,8 +175,8 @@ def resolve(document: Document, node: Document) -> Document:
     return merged
 
 
-def too_wide(wide: Document, narrow: Document) -> Iterator[str]:
-    """Yield in what one schema allows values that the other forbids."""
+def find_wider_constraints(wide: Document, narrow: Document) -> Iterator[str]:
+    """Yield the constraints by which one schema allows values that the other forbids."""
     if not types(wide) <= types(narrow):
         yield "the type was changed or"
     if beyond_enum(wide, narrow):
@@ -197,19 +198,19 @@ def types(schema: Document) -> set[str]:
 
 
 def beyond_enum(wide: Document, narrow: Document) -> bool:
-    """Tell whether one schema allows values that the other's enum leaves out."""
+    """Return whether one schema allows values that the other's enum omits."""
     if "enum" not in narrow:
         return False
     return "enum" not in wide or not set(wide["enum"]) <= set(narrow["enum"])
 
 
 def limit(schema: Document, bound: str) -> Any:
-    """Return a bound of a schema; the format int64 has two of its own."""
+    """Return a bound of a schema, which the format int64 may imply."""
     return schema.get(bound, INT64.get(bound) if schema.get("format") == "int64" else None)
 
 
 def outside(bound: str, wide: float | None, narrow: float | None) -> bool:
-    """Tell whether one bound allows what the other forbids."""
+    """Return whether one bound allows values that the other forbids."""
     if narrow is None:
         return False
     if wide is None:

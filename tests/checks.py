@@ -29,7 +29,7 @@ CHECKS = {
 
 
 def passes(name: str, command: list[str], **variables: str) -> bool:
-    """Run one, and print how it ended; what it says only if it failed."""
+    """Run a check and print its result, with its output if it failed."""
     settings = os.environ | environment.FIXED | PRODUCTION | variables
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
     print(f"{'FAILED' if done.returncode else 'ok    '} {name}")
@@ -45,12 +45,12 @@ def migrations_are_safe() -> bool:
     if postgresql is not None:
         command = [sys.executable, "-m", "tests.migration_safety"]
         return passes(name, command, DATABASE_URL=postgresql)
-    print(f"SKIPPED {name}: no PostgreSQL answers. Start one with `docker compose up -d`.")
+    print(f"SKIPPED {name}: no PostgreSQL responds. Start one with `docker compose up -d`.")
     return os.environ.get("CI") != "true"
 
 
 def main() -> int:
-    """Run all; return 1 if one failed."""
+    """Run all checks; return 1 if one failed."""
     passed = [passes(name, [*MANAGE, *command]) for name, command in CHECKS.items()]
     return int(not all([*passed, migrations_are_safe()]))
 

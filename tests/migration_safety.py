@@ -1,10 +1,10 @@
-"""Whether each new migration may run while the version before it still serves: what `make check` calls.
+"""Checks that each new migration may run while the previous version still serves: what `make check` calls.
 
     DATABASE_URL=postgresql://... python -m tests.migration_safety
 
-Rules: django-migration-linter's for PostgreSQL, its warnings included, and one of our own. A migration adds
-what the old version need not know, and holds no lock for long; what is left over goes one version later.
-docs/deploying.md says how to do it. DATABASE_URL names a PostgreSQL, which is asked for the SQL only.
+The rules are django-migration-linter's for PostgreSQL, including warnings, and one custom rule. A migration
+must be compatible with the previous version and hold no lock for long; removals follow one version later:
+see docs/deploying.md. The PostgreSQL of DATABASE_URL is only used to generate SQL.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from django_migration_linter import MigrationLinter
 from django_migration_linter.sql_analyser.base import Check, CheckMode, CheckType
 from django_migration_linter.sql_analyser.postgresql import PostgresqlAnalyser
 
-# The last migration of each app that came with the first version: nothing ran before them.
+# Each app's last migration in the first version: no earlier version could be serving.
 FIRST_VERSION = {
     "accounts": "0006_records_for_staff",
     "backoffice": "0003_groups",
     "inventory": "0007_back_office_lists",
 }
 
-# Migrations that break a rule and are safe nevertheless, each with the reason.
+# Migrations that violate a rule but are safe, with the reason.
 ACCEPTED: dict[tuple[str, str], str] = {
-    ("inventory", "0010_orders_of_an_account"): "DROP INDEX waits for the table once, and reads nothing.",
-    ("accounts", "0020_refusals_of_a_key"): "DROP INDEX waits for the table once, and reads nothing.",
-    ("accounts", "0021_answers_by_key_alone"): "DROP INDEX waits for the table once, and reads nothing.",
+    ("inventory", "0010_orders_of_an_account"): "DROP INDEX locks the table once, and reads nothing.",
+    ("accounts", "0020_refusals_of_a_key"): "DROP INDEX locks the table once, and reads nothing.",
+    ("accounts", "0021_answers_by_key_alone"): "DROP INDEX locks the table once, and reads nothing.",
     ("accounts", "0011_events"): "Its indexes are on tables that it creates, so they are not in use yet.",
     (
         "accounts",
@@ -39,7 +39,7 @@ ACCEPTED: dict[tuple[str, str], str] = {
 
 
 def checks_old_rows(statements: list[str], **_: Any) -> bool:
-    """Tell whether a constraint is checked against rows that are there, under a lock that stops writes."""
+    """Return whether a constraint is validated against existing rows, under a lock that blocks writes."""
     for statement in statements:
         found = re.match(r'ALTER TABLE ("\w+") .*\b(CHECK|REFERENCES)\b', statement)
         if found is None or "NOT VALID" in statement:
@@ -52,7 +52,7 @@ def checks_old_rows(statements: list[str], **_: Any) -> bool:
 
 
 class Analyser(PostgresqlAnalyser):
-    """The linter's rules for PostgreSQL, and ours."""
+    """The linter's rules for PostgreSQL, and the custom rule."""
 
     migration_checks = [
         *PostgresqlAnalyser.migration_checks,
@@ -67,10 +67,10 @@ class Analyser(PostgresqlAnalyser):
 
 
 def lint() -> bool:
-    """Look at every migration of ours since the first version, print, and tell whether all are safe."""
+    """Lint every migration since the first version; return whether all are safe."""
     linter = MigrationLinter(
         no_cache=True,
-        analyser_string="postgresql",  # The database's backend is of our own making.
+        analyser_string="postgresql",  # The linter doesn't recognize our database backend.
         all_warnings_as_errors=True,
         exclude_migration_tests=["RUNPYTHON_ARGS_NAMING_CONVENTION", "RUNPYTHON_MODEL_VARIABLE_NAME"],
     )
@@ -82,7 +82,7 @@ def lint() -> bool:
 
 
 def main() -> int:
-    """Look, and print; return 1 if a migration is unsafe."""
+    """Print the results; return 1 if a migration is unsafe."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "petstore.settings"
     import django
 

@@ -68,14 +68,14 @@ def crowd_of(service: Service, *keys: str) -> Iterator[Crowd]:
 
 
 def buy(client: httpx.Client, pet_id: int) -> tuple[int, str]:
-    """Order the pet; the status and the code, with the pet's id for a code."""
+    """Order the pet; return the status, and the error code or the pet's id."""
     response = client.post("/store/orders", json={"petId": pet_id})
     body = response.json()
     return response.status_code, str(body.get("code", body.get("petId")))
 
 
 def create_pets(service: Service, count: int) -> list[int]:
-    """Put pets on sale; their ids."""
+    """Put pets on sale; return their ids."""
     made = service.manage(
         "shell", "-v", "0", "-c",
         "from inventory.models import *; category = Category.objects.first();"
@@ -86,7 +86,7 @@ def create_pets(service: Service, count: int) -> list[int]:
 
 
 def get_state(service: Service, pets: list[int]) -> dict[str, dict[str, int]]:
-    """The database's state of the pets: how many in each status, and their status changes."""
+    """Count the pets and orders by status, and their status changes, in the database."""
     script = GET_STATE.format(first=pets[0], last=pets[-1])
     found: dict[str, dict[str, int]] = json.loads(service.manage("shell", "-v", "0", "-c", script))
     return found
@@ -110,7 +110,7 @@ def test_64_buyers_of_the_same_50_pets_buy_each_exactly_once(service: Service) -
     with crowd_of(service, *keys) as crowd:
         for start in range(0, len(stock), PETS):
             pets = stock[start : start + PETS]
-            # In the first round all want a few pets; later they compete for a dozen at a time.
+            # In the first round all buyers compete for a few pets, later for a dozen at a time.
             rivals = BUYERS_PER_PET if start else FIRST_ROUND_BUYERS_PER_PET
             wanted = [pet for pet in shuffled.sample(pets, PETS) for _ in range(rivals)]
             responses = crowd.each(buy, wanted)
@@ -151,7 +151,7 @@ def test_one_order_cancelled_concurrently_releases_its_pet_once(service: Service
 
 
 def buy_and_cancel(client: httpx.Client, pet_id: int) -> tuple[int, int | None]:
-    """Order the pet and, if it was won, cancel; both statuses."""
+    """Order the pet and, if that succeeds, cancel the order; return both statuses."""
     placed = client.post("/store/orders", json={"petId": pet_id})
     if placed.status_code != 201:
         assert placed.json()["code"] == "pet_not_available"
@@ -184,7 +184,7 @@ def pet(category: Category) -> Pet:
 
 
 def at_once(*acts: Callable[[], Any]) -> list[bool]:
-    """Run actions in concurrent threads; which were legal."""
+    """Run actions in concurrent threads; return whether each was legal."""
     ready = threading.Barrier(len(acts), timeout=30)
 
     def run(act: Callable[[], Any]) -> bool:

@@ -62,7 +62,7 @@ BREAKING: list[tuple[str, str, Any]] = [
     ("GET /pets: the parameter limit (query): maximum was narrowed.", f"{LIMIT} schema", {"maximum": 50}),
     ("POST /pets request: status is required now.", "NewPet required", ["status"]),
     ("POST /pets request.name: maxLength was narrowed.", "NewPet properties name", {"maxLength": 100}),
-    ("GET /pets: the answer 200 was removed.", "/pets get responses", "200"),
+    ("GET /pets: the response 200 was removed.", "/pets get responses", "200"),
     ("GET /pets 200[]: name was removed.", "Pet properties", "name"),
     ("GET /pets 200[].status: the values of the enum were widened.", "PetStatus", "enum"),
     ("GET /pets/{petId} 200.id: the type was changed", "Pet properties id", {"type": "string"}),

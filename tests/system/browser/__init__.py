@@ -1,1 +1,1 @@
-"""What people do and see, in a real Chromium."""
+"""End-to-end tests of the pages, in a real Chromium."""

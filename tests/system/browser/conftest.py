@@ -15,7 +15,7 @@ NARROW: ViewportSize = {"width": 390, "height": 844}
 TIMEOUT = 15_000  # Milliseconds per step, on a busy machine.
 PASSWORD = "a long pass phrase of the tests"
 DEMO_KEY = "psk_live_demo"  # An unknown key.
-QUIET = "/healthz"  # A page without scripts.
+BLANK_PATH = "/healthz"  # A page without scripts.
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
 
 MAKE_STAFF = f"""
@@ -56,8 +56,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 class Profiles:
     """A browser profile per member of staff and one for anonymous users, each with one page.
 
-    They stay from test to test: a new profile has to start a process, fetch every file and sign in, which
-    costs more than what most tests do.
+    Tests share them: a new profile has to start a process, load every file and sign in, which takes longer
+    than most tests.
     """
 
     def __init__(self, chromium: Browser, url: str) -> None:
@@ -73,31 +73,31 @@ class Profiles:
                 base_url=self.url, permissions=["clipboard-read", "clipboard-write"]
             )
             context.set_default_timeout(TIMEOUT)
-            context.on("console", self.note)
+            context.on("console", self.record_message)
             context.on("weberror", lambda error: self.problems.append(f"exception: {error.error}"))
-            context.on("response", self.check)
+            context.on("response", self.record_failure)
             self.pages[name] = context.new_page()
             if name:
                 sign_in(self.pages[name], name)
         return self.pages[name]
 
-    def note(self, message: ConsoleMessage) -> None:
+    def record_message(self, message: ConsoleMessage) -> None:
         # The browser also logs a 4xx as an error, which a page may expect.
         if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
             self.problems.append(f"{message.type}: {message.text}")
 
-    def check(self, response: Response) -> None:
+    def record_failure(self, response: Response) -> None:
         if response.status >= 500 or (response.status == 404 and "/static/" in response.url):
             self.problems.append(f"{response.status}: {response.url}")
 
-    def leave(self) -> list[str]:
+    def reset(self) -> list[str]:
         """Reset storage and pages; return the problems that occurred."""
         for name, page in self.pages.items():
             page.unroute_all()
             if not name:
                 page.context.clear_cookies()
-            if page.url != f"{self.url}{QUIET}":
-                page.goto(QUIET)
+            if page.url != f"{self.url}{BLANK_PATH}":
+                page.goto(BLANK_PATH)
                 page.evaluate("localStorage.clear(); sessionStorage.clear()")
         found, self.problems = self.problems, []
         return found
@@ -110,7 +110,7 @@ def profiles(chromium: Browser, shop: Service) -> Profiles:
 
 @pytest.fixture
 def open_page(profiles: Profiles) -> Iterator[Open]:
-    """Opens pages as a member of staff or anonymously. No page may report a problem.
+    """Open pages as a member of staff or anonymously. No page may report a problem.
 
     A problem is an error or warning on the console (a violation of the Content-Security-Policy is one), an
     exception in a script, or a 5xx.
@@ -125,7 +125,7 @@ def open_page(profiles: Profiles) -> Iterator[Open]:
         return page
 
     yield open_
-    problems = profiles.leave()
+    problems = profiles.reset()
     assert not problems, problems
 
 

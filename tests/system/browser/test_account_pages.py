@@ -38,9 +38,11 @@ CONTRAST = """([colour, element]) => {
         });
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
-    let behind = document.querySelector(element);
-    while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
-    const both = [colour, getComputedStyle(behind).backgroundColor].map(luminance);
+    let ancestor = document.querySelector(element);
+    while (getComputedStyle(ancestor).backgroundColor === "rgba(0, 0, 0, 0)") {
+        ancestor = ancestor.parentElement;
+    }
+    const both = [colour, getComputedStyle(ancestor).backgroundColor].map(luminance);
     return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
 }"""
 TICKS = """() => {
@@ -85,7 +87,7 @@ def test_high_usage_has_its_warning_colour_in_both_themes(open_page: Open, ids: 
     assert get_colour(dark=True) == get_colour(dark=False)
 
 
-def test_times_take_one_line(open_page: Open, ids: tuple[str, str]) -> None:
+def test_times_do_not_wrap(open_page: Open, ids: tuple[str, str]) -> None:
     for narrow in (False, True):
         page = open_page("/admin/accounts/refusal/", as_="root", narrow=narrow)
         assert page.locator("main tbody td").first.evaluate(LINES) == 1
@@ -94,7 +96,7 @@ def test_times_take_one_line(open_page: Open, ids: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_cut_table_has_a_shadow(open_page: Open, ids: tuple[str, str], *, dark: bool) -> None:
+def test_overflowing_table_has_a_shadow(open_page: Open, ids: tuple[str, str], *, dark: bool) -> None:
     page = open_page(f"/admin/accounts/account/{ids[0]}/change/", as_="root", narrow=True, dark=dark)
     check_shadows(page, page.get_by_role("region", name="Keys"))
 

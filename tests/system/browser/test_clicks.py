@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.live import Service
 from tests.system.browser.conftest import Open
-from tests.system.browser.test_daily_work import BAN, get, press, wait_for_record
+from tests.system.browser.test_daily_work import BAN, get, press, wait_for_rejection
 
 COUNT = (
     "addEventListener('pointerdown', () => sessionStorage.clicks = +(sessionStorage.clicks ?? 0) + 1, true)"
@@ -42,9 +42,9 @@ def test_ban_is_lifted_with_two_clicks(shop: Service, home: Callable[[], Page]) 
 def test_rejection_is_found_without_its_id_with_two_clicks(shop: Service, home: Callable[[], Page]) -> None:
     issued = shop.issue("Curious Clicks", "free")
     shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
-    refused = get(shop, issued["key"])
-    assert refused.status_code == 401
-    wait_for_record(shop, refused)
+    rejected = get(shop, issued["key"])
+    assert rejected.status_code == 401
+    wait_for_rejection(shop, rejected)
     page = home()
     page.get_by_role("link", name="Why refused?").first.click()
     expect(page.get_by_label("Request ID, key or account")).to_be_focused()

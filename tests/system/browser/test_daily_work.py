@@ -27,7 +27,7 @@ KeyStanding.objects.update_or_create(
     key=key, defaults={{"banned_at": now, "banned_until": now + 300_000_000, "ban_level": 1}}
 )
 """
-KEPT = """
+WAIT_FOR_REJECTION = """
 from accounts.models import Refusal
 from tests.support.servers import wait_until
 wait_until(lambda: Refusal.objects.get(request_id="{request_id}"))
@@ -44,9 +44,10 @@ def get(shop: Service, key: str) -> httpx.Response:
         return client.get("/pets?limit=1")
 
 
-def wait_for_record(shop: Service, refused: httpx.Response) -> None:
-    """Wait until the rejection log contains it, which takes seconds."""
-    shop.manage("shell", "--no-imports", "-c", KEPT.format(request_id=refused.headers["X-Request-Id"]))
+def wait_for_rejection(shop: Service, rejected: httpx.Response) -> None:
+    """Wait until the response is in the rejection log, which takes seconds."""
+    script = WAIT_FOR_REJECTION.format(request_id=rejected.headers["X-Request-Id"])
+    shop.manage("shell", "--no-imports", "-c", script)
 
 
 def press(page: Page, name: str) -> None:
@@ -143,7 +144,7 @@ def test_key_pasted_into_a_search_reaches_no_url(shop: Service, open_page: Open,
     assert not [url for url in asked if "psk_" in url or key[30:] in url]
 
 
-def test_bad_lines_of_a_file_are_listed(open_page: Open, tmp_path: Path) -> None:
+def test_invalid_lines_of_a_file_are_listed(open_page: Open, tmp_path: Path) -> None:
     file = tmp_path / "pets.csv"
     file.write_text(IMPORT)
     page = open_page("/admin/inventory/pet/import/", as_="stock")

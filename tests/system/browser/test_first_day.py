@@ -1,4 +1,4 @@
-"""How people get in: sign-up in a demo, an invitation, and the page People."""
+"""Onboarding: sign-up in a demo, an invitation, and the page People."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.support.live import Service
 from tests.system.browser.conftest import PASSWORD, Open
 from tests.system.browser.test_office_pages import find_violations
 
-LOOKS = pytest.mark.parametrize(
-    "look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"]
+DISPLAYS = pytest.mark.parametrize(
+    "display", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"]
 )
 
 MAKE_OWNER = f"""
@@ -24,7 +24,7 @@ print(open_account("Pets of {{name}}", user, by=Actor("tests")).public_id)
 
 
 class Steps:
-    """Counts the fields and clicks of a person."""
+    """Counts a user's fields and clicks."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -47,7 +47,7 @@ def check(page: Page) -> None:
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), page.url
 
 
-def test_newcomer_gets_to_a_first_response_without_the_terminal(open_page: Open) -> None:
+def test_new_user_gets_a_first_response_without_a_terminal(open_page: Open) -> None:
     page = open_page("/")
     started = time.monotonic()
     steps = Steps(page)
@@ -68,13 +68,13 @@ def test_newcomer_gets_to_a_first_response_without_the_terminal(open_page: Open)
     check(page)
 
 
-@LOOKS
+@DISPLAYS
 def test_invited_colleague_joins_and_is_removed(
-    shop: Service, open_page: Open, chromium: Browser, look: dict[str, bool]
+    shop: Service, open_page: Open, chromium: Browser, display: dict[str, bool]
 ) -> None:
-    owner_name, name = ("owner-n", "kim-n") if look else ("owner-w", "kim-w")
+    owner_name, name = ("owner-n", "kim-n") if display else ("owner-w", "kim-w")
     account = shop.manage("shell", "--no-imports", "-c", MAKE_OWNER.format(name=owner_name)).strip()
-    owner = open_page(f"/account/login/?next=/account/{account}/people/", **look)
+    owner = open_page(f"/account/login/?next=/account/{account}/people/", **display)
     owner.get_by_label("Username or email address").fill(owner_name)
     owner.get_by_label("Password").fill(PASSWORD)
     owner.get_by_role("button", name="Sign in", exact=True).click()

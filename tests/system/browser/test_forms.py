@@ -1,4 +1,4 @@
-"""Input of staff is saved, or a page says that it was not."""
+"""Staff input is saved, or a page says that it was not."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_text_of_maximum_length_is_saved(open_page: Open) -> None:
     page.wait_for_url("**/change/")
 
 
-def test_too_large_file_gets_an_error_page(open_page: Open, tmp_path: Path) -> None:
+def test_oversized_file_gets_an_error_page(open_page: Open, tmp_path: Path) -> None:
     file = tmp_path / "film.csv"
     file.write_bytes(b"x" * 20_000_000)
     page = open_page("/admin/inventory/pet/import/", as_="root")

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from tests.support.live import Service
 from tests.system.browser.conftest import Open
-from tests.system.browser.test_daily_work import get, wait_for_record
+from tests.system.browser.test_daily_work import get, wait_for_rejection
 
 LISTS = [
     "inventory/order/", "inventory/pet/", "inventory/category/", "accounts/apikey/", "accounts/account/",
@@ -29,7 +29,7 @@ def rows(shop: Service) -> None:
             order = client.post("/store/orders", json={"petId": pet["id"]}).json()["id"]
     shop.manage("shell", "--no-imports", "-c", SHIP.format(order))
     shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
-    wait_for_record(shop, get(shop, issued["key"]))
+    wait_for_rejection(shop, get(shop, issued["key"]))
 
 
 def test_finished_order_shows_no_empty_step_on_a_phone(shop: Service, open_page: Open) -> None:
@@ -54,7 +54,7 @@ def test_rows_are_compact_on_a_phone(open_page: Open, path: str) -> None:
     assert max(heights) <= MAX_ROW_HEIGHT
 
 
-def test_checkbox_of_a_row_is_small_and_named_on_a_phone(open_page: Open) -> None:
+def test_row_checkbox_is_small_and_labelled_on_a_phone(open_page: Open) -> None:
     page = open_page("/admin/inventory/order/", as_="root", narrow=True)
     row = page.locator("#result_list .data-row").first
     box = row.get_by_role("checkbox", name="Select Order").bounding_box()

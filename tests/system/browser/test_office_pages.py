@@ -26,37 +26,37 @@ PAGES = [
 ]  # fmt: skip
 IMPACTS = {"minor", "moderate", "serious", "critical"}
 CONTRAST = "color-contrast"
-# axe spends most of its time on the colour contrast of text. Check one visible element of each style.
-LOOK = """async (contrast) => {
+# Checking colour contrast is slow, so axe checks it for one visible element of each style.
+RUN_AXE = """async (contrast) => {
     const fills = new Map();
     const filled = (element) => {
         if (!element) return "";
         if (!fills.has(element)) {
             const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element);
             const own = `${backgroundColor} ${backgroundImage} ${opacity}`;
-            const behind = filled(element.parentElement);
-            fills.set(element, behind.endsWith(own) ? behind : `${behind},${own}`);
+            const parentFill = filled(element.parentElement);
+            fills.set(element, parentFill.endsWith(own) ? parentFill : `${parentFill},${own}`);
         }
         return fills.get(element);
     };
-    const says = ({ nodeType, data }) => nodeType === Node.TEXT_NODE && data.trim();
-    const looks = new Set();
-    for (const word of document.querySelectorAll("body *")) {
-        word.removeAttribute("data-look");
-        if (word.matches(":has(:not(option))") && ![...word.childNodes].some(says)) continue;
-        if (!word.checkVisibility()) continue;
-        const { color, fontSize, fontWeight, position } = getComputedStyle(word);
-        const look = [word.disabled, color, fontSize, fontWeight, position, filled(word)].join();
-        if (!looks.has(look)) word.setAttribute("data-look", "");
-        looks.add(look);
+    const isText = ({ nodeType, data }) => nodeType === Node.TEXT_NODE && data.trim();
+    const styles = new Set();
+    for (const candidate of document.querySelectorAll("body *")) {
+        candidate.removeAttribute("data-contrast-sample");
+        if (candidate.matches(":has(:not(option))") && ![...candidate.childNodes].some(isText)) continue;
+        if (!candidate.checkVisibility()) continue;
+        const { color, fontSize, fontWeight, position } = getComputedStyle(candidate);
+        const style = [candidate.disabled, color, fontSize, fontWeight, position, filled(candidate)].join();
+        if (!styles.has(style)) candidate.setAttribute("data-contrast-sample", "");
+        styles.add(style);
     }
-    // Without preload, for which axe would write styles that the policy forbids; of what is well it need
-    // not name every element, which takes it most of its time.
+    // Preloading would add styles that the CSP forbids. Listing the elements that pass would be slow.
     const options = { preload: false, resultTypes: ["violations"] };
     const rules = { [contrast]: { enabled: false }, "target-size": { enabled: true } };
-    const others = await axe.run({ ...options, rules });
-    const words = await axe.run({ include: [["[data-look]"]] }, { ...options, runOnly: [contrast] });
-    return [...others.violations, ...words.violations];
+    const otherResults = await axe.run({ ...options, rules });
+    const samples = { include: [["[data-contrast-sample]"]] };
+    const contrastResults = await axe.run(samples, { ...options, runOnly: [contrast] });
+    return [...otherResults.violations, ...contrastResults.violations];
 }"""
 
 
@@ -65,12 +65,12 @@ def find_violations(page: Page, impacts: Collection[str] = IMPACTS) -> list[str]
     page.evaluate(AXE_SCRIPT)
     return [
         f"{one['id']}: {json.dumps([node['target'] for node in one['nodes']][:5])} {one['help']}"
-        for one in page.evaluate(LOOK, CONTRAST)
+        for one in page.evaluate(RUN_AXE, CONTRAST)
         if one["impact"] in impacts
     ]
 
 
-def serious_findings(page: Page) -> list[str]:
+def find_serious_violations(page: Page) -> list[str]:
     return find_violations(page, {"serious", "critical"})
 
 
@@ -81,14 +81,14 @@ def customer(shop: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("look", "pages"),
+    ("display", "pages"),
     [({}, some(PAGES, 2)), ({"narrow": True, "dark": True}, some([*PAGES[1:], PAGES[0]], 2))],
     ids=["wide light", "narrow dark"],
 )
-def test_no_page_violates_a_rule_of_accessibility_or_the_csp(
-    open_page: Open, look: dict[str, bool], pages: list[str]
+def test_pages_violate_neither_accessibility_rules_nor_the_csp(
+    open_page: Open, display: dict[str, bool], pages: list[str]
 ) -> None:
-    page = open_page(as_="root", **look)
+    page = open_page(as_="root", **display)
     findings = {}
     for path in pages:
         response = page.goto(f"/admin/{path}")
@@ -131,8 +131,8 @@ def test_narrow_list_shows_long_values_in_full(shop: Service, open_page: Open) -
 
 
 def test_user_chooses_a_password_with_a_link_copied_by_an_owner(open_page: Open) -> None:
-    name, password, look = "kim", "a pass phrase that they chose", {"narrow": True, "dark": True}
-    owner = open_page("/admin/auth/user/add/", as_="owner", **look)
+    name, password, display = "kim", "a pass phrase that they chose", {"narrow": True, "dark": True}
+    owner = open_page("/admin/auth/user/add/", as_="owner", **display)
     owner.get_by_label("Username").fill(name)
     owner.get_by_label("Role").select_option(index=1)
     owner.get_by_role("button", name="Save").click()
@@ -140,7 +140,7 @@ def test_user_chooses_a_password_with_a_link_copied_by_an_owner(open_page: Open)
     expect(owner.get_by_text("Copied", exact=True)).to_be_visible()
     assert not find_violations(owner)
     link = owner.evaluate("navigator.clipboard.readText()")
-    kim = open_page(urlsplit(link).path, **look)
+    kim = open_page(urlsplit(link).path, **display)
     assert not find_violations(kim)
     for field in kim.get_by_label("New password").all():
         field.fill(password)

@@ -54,23 +54,23 @@ UNREACHABLE = """() => [...document.querySelectorAll("main *")].filter((one) => 
     return scrolls && !(one.tabIndex === 0 && one.role && isNamed);
 }).map((one) => one.outerHTML.slice(0, 200))"""
 BOXES = "all => all.map((one) => JSON.stringify(one.getBoundingClientRect()))"
-LOOKS = [
-    pytest.param({"narrow": narrow, "dark": dark}, id=f"{width} {look}")
+DISPLAYS = [
+    pytest.param({"narrow": narrow, "dark": dark}, id=f"{width} {theme}")
     for narrow, width in ((False, "wide"), (True, "narrow"))
-    for dark, look in ((False, "light"), (True, "dark"))
+    for dark, theme in ((False, "light"), (True, "dark"))
 ]
 
 
-def faults(page: Page) -> list[str]:
-    """Return the accessibility problems of a page."""
+def find_problems(page: Page) -> list[str]:
+    """Return the accessibility problems of a page, and whether it scrolls horizontally."""
     found = find_violations(page)
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-        found.append("The page scrolls sideways.")
+        found.append("The page scrolls horizontally.")
     return found
 
 
 def change(page: Page, path: str, old: str, new: str) -> None:
-    """Replace a text in the body of this page from now on; keep its headers."""
+    """Replace text in the body of all further responses for this page."""
 
     def changed(route: Route) -> None:
         response = route.fetch()
@@ -79,17 +79,18 @@ def change(page: Page, path: str, old: str, new: str) -> None:
     page.route(path, changed)
 
 
-@pytest.mark.parametrize("look", some(LOOKS, 3))
-def test_no_public_page_has_a_finding_and_logo_and_search_stay_in_place(
-    open_page: Open, look: dict[str, bool]
+@pytest.mark.parametrize("display", some(DISPLAYS, 3))
+def test_public_pages_are_accessible_and_logo_and_search_stay_in_place(
+    open_page: Open, display: dict[str, bool]
 ) -> None:
-    page = open_page(**look)
+    page = open_page(**display)
     findings = {}
     boxes = set()
     paths = PAGES + SIGN_IN_PAGES
-    for path in some(paths[look["dark"] :] + paths[: look["dark"]], 2):  # Outside CI, each in one theme.
+    # Outside CI, each in one theme.
+    for path in some(paths[display["dark"] :] + paths[: display["dark"]], 2):
         page.goto(path)
-        found = faults(page)
+        found = find_problems(page)
         if path in PAGES:
             found += page.locator(TARGETS).evaluate_all(SMALL_TARGETS, MIN_TARGET)
             found += page.evaluate(UNREACHABLE)
@@ -151,7 +152,7 @@ def test_table_of_plans_fits_a_phone(open_page: Open) -> None:
     assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
-def test_samples_of_responses_are_never_cut(open_page: Open) -> None:
+def test_response_samples_are_never_truncated(open_page: Open) -> None:
     page = open_page(narrow=True)
     for path in ("/", "/docs/account", "/docs/errors"):
         page.goto(path)

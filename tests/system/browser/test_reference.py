@@ -8,12 +8,12 @@ from playwright.sync_api import Browser, Page, Request, expect
 
 from tests.support.live import Service
 from tests.system.browser.conftest import DEMO_KEY, Open
-from tests.system.browser.test_public_pages import change, faults
+from tests.system.browser.test_public_pages import change, find_problems
 
 
-def open_operation(open_page: Open, operation: str, key: str = "", **look: bool) -> Page:
+def open_operation(open_page: Open, operation: str, key: str = "", **display: bool) -> Page:
     """Open the page of an operation, and enter the key; an empty one sends none."""
-    page = open_page(f"/docs/operations/{operation}", **look)
+    page = open_page(f"/docs/operations/{operation}", **display)
     page.get_by_label("API key").fill(key)
     return page
 
@@ -27,7 +27,7 @@ def send(page: Page) -> tuple[str, Any]:
     )
 
 
-def test_operations_are_filtered_as_one_types(open_page: Open) -> None:
+def test_operations_are_filtered_while_typing(open_page: Open) -> None:
     page = open_page("/docs")
     box = page.get_by_role("searchbox", name="Search the operations")
     operations = page.locator(".operations li:visible")
@@ -70,7 +70,7 @@ def test_request_is_sent_with_its_parameters(open_page: Open, shop: Service) -> 
         f"curl -i '{shop.url}/v1/pets?limit=2&status=available' \\",
         '  -H "Authorization: Bearer $PETSTORE_KEY"',
     ]
-    assert not faults(page)
+    assert not find_problems(page)
 
 
 def test_pet_is_added_with_a_generated_idempotency_key(open_page: Open, shop: Service) -> None:
@@ -106,7 +106,7 @@ def test_numbers_are_not_rounded(open_page: Open) -> None:
     page.unroute_all()
 
 
-def test_error_links_to_what_to_do(open_page: Open) -> None:
+def test_error_links_to_its_documentation(open_page: Open) -> None:
     page = open_operation(open_page, "getOrder")
     status, error = send(page)
     assert (status, error["code"]) == ("401", "missing_api_key")
@@ -114,7 +114,7 @@ def test_error_links_to_what_to_do(open_page: Open) -> None:
     page.wait_for_url("**/docs/errors#missing_api_key")
 
 
-def test_failures_to_send_are_reported(open_page: Open) -> None:
+def test_send_failures_are_reported(open_page: Open) -> None:
     page = open_operation(open_page, "listPets", "psk_live_☃")
     page.get_by_role("button", name="Send GET").click()
     expect(page.locator(".answer")).to_contain_text("Not sent: the key or a header contains an invalid")

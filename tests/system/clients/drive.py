@@ -52,7 +52,7 @@ def every_pet(client: Any, status: Any) -> Iterator[Any]:
 
 
 def count(client: Any, status: Any) -> int:
-    """How many pets have a status; checks that ids ascend."""
+    """Count the pets with a status, and check that ids ascend."""
     ids = []
     for pet in every_pet(client, status):
         assert isinstance(pet, Pet)
@@ -63,7 +63,7 @@ def count(client: Any, status: Any) -> int:
 
 
 def create_and_fetch(client: Any, base_url: str, category_id: int) -> int:
-    """Add a pet, fetch it, and fetch it again with its ETag; its id."""
+    """Add a pet, fetch it, and fetch it again with its ETag; return its id."""
     body = NewPet(name="Generated Greyhound", category_id=category_id)
     made = create_pet.sync_detailed(client=client, body=body)
     assert made.status_code == 201, made.content
@@ -77,7 +77,7 @@ def create_and_fetch(client: Any, base_url: str, category_id: int) -> int:
 
 
 def order_and_cancel(client: Any, base_url: str, pet_id: int) -> int:
-    """Order the pet, twice with one key, list, fetch and cancel the order; its id."""
+    """Order the pet, twice with one key, list, fetch and cancel the order; return its id."""
     body = NewOrder(pet_id=pet_id)
     made = place_order.sync_detailed(client=client, body=body, idempotency_key=f"order-{pet_id}")
     assert made.status_code == 201, made.content
@@ -111,19 +111,19 @@ def fetch_account(client: Any) -> None:
 
 def follow(client: Any, pet_id: int) -> None:
     """Follow the feed until it reports the new pet."""
-    cursor, seen, told = UNSET, [], False
-    while not told:
+    cursor, seen, reported = UNSET, [], False
+    while not reported:
         page = list_events.sync_detailed(client=client, limit=100, cursor=cursor)
         assert page.status_code == 200, page.content
         seen += [event.id for event in page.parsed]
         created = [event.data for event in page.parsed if event.type_ == "pet.created"]
-        told = any(data["pet"]["id"] == pet_id for data in created)
+        reported = any(data["pet"]["id"] == pet_id for data in created)
         cursor = next_cursor(page.headers)
     assert seen == sorted(set(seen))
 
 
 def rejections(client: Any, anonymous: Any, category_id: int) -> list[str]:
-    """Status and code of rejections, each parsed as the typed Error."""
+    """Return the status and code of rejections, each parsed as the typed Error."""
     errors = [
         create_pet.sync(client=client, body=NewPet(name=" ", category_id=category_id)),
         list_pets.sync(client=anonymous),

@@ -45,17 +45,17 @@ HEADERS = {
     "x-request-id",
 }  # The others are omitted.
 RECORD = re.compile(r"\d+ |\[")  # The prefix of a line that shows one of many rows.
-MOST_RECORDS = 5
+MAX_RECORDS = 5
 LONG_LIST = 300  # Characters.
 
 
 def fill(service: Service) -> str:
-    """Add the data that the examples show; a key."""
+    """Add the data that the examples show; return a key."""
     service.manage("seed_demo", "--pets", "300")
     return str(service.issue("Examples", "business")["key"])
 
 
-def copied_from_pages(service: Service) -> dict[str, str]:
+def copy_from_pages(service: Service) -> dict[str, str]:
     """The examples as a reader copies them from the pages, by file."""
     from petstore.site.docs import GUIDES  # Needs Django, which a command sets up first.
     from petstore.site.reference import SAMPLES
@@ -73,10 +73,10 @@ def copied_from_pages(service: Service) -> dict[str, str]:
 
 
 def prepare(service: Service, name: str, key: str, folder: Path) -> str:
-    """Put the files that an example needs into the folder; the key for it."""
+    """Put the files that an example needs into the folder; return its key."""
     example = name.partition(".")[0]
     if example in NEED_AN_ORDER:
-        return with_an_order(service, name, folder)
+        return issue_key_with_order(service, name, folder)
     if example == "events":
         url = f"{service.url}/v1/events?limit=100&since={datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
         with service.client(key) as client:
@@ -87,8 +87,8 @@ def prepare(service: Service, name: str, key: str, folder: Path) -> str:
     return key
 
 
-def with_an_order(service: Service, account: str, folder: Path) -> str:
-    """The key of an account that has placed one order, which the folder has as the examples leave it."""
+def issue_key_with_order(service: Service, account: str, folder: Path) -> str:
+    """Place an order, and save it as the examples do; return the key of its new account."""
     key = str(service.issue(account)["key"])
     with service.client(key) as client:
         (folder / "order.json").write_text(place_an_order(client).text)
@@ -105,12 +105,12 @@ def wait_for_event(client: httpx.Client, url: str) -> None:
     """Wait until the feed has an event: it appears shortly after the change."""
     deadline = time.monotonic() + 20
     while not client.get(url).raise_for_status().json():
-        assert time.monotonic() < deadline, f"There is nothing at {url}."
+        assert time.monotonic() < deadline, f"{url} has no events."
         time.sleep(0.05)
 
 
 def run(name: str, code: str, key: str, folder: Path) -> str:
-    """Run an example, which must succeed, as a reader does; its output."""
+    """Run an example, which must succeed, as a reader does; return its output."""
     done = attempt(name, code, key, folder)
     assert done.returncode == 0, done.stderr
     return done.stdout or done.stderr  # With a pipe, curl also prints its progress there.
@@ -124,7 +124,7 @@ def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.Complete
             assert os.environ.get("CI") != "true", f"CI must run every example: install {program}."
             pytest.skip(f"{program} is not installed, so {name} was not run.")
     if name.startswith("retry_"):
-        have_library(name, folder)
+        link_library(name, folder)
     script = folder / name
     script.write_text(code)
     return subprocess.run(
@@ -133,7 +133,7 @@ def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.Complete
     )  # fmt: skip
 
 
-def have_library(name: str, folder: Path) -> None:
+def link_library(name: str, folder: Path) -> None:
     """Link Node's packages beside the example; skip if Python's package is missing."""
     library = name.removeprefix("retry_").partition(".")[0]
     if name.endswith(".mjs") and not (folder / "node_modules").exists():
@@ -148,7 +148,7 @@ def output(name: str) -> Path:
     return DOCS / "outputs" / f"{name}.txt"
 
 
-def as_shown(printed: str, service: Service) -> str:
+def render_as_template(printed: str, service: Service) -> str:
     """An example's output as a page's template, where "…" stands for omissions."""
     responses = re.split(r"(?=HTTP/1\.1 )", printed)
     text = "\n\n".join("\n".join(shortened(response)) for response in responses if response)
@@ -156,7 +156,7 @@ def as_shown(printed: str, service: Service) -> str:
 
 
 def shortened(response: str) -> Iterator[str]:
-    """Yield lines: of the headers those in HEADERS, and the start of long lists."""
+    """Yield the lines, with only those headers that are in HEADERS, and only the start of long lists."""
     body = response
     if response.startswith("HTTP/"):
         head, _, body = response.partition("\n\n")
@@ -167,8 +167,8 @@ def shortened(response: str) -> Iterator[str]:
         if body:
             yield ""
     lines = body.splitlines()
-    if len(lines) > MOST_RECORDS and all(map(RECORD.match, lines)):
-        lines = [*lines[:MOST_RECORDS], "…"]
+    if len(lines) > MAX_RECORDS and all(map(RECORD.match, lines)):
+        lines = [*lines[:MAX_RECORDS], "…"]
     for line in lines:
         if line.startswith("[{") and len(line) > LONG_LIST:
             _, end = json.JSONDecoder().raw_decode(line, 1)
@@ -178,10 +178,10 @@ def shortened(response: str) -> Iterator[str]:
 
 
 def shape(text: str) -> str:
-    """The text without volatile values."""
+    """Replace volatile values by their kind."""
     from inventory.management.commands.seed_demo import NAMES as PETS  # Needs Django, as above.
 
-    varies = {
+    kinds = {
         r"\b[0-9a-f]{32}\b": "request id",
         r'(?<="id":)"\w+"': "public id",
         r"""null|None|["']?\d{4}-\d\d-\d\d(T[\d:.]+Z)?["']?""": "time or none",
@@ -189,8 +189,8 @@ def shape(text: str) -> str:
         r"\b(available|pending|sold)\b": "pet's status",
         r"\d+": "number",
     }
-    for pattern, word in varies.items():
-        text = re.sub(pattern, word, text)
+    for pattern, kind in kinds.items():
+        text = re.sub(pattern, kind, text)
     return text
 
 
@@ -203,7 +203,7 @@ def main() -> None:
         output(name).touch()  # The page of a new example needs it.
     with tempfile.TemporaryDirectory() as place, live_service(Path(place), workers=1) as service:
         key = fill(service)
-        for name, code in sorted(copied_from_pages(service).items()):
+        for name, code in sorted(copy_from_pages(service).items()):
             folder = Path(place, name.replace(".", "-"))
             folder.mkdir()
             try:
@@ -211,10 +211,10 @@ def main() -> None:
             except pytest.skip.Exception as reason:
                 print(reason)
                 continue
-            new = as_shown(printed, service)
+            new = render_as_template(printed, service)
             if shape(new) != shape(output(name).read_text()):
                 output(name).write_text(new)
-                print(f"Renewed {name}.txt.")
+                print(f"Updated {name}.txt.")
 
 
 if __name__ == "__main__":

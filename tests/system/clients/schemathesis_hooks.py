@@ -1,7 +1,7 @@
 """Valid values that the OpenAPI document can't name: existing categories, pets, orders and cursors.
 
 Schemathesis loads this module. Each hook replaces a valid value by one that also exists; an invalid value
-is kept, so that no rejection is hidden.
+stays, so that no rejection is hidden.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def map_case(context: schemathesis.HookContext, case: Any) -> Any:
     """Replace valid values by existing ones."""
     linked = case.meta.phase.name == TestPhase.STATEFUL  # Its ids come from responses.
     if isinstance(case.body, dict):
-        case.body = existing(case.body, linked=linked)
+        case.body = with_existing_rows(case.body, linked=linked)
     cursor = (case.query or {}).get("cursor")
     if isinstance(cursor, str) and cursor and not CURSOR.fullmatch(cursor):  # Not from a link.
         case.query = case.query | {"cursor": choose(shop.cursors[case.path], len(cursor))}
@@ -68,9 +68,9 @@ def map_case(context: schemathesis.HookContext, case: Any) -> Any:
         if "cursor" in case.query:  # Valid only in a first call, which OpenAPI can't express.
             del case.query["since"]
     if not linked:
-        case.path_parameters = case.path_parameters and named(case.path_parameters)
-        case.query = case.query and named(case.query)
-        name_request(case)
+        case.path_parameters = case.path_parameters and with_existing_ids(case.path_parameters)
+        case.query = case.query and with_existing_ids(case.query)
+        set_unique_idempotency_key(case)
     return case
 
 
@@ -78,10 +78,10 @@ def map_case(context: schemathesis.HookContext, case: Any) -> Any:
 def before_call(context: schemathesis.HookContext, case: Any, kwargs: dict[str, Any]) -> None:
     """Set the key of a stateful request after a link has filled in its body; map_case is too early."""
     if case.meta.phase.name == TestPhase.STATEFUL:
-        name_request(case)
+        set_unique_idempotency_key(case)
 
 
-def name_request(case: Any) -> None:
+def set_unique_idempotency_key(case: Any) -> None:
     """Replace a well-formed Idempotency-Key by a unique one."""
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and IDEMPOTENCY_KEY.fullmatch(key):
@@ -90,36 +90,36 @@ def name_request(case: Any) -> None:
         case.headers["Idempotency-Key"] = hashlib.sha256(request.encode(errors="replace")).hexdigest()
 
 
-def named(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters, with existing ids instead of some."""
+def with_existing_ids(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Replace some ids by existing ones."""
     chosen = {
         name: choose(shop.ids[name], parameters[name])
         for name in shop.ids.keys() & parameters.keys()
-        if names_one(parameters[name])
+        if should_exist(parameters[name])
     }
     return parameters | chosen
 
 
-def names_one(value: Any) -> TypeGuard[float]:
-    """Whether an id should exist. Every second one does; the others stay, for 404."""
+def should_exist(value: Any) -> TypeGuard[float]:
+    """Whether to replace an id by an existing one: every second one, since the others should get 404."""
     return is_int64(value) and value % 2 == 0
 
 
-def existing(body: dict[str, Any], *, linked: bool) -> dict[str, Any]:
+def with_existing_rows(body: dict[str, Any], *, linked: bool) -> dict[str, Any]:
     """The body with an existing category and pet, and without NUL in members that the service ignores.
 
     A NUL is rejected in any member; JSON Schema can express that only for declared ones.
     """
-    kept = {
+    result = {
         name: value
         for name, value in body.items()
         if name in DECLARED or r"\u0000" not in json.dumps({name: value})
     }
-    if is_int64(value := kept.get("categoryId")):
-        kept["categoryId"] = type(value)(choose(shop.categories, value))  # 7.0 stays a float.
-    if not linked and names_one(value := kept.get("petId")):
-        kept["petId"] = type(value)(choose(shop.pets, value))  # The second buyer gets 409.
-    return kept
+    if is_int64(value := result.get("categoryId")):
+        result["categoryId"] = type(value)(choose(shop.categories, value))  # 7.0 stays a float.
+    if not linked and should_exist(value := result.get("petId")):
+        result["petId"] = type(value)(choose(shop.pets, value))  # The second buyer gets 409.
+    return result
 
 
 def choose(values: list[Any], number: float) -> Any:

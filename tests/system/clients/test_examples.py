@@ -19,17 +19,17 @@ from tests.support.thorough import some
 from tests.system.clients.outputs import (
     NAMES,
     RUN,
-    as_shown,
     attempt,
-    copied_from_pages,
+    copy_from_pages,
     fill,
+    issue_key_with_order,
     output,
     place_an_order,
     prepare,
+    render_as_template,
     run,
     shape,
     wait_for_event,
-    with_an_order,
 )
 
 KINDS: dict[str, dict[str, str]] = {
@@ -38,8 +38,8 @@ KINDS: dict[str, dict[str, str]] = {
 }
 ONE_A_MINUTE = ("--per-minute", "1", "--per-day", "1000")
 WITH_A_LIBRARY = [name for name in NAMES if name.startswith("retry_")]
-RENEW = (
-    "If that is meant, renew the sample outputs and read their diff:\n"
+REGENERATE = (
+    "If the change is intended, regenerate the sample outputs and read their diff:\n"
     ".venv/bin/python -m tests.system.clients.outputs"
 )
 
@@ -48,7 +48,7 @@ RENEW = (
 def deployment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """A deployment of each environment; outside CI only production, unless a test says otherwise."""
+    """A deployment of each environment; outside CI only production, unless a test requests staging."""
     with live_service(tmp_path_factory.mktemp(request.param), workers=1, **KINDS[request.param]) as service:
         yield service
 
@@ -62,7 +62,7 @@ def key(deployment: Service) -> str:
 @pytest.fixture(scope="module")
 def examples(deployment: Service, key: str) -> dict[str, str]:
     """The examples as a reader copies them from the pages, by file."""
-    return copied_from_pages(deployment)
+    return copy_from_pages(deployment)
 
 
 @pytest.mark.parametrize("deployment", KINDS, indirect=True, scope="module")
@@ -74,7 +74,7 @@ def test_every_example_is_run(deployment: Service, examples: dict[str, str]) -> 
 # Grouped by environment: alternating would fill both deployments repeatedly.
 @pytest.mark.parametrize("deployment", ["production"], indirect=True, scope="module")
 @pytest.mark.parametrize("name", NAMES)
-def test_example_does_what_its_page_says(
+def test_example_works_as_documented(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     check_example(deployment, examples, key, tmp_path, name)
@@ -82,7 +82,7 @@ def test_example_does_what_its_page_says(
 
 @pytest.mark.parametrize("deployment", ["staging"], indirect=True, scope="module")
 @pytest.mark.parametrize("name", some(NAMES, 4))
-def test_example_does_what_its_page_says_in_staging(
+def test_example_works_as_documented_in_staging(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     check_example(deployment, examples, key, tmp_path, name)
@@ -97,14 +97,14 @@ def check_example(
 
 
 def check_output(name: str, printed: str, deployment: Service) -> None:
-    assert shape(as_shown(printed, deployment)) == shape(output(name).read_text()), RENEW
+    assert shape(render_as_template(printed, deployment)) == shape(output(name).read_text()), REGENERATE
 
 
 @pytest.mark.parametrize("suffix", RUN)
 def test_example_cancels_only_the_order_that_was_placed(
     deployment: Service, examples: dict[str, str], tmp_path: Path, suffix: str
 ) -> None:
-    key = with_an_order(deployment, f"Cancels its own {suffix}", tmp_path)
+    key = issue_key_with_order(deployment, f"Cancels its own {suffix}", tmp_path)
     placing, cancelling = f"place_order.{suffix}", f"cancel_order.{suffix}"
     with deployment.client(key) as client:
         run(placing, examples[placing], key, tmp_path)
@@ -150,7 +150,7 @@ def test_example_of_pagination_reads_every_page(
 def test_example_of_events_continues_where_it_stopped(
     deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
-    key = with_an_order(deployment, f"Restarted {name}", tmp_path)
+    key = issue_key_with_order(deployment, f"Restarted {name}", tmp_path)
     with deployment.client(key) as client:
         wait_for_event(client, "/events?type=order.placed")
         first = ids_of_events(run(name, examples[name], key, tmp_path))
@@ -158,7 +158,7 @@ def test_example_of_events_continues_where_it_stopped(
         client.delete(f"/store/orders/{order}").raise_for_status()
         wait_for_event(client, "/events?type=order.cancelled")
         second = ids_of_events(run(name, examples[name], key, tmp_path))
-        assert [*first, *second] == whole_feed(client)
+        assert [*first, *second] == read_feed(client)
     assert second
 
 
@@ -183,7 +183,7 @@ def ids_of_events(printed: str) -> list[int]:
     return [int(found) for found in re.findall(r'(?:^|{"id":)(\d+)(?: |,"type")', printed, re.MULTILINE)]
 
 
-def whole_feed(client: httpx.Client) -> list[int]:
+def read_feed(client: httpx.Client) -> list[int]:
     """The ids of all events up to now."""
     found: list[int] = []
     url = "/events?limit=100"
@@ -194,18 +194,18 @@ def whole_feed(client: httpx.Client) -> list[int]:
 
 
 class Proxy:
-    """A proxy in front of a service, which handles the first requests as a test says."""
+    """A proxy in front of a service, which applies a list of actions to the first requests."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.spoil: list[Callable[[BaseHTTPRequestHandler, httpx.Response], None]] = []
+        self.actions: list[Callable[[BaseHTTPRequestHandler, httpx.Response], None]] = []
         self.arrivals: list[float] = []
         self.statuses: list[int] = []  # Of the service's responses.
         self.url = ""
 
 
-def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2) -> None:
-    """Respond as the service does when a limit is used up."""
+def reject(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2) -> None:
+    """Respond like the service when a limit is exhausted."""
     body = json.dumps(
         {"code": "a_limit", "message": f"Try again in {seconds} seconds.", "status": 429}
     ).encode()
@@ -217,17 +217,17 @@ def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2)
     handler.wfile.write(body)
 
 
-def sell_nothing(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
-    """Respond as the service does when no pet is for sale."""
-    pass_on(handler, httpx.Response(response.status_code, json=[]))
+def respond_without_pets(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+    """Respond like the service when no pet is for sale."""
+    forward(handler, httpx.Response(response.status_code, json=[]))
 
 
-def break_off(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
-    """Close the connection although the request was carried out."""
+def drop_connection(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
+    """Close the connection after the service has processed the request."""
     handler.close_connection = True
 
 
-def pass_on(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+def forward(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
     """Forward the service's response."""
     handler.send_response(response.status_code)
     for name, value in response.headers.items():
@@ -243,16 +243,16 @@ def proxy(service: Service) -> Iterator[Proxy]:
     made = Proxy(service)
 
     class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
+        def handle_request(self) -> None:
             made.arrivals.append(time.monotonic())
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            act = made.spoil.pop(0) if made.spoil else pass_on
+            act = made.actions.pop(0) if made.actions else forward
             sent = {name: value for name, value in self.headers.items() if name != "Host"}
             response = httpx.request(self.command, service.url + self.path, headers=sent, content=body)
             made.statuses.append(response.status_code)
             act(self, response)
 
-        do_GET = do_POST = answer
+        do_GET = do_POST = handle_request
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -273,7 +273,7 @@ def test_example_of_backoff_never_retries_before_retry_after(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path
 ) -> None:
     with proxy(deployment) as before:
-        before.spoil = [refuse]
+        before.actions = [reject]
         printed = run(
             "backoff.sh", examples["backoff.sh"].replace(deployment.url, before.url), key, tmp_path
         )
@@ -286,32 +286,32 @@ def test_example_of_backoff_never_retries_before_retry_after(
 def test_example_of_backoff_shares_one_wait_among_concurrent_requests(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
-    refused: list[float] = []
+    rejected: list[float] = []
 
-    def refuse_and_note(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
-        refused.append(time.monotonic())
-        refuse(handler, response)
+    def reject_and_record(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+        rejected.append(time.monotonic())
+        reject(handler, response)
 
     with proxy(deployment) as before:
-        before.spoil = [pass_on, refuse_and_note]
+        before.actions = [forward, reject_and_record]
         printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
     check_output(name, printed, deployment)
     assert len(before.arrivals) == 11
-    during = [at for at in before.arrivals if refused[0] < at < refused[0] + 2]
+    during = [at for at in before.arrivals if rejected[0] < at < rejected[0] + 2]
     assert len(during) < 4  # Requests that the other three had in flight.
 
 
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if name.startswith(("backoff", "retries", "retry_"))]
 )
-def test_example_gives_up_on_a_wait_of_hours_at_once_and_says_when_to_retry(
+def test_example_gives_up_at_once_on_a_wait_of_hours_and_says_when_to_retry(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     with proxy(deployment) as before:
-        before.spoil = [pass_on, *[partial(refuse, seconds=20_000)] * 9]
+        before.actions = [forward, *[partial(reject, seconds=20_000)] * 9]
         code = examples[name].replace(deployment.url, before.url)
         if name == "backoff.sh":
-            before.spoil.pop(0)
+            before.actions.pop(0)
         done = attempt(name, code, key, tmp_path)
     assert done.returncode or name.endswith(".sh")
     assert re.search(
@@ -321,7 +321,7 @@ def test_example_gives_up_on_a_wait_of_hours_at_once_and_says_when_to_retry(
 
 
 @pytest.mark.parametrize("name", ["account.py", "account.mjs"])
-def test_example_of_the_account_says_how_long_a_used_up_minute_lasts(
+def test_account_example_says_when_an_exhausted_minute_resets(
     deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
     used_up = str(deployment.issue(f"Used up {name}", "enterprise", *ONE_A_MINUTE)["key"])
@@ -340,7 +340,7 @@ def test_example_says_that_there_is_no_pet_to_order(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     with proxy(deployment) as before:
-        before.spoil = [sell_nothing]
+        before.actions = [respond_without_pets]
         done = attempt(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
     assert done.returncode
     assert "There is no pet to order." in done.stdout + done.stderr
@@ -353,7 +353,7 @@ def test_example_of_retries_places_one_order_though_the_connection_breaks(
 ) -> None:
     key = str(deployment.issue(f"Orders once {name}")["key"])
     with deployment.client(key) as client, proxy(deployment) as before:
-        before.spoil = [pass_on, break_off]
+        before.actions = [forward, drop_connection]
         printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
         assert len(before.arrivals) == 3
         assert len(client.get("/store/orders").json()) == 1
@@ -366,9 +366,9 @@ def test_client_with_a_library_obeys_retry_after_and_places_one_order(
 ) -> None:
     key = str(deployment.issue(f"Orders once {name}")["key"])
     with deployment.client(key) as client, proxy(deployment) as before:
-        before.spoil = [pass_on, break_off, refuse]
+        before.actions = [forward, drop_connection, reject]
         printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
-        _, _, refused, again = before.arrivals
-        assert again - refused >= 2
+        _, _, rejected, again = before.arrivals
+        assert again - rejected >= 2
         assert len(client.get("/store/orders").json()) == 1
     check_output(name, printed, deployment)

@@ -31,7 +31,7 @@ found = {status: Pet.objects.filter(status=status).count() for status in PetStat
 print(json.dumps([found, Category.objects.earliest("id").pk]))
 """
 
-KEPT = """
+GET_STORED = """
 from inventory.models import Order, Pet
 import json
 order = Order.objects.get(pk={ordered})
@@ -91,8 +91,8 @@ def drive(shop: Service, *command: str | Path, cwd: Path, **environment: str) ->
         "404 order_not_found",
         "404 order_not_found",
     ]
-    kept = shop.manage("shell", "--no-imports", "-c", KEPT.format(**report))
-    assert json.loads(kept) == ["available", "cancelled", report["made"]]
+    stored = shop.manage("shell", "--no-imports", "-c", GET_STORED.format(**report))
+    assert json.loads(stored) == ["available", "cancelled", report["made"]]
 
 
 def test_python_client_lists_creates_fetches_orders_and_cancels(

@@ -12,13 +12,13 @@ import pytest
 from tests.support.live import ROOT
 from tests.system.deployment.engine import VERSION, Engine, make_stand_ins, missing_programs, running_engine
 
-ALL = os.environ.get("THOROUGH", "") not in ("", "0")  # CI=true alone is not enough: it takes minutes.
+THOROUGH = os.environ.get("THOROUGH", "") not in ("", "0")  # CI=true alone is not enough: it takes minutes.
 HOST = "api.example.com"
 
 
-def need(missing: list[str]) -> None:
+def require(missing: list[str]) -> None:
     """Skip the test without THOROUGH=1, or if programs are missing; with THOROUGH=1, these fail it."""
-    if not ALL:
+    if not THOROUGH:
         pytest.skip("It takes minutes: set THOROUGH=1.")
     assert not missing, f"THOROUGH=1 needs {', '.join(missing)}."
 
@@ -26,7 +26,7 @@ def need(missing: list[str]) -> None:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
     """A container engine that has the stand-ins of the official images."""
-    need(missing_programs())
+    require(missing_programs())
     with running_engine() as engine:
         make_stand_ins(engine)
         yield engine

@@ -1,4 +1,4 @@
-"""A container engine of the tests' own: dockerd in namespaces of its own, and the images that it needs.
+"""A temporary container engine: dockerd in its own namespaces, and the images that it needs.
 
 Without a registry, stand-ins made from Debian's packages replace the official images. They have the same
 names, users, volumes and variables, as far as deploy/compose.yaml relies on them.
@@ -42,9 +42,9 @@ STAND_INS = {
 
 
 def missing_programs() -> list[str]:
-    """The programs that are not installed. Only root can start an engine."""
+    """Return the programs that are not installed. Only root can start an engine."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    return missing if os.getuid() == 0 else [*missing, "root's rights"]
+    return missing if os.getuid() == 0 else [*missing, "root privileges"]
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Engine:
         return run(command, cwd=folder, env=self.environment)
 
     def inside(self, *command: str) -> list[str]:
-        """A command in the network of the containers' host."""
+        """Wrap a command to run in the network namespace of the engine."""
         return ["nsenter", "--target", str(self.engine_pid), "--net", "--", *command]
 
     @property
@@ -123,8 +123,8 @@ def make_stand_ins(engine: Engine) -> None:
         packages = "--include=python3,python3-pip,python3-venv,ca-certificates"
         run(["debootstrap", "--variant=minbase", packages, "bookworm", str(base), MIRROR])
         shutil.copy(IMAGES / "install.sh", base)
-        quietly = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        run(["chroot", str(base), "sh", "/install.sh"], env=quietly)
+        noninteractive = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        run(["chroot", str(base), "sh", "/install.sh"], env=noninteractive)
         shutil.copy(CERTIFICATES, base / CERTIFICATES.relative_to("/"))
         # The stand-in downloads its wheels itself, since they depend on its version of Python.
         pins = [argument for name in REQUIREMENTS for argument in ("--requirement", f"/{name}")]

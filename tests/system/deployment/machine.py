@@ -1,4 +1,4 @@
-"""A Debian machine of the tests' own: systemd in namespaces, installed as docs/deploying.md says."""
+"""A temporary Debian machine: systemd in namespaces, installed as docs/deploying.md says."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ exec unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
 
 
 def missing_programs() -> list[str]:
-    """The programs that are not installed. Only root can boot a machine."""
+    """Return the programs that are not installed. Only root can boot a machine."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     return missing if os.getuid() == 0 else [*missing, "root's rights"]
 
@@ -53,7 +53,7 @@ class Machine:
         return pid
 
     def command(self, *command: str) -> list[str]:
-        """A command that runs inside, as root."""
+        """Wrap a command to run on the machine, as root."""
         namespaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd"]
         enter = ["nsenter", "--target", str(self.init_pid), *namespaces, "--"]
         return [*enter, "env", "-i", f"PATH={PATH}", *command]
@@ -62,7 +62,7 @@ class Machine:
         return run(self.command(*command))
 
     def show(self, unit: str, name: str) -> str:
-        """A property of a unit."""
+        """Return a property of a unit."""
         return self.run("systemctl", "show", "--property", name, "--value", unit).strip()
 
 

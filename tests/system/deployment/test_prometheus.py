@@ -15,7 +15,7 @@ import yaml
 from tests.support.live import ROOT, Service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.servers import free_port, redis_server, wait_until
-from tests.system.deployment.conftest import need
+from tests.system.deployment.conftest import require
 from tests.system.operations.machines import Customers, instance
 
 SCRAPE_SECONDS = 2
@@ -86,8 +86,8 @@ def send_as_customer_and_proxy(client: httpx.Client) -> httpx.Response:
 
 
 def test_outages_fire_their_alerts_and_no_others(tmp_path: Path) -> None:
-    need([name for name in ("prometheus", "redis-server") if shutil.which(name) is None])
-    need([] if programs() else ["postgres"])
+    require([name for name in ("prometheus", "redis-server") if shutil.which(name) is None])
+    require([] if programs() else ["postgres"])
     metrics_port = free_port()
     with (
         postgresql_server(copy_of=migrated_server()) as postgresql,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.servers import wait_until
-from tests.system.deployment.conftest import need
+from tests.system.deployment.conftest import require
 from tests.system.deployment.machine import Machine, booted_machine, missing_programs
 
 INSTALL = Path(__file__).parent / "systemd/install.sh"
@@ -34,7 +34,7 @@ for _ in range(int(sys.argv[1])):
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     """A machine on which both instances and the proxy run."""
-    need(missing_programs())
+    require(missing_programs())
     with booted_machine() as machine:
         (machine.root / "root/install.sh").write_text(INSTALL.read_text())
         machine.run("sh", "/root/install.sh")

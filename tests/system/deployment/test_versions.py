@@ -16,12 +16,12 @@ from tests.support import npm
 from tests.support.live import live_service, manage
 from tests.support.postgresql import PostgreSQLServer, postgresql_server, server_folder
 from tests.support.servers import RedisServer, redis_server
-from tests.system.deployment.conftest import ALL
+from tests.system.deployment.conftest import THOROUGH
 
 VERSIONS = Path(__file__).parent / "versions"
 LINUX = platform.system() == "Linux" and platform.machine() == "x86_64"
 pytestmark = [
-    pytest.mark.skipif(not ALL, reason="It downloads servers: set THOROUGH=1."),
+    pytest.mark.skipif(not THOROUGH, reason="It downloads servers: set THOROUGH=1."),
     pytest.mark.skipif(not LINUX, reason="The packages of newer servers are for Linux on x86-64."),
 ]
 

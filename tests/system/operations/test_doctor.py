@@ -1,4 +1,4 @@
-"""`manage.py doctor` beside a real service and its servers."""
+"""`manage.py doctor` with a real service and its servers."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.support.live import Service, live_service, run_manage
 from tests.support.servers import free_port, redis_server
 
 
-def examine(service: Service, **environment: str) -> tuple[int, dict[str, Any]]:
+def run_doctor(service: Service, **environment: str) -> tuple[int, dict[str, Any]]:
     """Run doctor; return its exit status, and its results by name."""
     done = run_manage(service.environment | environment, "doctor", "--json")
     assert done.stderr == ""
@@ -19,23 +19,23 @@ def find(results: dict[str, Any], state: str) -> set[str]:
     return {name for name, result in results.items() if result["state"] == state}
 
 
-def test_doctor_finds_what_is_wrong_with_a_deployment(tmp_path: Path) -> None:
+def test_doctor_reports_the_problems_of_a_deployment(tmp_path: Path) -> None:
     https = {"BASE_URL": "https://api.example.com/v1", "METRICS_PORT": str(free_port())}
     with live_service(tmp_path, workers=1, COUNTERS_DIR=str(tmp_path / "counters"), **https) as service:
         on_sqlite = service.environment["DATABASE_URL"].startswith("sqlite")
-        status, results = examine(service)
+        status, results = run_doctor(service)
         assert (status, find(results, "problem")) == (0, set()), results
         assert find(results, "skipped") == ({"redis", "clocks", "publications"} if on_sqlite else set())
 
         with redis_server(tmp_path, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru") as redis:
-            status, results = examine(service, REDIS_URL=redis.url)
+            status, results = run_doctor(service, REDIS_URL=redis.url)
             assert (status, results["redis"]["state"]) == (1, "problem")
             assert "allkeys-lru" in results["redis"]["detail"]
             redis.client.set("petstore:database", "postgresql 1/copy")
-            assert "postgresql 1/copy" in examine(service, REDIS_URL=redis.url)[1]["redis"]["detail"]
+            assert "postgresql 1/copy" in run_doctor(service, REDIS_URL=redis.url)[1]["redis"]["detail"]
 
         service.stop()
-        status, results = examine(service)
+        status, results = run_doctor(service)
         assert (status, find(results, "problem")) == (1, {"workers"})
         assert "metrics" in find(results, "skipped")
 
@@ -43,9 +43,9 @@ def test_doctor_finds_what_is_wrong_with_a_deployment(tmp_path: Path) -> None:
 def test_doctor_works_without_a_database_and_without_its_tables(tmp_path: Path) -> None:
     with live_service(tmp_path, workers=1) as service:
         unreachable = f"postgresql://petstore@127.0.0.1:{free_port()}/petstore"
-        status, results = examine(service, DATABASE_URL=unreachable, REDIS_URL="")
+        status, results = run_doctor(service, DATABASE_URL=unreachable, REDIS_URL="")
         assert (status, results["database"]["state"]) == (1, "problem")
         assert {"migrations", "events", "housekeeping"} <= find(results, "skipped")
         empty = f"sqlite:///{tmp_path}/empty.sqlite3"
-        status, results = examine(service, DATABASE_URL=empty, REDIS_URL="")
+        status, results = run_doctor(service, DATABASE_URL=empty, REDIS_URL="")
         assert (status, results["migrations"]["next"]) == (1, "Run manage.py migrate.")

@@ -38,7 +38,7 @@ from tests.system.quota.test_redis_servers import cluster
 OURS = "the tests' database"
 ECHO = redis_scripts.make_script("return ARGV[1]", idempotent=True)
 
-Asked = Callable[[str, list[Callable[[], object]]], list[Any]]
+RunSteps = Callable[[str, list[Callable[[], object]]], list[Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -57,56 +57,56 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture(params=["thread", "loop"])
-def asked(request: pytest.FixtureRequest) -> Asked:
-    """Runs a script before and after each step, in a thread or on one event loop; the outcomes."""
+def run_steps(request: pytest.FixtureRequest) -> RunSteps:
+    """Run a script before and after each step, in a thread or on one event loop; return the results."""
 
-    def outcome(ask: ScriptRunner) -> Any:
+    def outcome(runner: ScriptRunner) -> Any:
         try:
-            return ask.run(ECHO, ["{a}"], ["well"])
+            return runner.run(ECHO, ["{a}"], ["well"])
         except RedisUnavailableError as error:
             return type(error)
 
     def run_in_thread(url: str, steps: list[Callable[[], object]]) -> list[Any]:
-        ask = ScriptRunner(url)
-        found = [outcome(ask)]
+        runner = ScriptRunner(url)
+        found = [outcome(runner)]
         for step in steps:
             step()
-            found.append(outcome(ask))
-        ask.close()
+            found.append(outcome(runner))
+        runner.close()
         return found
 
-    def is_on_loop(url: str, steps: list[Callable[[], object]]) -> list[Any]:
+    def run_on_loop(url: str, steps: list[Callable[[], object]]) -> list[Any]:
         async def main() -> list[Any]:
-            ask = ScriptRunner(url)
-            found = [await run_request(lambda: outcome(ask))]
+            runner = ScriptRunner(url)
+            found = [await run_request(lambda: outcome(runner))]
             for step in steps:
                 step()
-                found.append(await run_request(lambda: outcome(ask)))
+                found.append(await run_request(lambda: outcome(runner)))
             return found
 
         return run(main())
 
-    return run_in_thread if request.param == "thread" else is_on_loop
+    return run_in_thread if request.param == "thread" else run_on_loop
 
 
 # --- Ownership -----------------------------------------------------------------------------------
 
 
-def test_first_database_to_use_a_redis_becomes_its_owner(redis: RedisServer, asked: Asked) -> None:
-    assert asked(redis.url, []) == [b"well"]
+def test_first_database_to_use_a_redis_becomes_its_owner(redis: RedisServer, run_steps: RunSteps) -> None:
+    assert run_steps(redis.url, []) == [b"well"]
     assert redis.client.get(OWNER_KEY) == OURS.encode()
     assert redis.client.ttl(OWNER_KEY) == -1
 
 
-def test_redis_of_another_database_is_not_written(redis: RedisServer, asked: Asked) -> None:
+def test_redis_of_another_database_is_not_written(redis: RedisServer, run_steps: RunSteps) -> None:
     redis.client.set(OWNER_KEY, "another")
-    assert asked(redis.url, [lambda: None]) == [RedisOwnershipError] * 2
+    assert run_steps(redis.url, [lambda: None]) == [RedisOwnershipError] * 2
     assert redis.client.keys() == [OWNER_KEY.encode()]
     assert redis.client.get(OWNER_KEY) == b"another"
 
 
 def test_redis_claimed_by_another_database_is_abandoned_within_seconds(
-    redis: RedisServer, asked: Asked, clock: list[float]
+    redis: RedisServer, run_steps: RunSteps, clock: list[float]
 ) -> None:
     def claim() -> None:
         redis.client.set(OWNER_KEY, "another")
@@ -115,23 +115,23 @@ def test_redis_claimed_by_another_database_is_abandoned_within_seconds(
     def claim_back() -> None:
         redis.client.set(OWNER_KEY, OURS)
 
-    outcomes = asked(redis.url, [claim, lambda: None, claim_back])
+    outcomes = run_steps(redis.url, [claim, lambda: None, claim_back])
     assert outcomes == [b"well", RedisOwnershipError, RedisOwnershipError, b"well"]
 
 
 def test_flushed_redis_is_reclaimed_within_seconds(
-    redis: RedisServer, asked: Asked, clock: list[float]
+    redis: RedisServer, run_steps: RunSteps, clock: list[float]
 ) -> None:
     def flush() -> None:
         redis.client.flushall()
         clock[0] += CHECK_INTERVAL
 
-    assert asked(redis.url, [flush]) == [b"well"] * 2
+    assert run_steps(redis.url, [flush]) == [b"well"] * 2
     assert redis.client.get(OWNER_KEY) == OURS.encode()
 
 
 def test_replacement_server_is_checked_before_it_is_used(
-    redis: RedisServer, asked: Asked, clock: list[float], tmp_path: Path
+    redis: RedisServer, run_steps: RunSteps, clock: list[float], tmp_path: Path
 ) -> None:
     with redis_server(tmp_path) as other, tcp_proxy(redis.port) as way:
         other.client.set(OWNER_KEY, "another")
@@ -140,24 +140,26 @@ def test_replacement_server_is_checked_before_it_is_used(
             way.target = other.port
             way.cut()
 
-        outcomes = asked(way.url, [replace, lambda: None])
+        outcomes = run_steps(way.url, [replace, lambda: None])
         assert outcomes[0] == b"well"
         assert b"well" not in outcomes[1:]
         assert other.client.keys() == [OWNER_KEY.encode()]
 
 
-def test_requests_send_no_ownership_commands(redis: RedisServer, asked: Asked, clock: list[float]) -> None:
+def test_requests_send_no_ownership_commands(
+    redis: RedisServer, run_steps: RunSteps, clock: list[float]
+) -> None:
     def commands() -> int:
         stats: Any = redis.client.info("commandstats")
         return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_get", "cmdstat_set"))
 
     counted: list[int] = []
-    asked(redis.url, [lambda: counted.append(commands())] * 20)
+    run_steps(redis.url, [lambda: counted.append(commands())] * 20)
     assert counted[0] == counted[-1]
 
 
 def test_redis_is_not_used_before_the_database_is_identified(
-    redis: RedisServer, asked: Asked, monkeypatch: pytest.MonkeyPatch
+    redis: RedisServer, run_steps: RunSteps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def down() -> str:
         raise DatabaseError
@@ -166,7 +168,7 @@ def test_redis_is_not_used_before_the_database_is_identified(
         monkeypatch.setattr(redis_scripts, "get_database_id", lambda: OURS)
 
     monkeypatch.setattr(redis_scripts, "get_database_id", down)
-    assert asked(redis.url, [recover]) == [RedisUnavailableError, b"well"]
+    assert run_steps(redis.url, [recover]) == [RedisUnavailableError, b"well"]
 
 
 def test_reply_to_another_command_names_no_owner(redis: RedisServer) -> None:

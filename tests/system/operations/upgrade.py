@@ -3,7 +3,7 @@
     python -m tests.system.operations.upgrade [--rate 200] [--drain 5] [--mode loop|threads]
 
 Version N is the checked-out commit; N+1 is a copy of it with one more column and index on pets, which its
-code knows. Both run from folders of their own, with their own PostgreSQL and Redis, behind HAProxy with the
+code uses. Both run from folders of their own, with their own PostgreSQL and Redis, behind HAProxy with the
 deployed configuration, except TLS. In turn: migrate, replace one instance, replace the other. Exit status 1
 if a request failed, or if an acknowledged write is missing afterwards; 2 if a program is missing.
 """
@@ -51,7 +51,7 @@ from petstore.db.operations import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):
-    atomic = False  # An index that is made beside the writes can't be made in a transaction.
+    atomic = False  # CREATE INDEX CONCURRENTLY can't run in a transaction.
     dependencies = [("inventory", "{last}")]
     operations = [AddIndexConcurrently("pet", models.Index(fields=["nickname"], name="pet_by_nickname"))]
 """,
@@ -66,12 +66,12 @@ def check_out(to: Path) -> None:
 
 
 def make_next(version: Path, to: Path) -> None:
-    """Copy a version, and add a column and an index that the first does not know."""
+    """Copy a version, and add a column and an index that it does not have."""
     leave = shutil.ignore_patterns(".*", "__pycache__", "var", "node_modules", "*.sqlite3*")
     shutil.copytree(version, to, ignore=leave)
     models = to / "inventory/models/pets.py"
     before, separator, after = models.read_text().partition("class Pet(models.Model):")
-    assert separator, "inventory/models/pets.py has no Pet any more: teach this script the new place."
+    assert separator, "inventory/models/pets.py has no class Pet: update this script."
     after = after.replace("\n    objects =", f"{NEW_COLUMN}\n    objects =", 1)
     after = after.replace("        indexes = [\n", f"        indexes = [\n{NEW_INDEX}", 1)
     models.write_text(before + separator + after)
@@ -150,7 +150,7 @@ def main(options: argparse.Namespace) -> int:
     """Check the requirements, and upgrade."""
     needed = {"HAProxy": proxy.program(), "PostgreSQL's programs": programs()}
     if missing := [name for name, found in needed.items() if not found]:
-        print(f"SKIPPED: {' and '.join(missing)} can't be found on this machine.")
+        print(f"SKIPPED: {' and '.join(missing)} not found on this machine.")
         return 2
     with ExitStack() as stack:
         return int(not upgrade(options, stack))

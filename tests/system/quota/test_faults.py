@@ -30,7 +30,7 @@ PAUSE = times(0, 20) / 1000  # Seconds between a sender's requests; none in CI, 
 
 
 @contextmanager
-def impostor(reply: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
+def fake_server(reply: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
     """Yield the URL of a server that is not Redis, and its connections. It sends this reply, or nothing."""
     connections: list[socket.socket] = []
 
@@ -67,7 +67,7 @@ def test_dead_redis_costs_one_attempt(db: None, caplog: pytest.LogCaptureFixture
     "reply", [b"", b"+OK\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$-1\r\n" * 50, b"\xff" * 99]
 )
 def test_unresponsive_or_invalid_redis_rejects_no_request_and_is_tried_once(db: None, reply: bytes) -> None:
-    with impostor(reply) as (url, connections):
+    with fake_server(reply) as (url, connections):
         acme = Sender(fallback_store(url), per_minute=50, per_day=100)
         assert acme.admitted(60) == 50
         # One attempt by a request, and those of the probe.
