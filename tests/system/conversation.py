@@ -159,7 +159,7 @@ def mask_volatile(text: str) -> str:
 
 def read_record() -> list[RecordedResponse]:
     """Return the recorded responses."""
-    return [RecordedResponse(**one) for one in json.loads(RECORD.read_text())]
+    return [RecordedResponse(**response) for response in json.loads(RECORD.read_text())]
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def test_service_exits_promptly_when_all_its_processes_get_the_signal(
         output, _ = serving.communicate(timeout=START_SECONDS)
         # 1 if a worker got the signal, too, and exited before the supervisor.
         assert serving.returncode in ({0} if when == "at once" else {0, 1})
-        assert "Killing" not in output  # Of a worker that would not exit.
+        assert "Killing" not in output  # Logged for a worker that does not exit.
     finally:
         with suppress(ProcessLookupError):
             os.killpg(serving.pid, signal.SIGKILL)

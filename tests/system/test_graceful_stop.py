@@ -53,8 +53,8 @@ def started_post(service: Service, key: str) -> socket.socket:
 
 def is_closed(service: Service) -> bool:
     """Whether the port is closed."""
-    with socket.socket() as asking:
-        return asking.connect_ex(("127.0.0.1", int(service.environment["PORT"]))) == ECONNREFUSED
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(service.environment["PORT"]))) == ECONNREFUSED
 
 
 def rejected_post(service: Service) -> socket.socket:
@@ -68,7 +68,7 @@ def rejected_post(service: Service) -> socket.socket:
 def test_open_request_is_served_after_the_port_is_closed_and_missing_bodies_kill_no_worker(
     tmp_path: Path, mode: dict[str, str]
 ) -> None:
-    """A request with a key is awaited; the body of one without a key is discarded."""
+    """The service waits for the body of a request with a key; without a key, it discards the body."""
     with live_service(tmp_path, workers=2, **mode) as service:
         assert service.process is not None
         key = service.issue_high_limit_key("Stop")
@@ -82,18 +82,18 @@ def test_open_request_is_served_after_the_port_is_closed_and_missing_bodies_kill
         assert "Killing" not in service.log()
 
 
-def drains(service: Service) -> bool:
+def is_draining(service: Service) -> bool:
     response = httpx.get(f"{service.url}/readyz")
     return (response.status_code, response.json()) == (503, {"status": "draining"})
 
 
 def get_statuses_until_closed(service: Service, key: str) -> list[int]:
-    """Send sequential requests on one connection; the statuses until the server closes it."""
+    """Send sequential requests on one connection until the server closes it; return their statuses."""
     statuses = []
-    with closing(HTTPConnection("127.0.0.1", int(service.environment["PORT"]), timeout=10)) as keeping:
+    with closing(HTTPConnection("127.0.0.1", int(service.environment["PORT"]), timeout=10)) as client:
         while True:
-            keeping.request("GET", "/v1/pets?limit=1", headers={"Authorization": f"Bearer {key}"})
-            response = keeping.getresponse()
+            client.request("GET", "/v1/pets?limit=1", headers={"Authorization": f"Bearer {key}"})
+            response = client.getresponse()
             response.read()
             statuses.append(response.status)
             if response.will_close:
@@ -110,7 +110,7 @@ def test_draining_service_is_not_ready_and_closes_each_connection_after_a_respon
         with ThreadPoolExecutor(4) as pool:
             clients = [pool.submit(get_statuses_until_closed, service, key) for _ in range(4)]
             service.process.terminate()
-            wait_until(lambda: drains(service))
+            wait_until(lambda: is_draining(service))
             assert httpx.get(f"{service.url}/healthz").status_code == 200
             assert {status for client in clients for status in client.result()} == {200}
         assert service.process.wait(STOP_SECONDS) == 0

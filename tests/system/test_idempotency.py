@@ -74,7 +74,9 @@ class RepeatedRequest:
                     return response
         raise AssertionError("The service has not responded.")
 
-    def hammer(self, on_response: Callable[[int], object] = lambda count: None) -> list[httpx.Response]:
+    def send_concurrently(
+        self, on_response: Callable[[int], object] = lambda count: None
+    ) -> list[httpx.Response]:
         """Send from many threads. Calls `on_response` with the number of responses so far."""
         with ThreadPoolExecutor(THREADS) as pool:
             futures = [pool.submit(self.send_until_served) for _ in range(RETRIES)]
@@ -98,7 +100,7 @@ OPERATIONS = pytest.mark.parametrize("operation", ["createPet", "placeOrder"])
 @OPERATIONS
 def test_200_concurrent_duplicates_make_one_row_and_one_response(service: Service, operation: str) -> None:
     request = RepeatedRequest(service, operation, "At once")
-    responses = request.hammer()
+    responses = request.send_concurrently()
     request.check(responses)
     first = [response for response in responses if "Idempotent-Replayed" not in response.headers]
     assert len(first) == 1
@@ -106,7 +108,7 @@ def test_200_concurrent_duplicates_make_one_row_and_one_response(service: Servic
 
 @pytest.fixture(scope="module")
 def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service of its own, since killing workers of the shared one would disturb other tests."""
+    """A separate service, since killing the shared one's workers would disturb other tests."""
     with live_service(tmp_path_factory.mktemp("own_service"), workers=WORKERS) as service:
         yield service
 
@@ -127,7 +129,7 @@ def test_retries_make_one_row_though_workers_are_killed_in_between(
         if count in doomed:
             os.kill(doomed[count], signal.SIGKILL)
 
-    request.check(request.hammer(kill))
+    request.check(request.send_concurrently(kill))
     assert not set(own_service.processes()) & set(doomed.values())
     wait_until(lambda: len(own_service.processes()) == 1 + WORKERS)
 

@@ -68,7 +68,7 @@ def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> 
 
 
 def wait_for_workers(service: Service, *, instead_of: list[int]) -> list[int]:
-    """Wait until as many other workers serve; return their process IDs."""
+    """Wait until as many new workers serve; return their process IDs."""
 
     def are_replaced() -> bool:
         return len(read_workers(service)) == len(instead_of) and not set(instead_of) & set(
@@ -92,7 +92,7 @@ def read_metric(service: Service, name: str) -> float:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Service]:
-    """A service of two workers of its own."""
+    """A separate service with two workers."""
     with live_service(tmp_path, workers=2, METRICS_DIR=str(tmp_path)) as service:
         yield service
 

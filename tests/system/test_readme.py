@@ -81,7 +81,7 @@ def test_help_lists_every_target() -> None:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`make run` in a fresh copy, with the packages that are installed here; its process and address."""
+    """Run `make run` in a fresh copy with the installed packages; yield its process and address."""
     copy = tmp_path / "petstore"
     shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
     (copy / ".venv/bin").mkdir(parents=True)

@@ -42,53 +42,53 @@ User.objects.create_superuser("ann", "", "a-long-one")
 """
 
 
-class Sent(NamedTuple):
-    """One request of the rotation, and its response."""
+class SentRequest(NamedTuple):
+    """A request during the rotation, and its status."""
 
     stage: int
-    what: str
+    credential: str
     status: int
 
 
 def sign_in(browser: httpx.Client, url: str) -> None:
-    """Sign a member of staff in."""
+    """Sign in as a member of staff."""
     page = browser.get(f"{url}/account/login/").text
     token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page)[0]
     form = {"login": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token}
     assert browser.post(f"{url}/account/login/", data=form).status_code == 302
 
 
-def exchange(
+def send_to_both(
     stage: int, old: Service, new: Service, texts: list[str], browser: httpx.Client
-) -> Iterator[Sent]:
+) -> Iterator[SentRequest]:
     """Send requests to two instances: keys to both, cursors and the session from each to the other."""
-    for one, other in ((old, new), (new, old)):
+    for first, second in ((old, new), (new, old)):
         for text in texts:
-            with one.client(text) as client, other.client(text) as elsewhere:
+            with first.client(text) as client, second.client(text) as other_client:
                 page = client.get("/pets?limit=1")
-                yield Sent(stage, "a key", page.status_code)
+                yield SentRequest(stage, "a key", page.status_code)
                 link = urlsplit(page.links["next"]["url"])
-                follow = elsewhere.get(f"/pets?{link.query}")
-                yield Sent(stage, "a cursor of the other instance", follow.status_code)
-        for service in (one, other):
-            yield Sent(stage, "a session", browser.get(f"{service.url}/admin/").status_code)
+                follow = other_client.get(f"/pets?{link.query}")
+                yield SentRequest(stage, "a cursor of the other instance", follow.status_code)
+        for service in (first, second):
+            yield SentRequest(stage, "a session", browser.get(f"{service.url}/admin/").status_code)
 
 
 class Rotation(NamedTuple):
-    """The results of a whole rotation, and the last instance, which has only the new secrets."""
+    """The requests of a complete rotation, and the last instance, which has only the new secrets."""
 
-    sent: list[Sent]
+    sent: list[SentRequest]
     last: Service
     texts: list[str]
 
 
 @pytest.fixture(scope="module")
 def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Iterator[Rotation]:
-    """Replace one instance after the other by one of the next stage, while its neighbour serves."""
+    """Replace each instance by one of the next stage, while its neighbour serves."""
     if os.environ["DATABASE_URL"].startswith("sqlite"):
         pytest.skip("Several instances need PostgreSQL.")
     redis.client.flushall()
-    sent: list[Sent] = []
+    sent: list[SentRequest] = []
     texts: list[str] = []
     with ExitStack() as stack:
         url = stack.enter_context(
@@ -107,15 +107,15 @@ def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> It
         for number, (old, new) in enumerate(pairwise(services)):
             texts.append(old.issue_high_limit_key("Acme"))
             new.start(1)
-            sent += exchange(number, old, new, texts, browser)
+            sent += send_to_both(number, old, new, texts, browser)
             if number == 1:  # The old pepper may be removed when no key depends on it.
                 with psycopg.connect(url, autocommit=True) as connection:
-                    wait_until(partial(no_key_depends_on_the_old, connection))
+                    wait_until(partial(is_old_pepper_unused, connection))
             old.stop()
         yield Rotation(sent, services[-1], texts)
 
 
-def no_key_depends_on_the_old(connection: psycopg.Connection[Any]) -> bool:
+def is_old_pepper_unused(connection: psycopg.Connection[Any]) -> bool:
     """Query like `list_peppers`, which takes a second to start."""
     return connection.execute("SELECT FROM accounts_apikey WHERE pepper_number = 1").fetchone() is None
 

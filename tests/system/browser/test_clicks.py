@@ -17,12 +17,12 @@ COUNT = (
 
 @pytest.fixture
 def home(open_page: Open) -> Iterator[Callable[[], Page]]:
-    """Opens the home page of Support in a browser that counts clicks."""
+    """Open the home page of Support in a browser that counts clicks."""
     with open_page(as_="support").add_init_script(COUNT):
         yield lambda: open_page("/admin/", as_="support")
 
 
-def clicks(page: Page) -> int:
+def count_clicks(page: Page) -> int:
     return int(page.evaluate("sessionStorage.clicks"))
 
 
@@ -36,7 +36,7 @@ def test_ban_is_lifted_with_two_clicks(shop: Service, home: Callable[[], Page]) 
     press(page, "Lift the ban")
     expect(page.get_by_text("has been lifted").first).to_be_visible()
     assert get(shop, issued["key"]).status_code == 200
-    assert clicks(page) == 2
+    assert count_clicks(page) == 2
 
 
 def test_rejection_is_found_without_its_id_with_two_clicks(shop: Service, home: Callable[[], Page]) -> None:
@@ -53,7 +53,7 @@ def test_rejection_is_found_without_its_id_with_two_clicks(shop: Service, home: 
     page.wait_for_url(f"**/?q={issued['id']}*")
     page.get_by_role("link", name="Revoked key").first.click()
     expect(page.get_by_text("The key was revoked.")).to_be_visible()
-    assert clicks(page) == 2
+    assert count_clicks(page) == 2
 
 
 def test_key_is_issued_with_three_clicks(shop: Service, home: Callable[[], Page]) -> None:
@@ -64,7 +64,7 @@ def test_key_is_issued_with_three_clicks(shop: Service, home: Callable[[], Page]
     press(page, "Issue the key")
     key = page.get_by_label("The new key", exact=True).inner_text()
     assert get(shop, key).status_code == 200
-    assert clicks(page) == 3
+    assert count_clicks(page) == 3
 
 
 def test_plan_is_changed_with_three_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
@@ -77,7 +77,7 @@ def test_plan_is_changed_with_three_clicks_and_a_reason(shop: Service, home: Cal
     page.get_by_role("button", name="Move to Pro 300 per minute, 10,000 per day").click()
     expect(page.get_by_text("They grow").first).to_be_visible()
     assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
-    assert clicks(page) == 3
+    assert count_clicks(page) == 3
 
 
 PLACE_ORDERS = """
@@ -107,7 +107,7 @@ def test_order_is_delivered_with_three_clicks(shop: Service, stock_home: Page) -
     page.get_by_role("button", name=f"Ship now: {order}").click()
     page.get_by_role("button", name=f"Deliver: {order}").click()
     expect(page.get_by_text(f"{order.capitalize()} is delivered.")).to_be_visible()
-    assert clicks(page) == 3
+    assert count_clicks(page) == 3
 
 
 def test_order_is_returned_with_three_clicks(shop: Service, stock_home: Page) -> None:
@@ -126,7 +126,7 @@ def test_order_is_returned_with_three_clicks(shop: Service, stock_home: Page) ->
     press(page, f"Return {order}")
     expect(page.get_by_text(f"{order.capitalize()} is returned.")).to_be_visible()
     assert page.url.endswith("/admin/inventory/order/")
-    assert clicks(page) == 3
+    assert count_clicks(page) == 3
 
 
 def test_new_customer_gets_a_key_with_five_clicks(shop: Service, home: Callable[[], Page]) -> None:
@@ -142,7 +142,7 @@ def test_new_customer_gets_a_key_with_five_clicks(shop: Service, home: Callable[
     press(page, "Issue the key")
     key = page.get_by_label("The new key", exact=True).inner_text()
     assert get(shop, key).headers["X-RateLimit-Limit"] == "60"
-    assert clicks(page) == 5
+    assert count_clicks(page) == 5
 
 
 def test_key_is_rotated_with_three_clicks(shop: Service, home: Callable[[], Page]) -> None:
@@ -153,7 +153,7 @@ def test_key_is_rotated_with_three_clicks(shop: Service, home: Callable[[], Page
     press(page, "Rotate the key")
     key = page.get_by_label("The new key", exact=True).inner_text()
     assert get(shop, key).status_code == 200
-    assert clicks(page) == 3
+    assert count_clicks(page) == 3
 
 
 def test_key_is_revoked_with_three_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
@@ -166,7 +166,7 @@ def test_key_is_revoked_with_three_clicks_and_a_reason(shop: Service, home: Call
     press(page, "Revoke the key")
     expect(page.get_by_text("has been revoked").first).to_be_visible()
     assert get(shop, issued["key"]).status_code == 401
-    assert clicks(page) == 3
+    assert count_clicks(page) == 3
 
 
 def test_account_is_suspended_with_two_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
@@ -179,4 +179,4 @@ def test_account_is_suspended_with_two_clicks_and_a_reason(shop: Service, home: 
     page.keyboard.press("Enter")
     expect(page.get_by_text("has been suspended").first).to_be_visible()
     assert get(shop, issued["key"]).status_code == 403
-    assert clicks(page) == 2
+    assert count_clicks(page) == 2

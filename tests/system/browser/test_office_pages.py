@@ -64,9 +64,9 @@ def find_violations(page: Page, impacts: Collection[str] = IMPACTS) -> list[str]
     """Return the violations of axe-core's rules, including best practices and the size of targets."""
     page.evaluate(AXE_SCRIPT)
     return [
-        f"{one['id']}: {json.dumps([node['target'] for node in one['nodes']][:5])} {one['help']}"
-        for one in page.evaluate(RUN_AXE, CONTRAST)
-        if one["impact"] in impacts
+        f"{found['id']}: {json.dumps([node['target'] for node in found['nodes']][:5])} {found['help']}"
+        for found in page.evaluate(RUN_AXE, CONTRAST)
+        if found["impact"] in impacts
     ]
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.system.clients.outputs
 
-runs every example against a service of its own with demo data, and writes templates/docs/outputs. A file
+runs every example against a temporary service with demo data, and writes templates/docs/outputs. A file
 that differs only in volatile values stays as it is.
 """
 

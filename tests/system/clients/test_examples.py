@@ -55,7 +55,7 @@ def deployment(
 
 @pytest.fixture(scope="module")
 def key(deployment: Service) -> str:
-    """A key of the deployment, which has data by now."""
+    """A key of the deployment, which is filled with demo data."""
     return fill(deployment)
 
 
@@ -179,12 +179,12 @@ def test_example_of_events_stores_the_link_of_a_304(
 
 
 def ids_of_events(printed: str) -> list[int]:
-    """The ids of events in an example's output."""
+    """Return the event ids in an example's output."""
     return [int(found) for found in re.findall(r'(?:^|{"id":)(\d+)(?: |,"type")', printed, re.MULTILINE)]
 
 
 def read_feed(client: httpx.Client) -> list[int]:
-    """The ids of all events up to now."""
+    """Return the ids of all events so far."""
     found: list[int] = []
     url = "/events?limit=100"
     while events := (response := client.get(url).raise_for_status()).json():
@@ -334,7 +334,7 @@ def test_account_example_says_when_an_exhausted_minute_resets(
 
 
 @pytest.mark.parametrize(
-    "name", [f"{one}.{suffix}" for one in ("place_order", "retries") for suffix in RUN]
+    "name", [f"{example}.{suffix}" for example in ("place_order", "retries") for suffix in RUN]
 )
 def test_example_says_that_there_is_no_pet_to_order(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str

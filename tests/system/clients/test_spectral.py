@@ -24,5 +24,5 @@ def test_spectral_finds_only_the_planted_mistake(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr  # The only finding is the planted mistake.
-    found = [one["code"] for one in json.loads(done.stdout)]
+    found = [finding["code"] for finding in json.loads(done.stdout)]
     assert found == ["operation-operationId-unique"], done.stdout

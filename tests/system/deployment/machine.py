@@ -23,7 +23,7 @@ PACKAGES = (
 )
 INSTALLED = Path(f"opt/petstore-{VERSION}")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Its control groups are in one of its own, in the hierarchies that systemd uses.
+# Its control groups are in a separate group, in the hierarchies that systemd uses.
 START = """
 folder=$1; shift
 for group; do mkdir "$group" && echo $$ > "$group/cgroup.procs" || exit; done

@@ -77,7 +77,7 @@ class Follower:
             except httpx.TransportError:  # The worker was killed.
                 process = self._race.service.process
                 assert process is not None
-                assert process.poll() is None, "The service has ended."
+                assert process.poll() is None, "The service has exited."
                 continue
             if response.status_code != 200:
                 assert response.status_code in {429, 503}, response.text
@@ -99,7 +99,7 @@ class Race:
         self.service = service
         self.settled = threading.Event()
         self._events = events
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._is_sqlite = service.environment["DATABASE_URL"].startswith("sqlite")
         self._lock = threading.Lock()
         self._written = self._kills = 0
@@ -125,11 +125,11 @@ class Race:
             following = [pool.submit(follower.run) for follower in followers]
             writing = [pool.submit(self.write, ids, seed) for seed in range(WRITERS)]
             writing += [pool.submit(self.create, key) for key in keys]
-            writing.append(pool.submit(self.add_many))
+            writing.append(pool.submit(self.import_pets))
             killing = pool.submit(self.kill)
             for future in writing:
                 future.result()
-            self._over.set()
+            self._stopped.set()
             killing.result()
             self.wait_until_sequenced()
             self.settled.set()
@@ -179,7 +179,7 @@ class Race:
                     if response.status_code == 201:
                         self._pets.add(response.json()["id"])
 
-    def add_many(self) -> None:
+    def import_pets(self) -> None:
         """Import a file, in one transaction."""
         file = self.service.folder / "pets.csv"
         file.write_text("name,categoryId\n" + "Many,1\n" * IMPORTED_PETS)
@@ -187,7 +187,7 @@ class Race:
 
     def kill(self) -> None:
         """Kill a worker every few seconds."""
-        while not self._over.wait(KILL_INTERVAL):
+        while not self._stopped.wait(KILL_INTERVAL):
             with suppress(ProcessLookupError):
                 os.kill(self.service.processes()[1], signal.SIGKILL)  # The oldest worker.
                 self._kills += 1

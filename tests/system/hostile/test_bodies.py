@@ -199,7 +199,7 @@ def test_anonymous_forms_take_no_budget_from_others(service: Service, key: str) 
 
 
 def burst(service: Service, request: bytes) -> tuple[float, list[int]]:
-    """Send it many times, the last bytes once all have started; the seconds taken, and the statuses."""
+    """Send it concurrently, the last bytes once all have started; return the seconds and the statuses."""
     with ExitStack() as stack:
         connections = [stack.enter_context(connect(service)) for _ in range(HOLDERS // 2)]
         began = time.monotonic()

@@ -1,6 +1,6 @@
 """Some hundred hostile requests, the same each time: no 5xx, no hang, no key in a log; others are served.
 
-HOSTILE_REQUESTS=100000 HOSTILE_SEED=2 sends many more, different ones, while slow clients hold connections.
+HOSTILE_REQUESTS=100000 HOSTILE_SEED=2 sends many others while slow clients hold connections.
 """
 
 import asyncio

@@ -29,13 +29,13 @@ FORMS = 12  # More than a worker has threads.
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[ProcessPoolExecutor]:
-    """A process that may be a worker."""
+    """A process that can act as a worker."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         yield process
 
 
 class Protocol:
-    """A stub of granian's, with a client whose body is empty, or never arrives."""
+    """A stub of granian's protocol, with a client whose body is empty or never arrives."""
 
     def __init__(self, seen: list[int | str], *, is_silent: bool) -> None:
         self._seen = seen
@@ -87,7 +87,7 @@ class SlowForms:
 
 
 def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int | str, int]]:
-    """Serve many forms and a page concurrently. Only for a process of its own.
+    """Serve many forms and a page concurrently. Run it in a separate process.
 
     Returns how many forms were in threads at the same time, and the count of each status.
     """
@@ -160,7 +160,7 @@ class KeepsErrors:
 
 
 def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | str], bool]:
-    """Serve a silent client's POST. Only for a process of its own.
+    """Serve a silent client's POST. Run it in a separate process.
 
     Returns what the client saw, in order, and whether the server's protocol outlived the request.
     """

@@ -17,7 +17,7 @@ from tests.support.skips import NEEDS_POSTGRESQL
 from tests.system.operations.machines import Customers
 
 # Inconsistencies that no dump may contain.
-WRONG = {
+INCONSISTENCIES = {
     "pets with a live order that are not pending": """
         SELECT count(*) FROM inventory_order AS o JOIN inventory_pet AS p ON p.id = o.pet_id
         WHERE o.status IN ('placed', 'approved') AND p.status <> 'pending'
@@ -40,8 +40,8 @@ WRONG = {
 }
 
 
-def writer(service: Service, key: str) -> Customers:
-    """A customer who adds pets and orders each."""
+def writing_customer(service: Service, key: str) -> Customers:
+    """Return a customer that adds pets and orders each."""
     pets: list[int] = []
 
     def write(client: httpx.Client) -> httpx.Response:
@@ -55,7 +55,7 @@ def writer(service: Service, key: str) -> Customers:
 
 
 def feed_position(service: Service, key: str) -> str:
-    """The position from which a client continues that has read an event of now or later."""
+    """Return the URL from which a client continues after reading an event from now on."""
     path = f"/events?limit=1&since={datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     with service.client(key) as client:
         wait_until(lambda: client.get(path).json() != [])
@@ -63,12 +63,12 @@ def feed_position(service: Service, key: str) -> str:
     return url.removeprefix(service.environment["BASE_URL"])
 
 
-def status_of(service: Service, key: str, path: str = "/pets?limit=1") -> int:
+def get_status(service: Service, key: str, path: str = "/pets?limit=1") -> int:
     with service.client(key) as client:
         return client.get(path).status_code
 
 
-def number(connection: psycopg.Connection[tuple[int]], query: str, *parameters: object) -> int:
+def fetch_number(connection: psycopg.Connection[tuple[int]], query: str, *parameters: object) -> int:
     row = connection.execute(query.encode(), parameters or None).fetchone()
     assert row is not None
     return int(row[0])
@@ -87,26 +87,25 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
         first.manage("seed_demo", "--pets", "100")
         active, revoked = first.issue_high_limit_key("Backup"), first.issue("Backup")
         first.manage("revoke_key", str(revoked["id"]), "--reason", "Before the backup")
-        with writer(first, active) as load:
+        with writing_customer(first, active) as load:
             wait_until(lambda: len(load.all) >= 10)
             before = load.all
             source = first.environment["DATABASE_URL"]
             subprocess.run(["pg_dump", "--format=custom", f"--file={dump}", source], check=True)
             wait_until(lambda: len(load.all) >= len(before) + 4)
-            place = feed_position(first, active)
+            position = feed_position(first, active)
         assert load.statuses().keys() == {201}
         first.stop()
         with temporary_database(tmp_path) as url:
-            whole = ["--no-owner", "--exit-on-error", "--single-transaction"]
-            subprocess.run(["pg_restore", *whole, f"--dbname={url}", str(dump)], check=True)
+            options = ["--no-owner", "--exit-on-error", "--single-transaction"]
+            subprocess.run(["pg_restore", *options, f"--dbname={url}", str(dump)], check=True)
             with psycopg.connect(url) as connection:
-                assert {name: number(connection, query) for name, query in WRONG.items()} == dict.fromkeys(
-                    WRONG, 0
-                )
+                for inconsistency, query in INCONSISTENCIES.items():
+                    assert fetch_number(connection, query) == 0, inconsistency
                 for table, member in (("inventory_pet", "name"), ("inventory_order", "petId")):
                     ids = [outcome.body["id"] for outcome in before if member in outcome.body]
-                    there = f"SELECT count(*) FROM {table} WHERE id = ANY(%s)"
-                    assert number(connection, there, ids) == len(ids) > 0
+                    query_by_id = f"SELECT count(*) FROM {table} WHERE id = ANY(%s)"
+                    assert fetch_number(connection, query_by_id, ids) == len(ids) > 0
             second = stopped_service(tmp_path, url, REDIS_URL=redis.url)
             try:
                 second.manage("check", "--database", "default")
@@ -117,8 +116,9 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
                     "conformance", f"{second.url}/v1", "--key", active, "--write", "--json"
                 )
                 assert json.loads(report)["counts"].get("failed") == 0
-                assert status_of(second, active) == 200
-                assert status_of(second, str(revoked["key"])) == 401
-                assert status_of(second, active, place) == 410  # The client has read lost events.
+                assert get_status(second, active) == 200
+                assert get_status(second, str(revoked["key"])) == 401
+                # This client has read events that the backup lacks.
+                assert get_status(second, active, position) == 410
             finally:
                 second.stop()

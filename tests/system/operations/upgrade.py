@@ -3,7 +3,7 @@
     python -m tests.system.operations.upgrade [--rate 200] [--drain 5] [--mode loop|threads]
 
 Version N is the checked-out commit; N+1 is a copy of it with one more column and index on pets, which its
-code uses. Both run from folders of their own, with their own PostgreSQL and Redis, behind HAProxy with the
+code uses. Both run from separate folders, on a temporary PostgreSQL and Redis, behind HAProxy with the
 deployed configuration, except TLS. In turn: migrate, replace one instance, replace the other. Exit status 1
 if a request failed, or if an acknowledged write is missing afterwards; 2 if a program is missing.
 """
@@ -109,7 +109,7 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     sizes = ("--pets", str(PETS), "--keys", str(KEYS), "--keys-out", str(keys))
     manage(old, settings, "-m", "tests.load.fill", *sizes)
     a, b = free_port(), free_port()
-    instances = [Service(settings | {"PORT": str(one)}, folder / str(one)) for one in (a, b)]
+    instances = [Service(settings | {"PORT": str(each)}, folder / str(each)) for each in (a, b)]
     for instance in instances:
         instance.folder.mkdir()
         instance.root = old
@@ -160,8 +160,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rate", type=float, default=200, help="Requests a second of all customers.")
-    parser.add_argument("--connections", type=int, default=100, help="Of all customers, at most.")
+    parser.add_argument("--rate", type=float, default=200, help="Requests per second of all customers.")
+    parser.add_argument("--connections", type=int, default=100, help="Connections of all customers.")
     parser.add_argument("--drain", type=int, default=5, help="DRAIN_SECONDS of both versions.")
     parser.add_argument("--mode", choices=("loop", "threads"), default="loop", help="SERVE_MODE of both.")
     sys.exit(main(parser.parse_args()))
