@@ -10,7 +10,7 @@ from tests.support.staff import PASSWORD, signed_in
 
 
 @pytest.fixture(autouse=True)
-def each_test(isolated: None) -> None:
+def isolate_each_test(isolated: None) -> None:
     """Isolate the tests from each other."""
 
 

@@ -11,7 +11,7 @@ from tests.support.skips import NEEDS_POSTGRESQL
 
 
 @pytest.fixture(autouse=True)
-def each_test(isolated: None) -> None:
+def isolate_each_test(isolated: None) -> None:
     """Isolate the tests from each other."""
 
 

@@ -32,7 +32,7 @@ def test_ban_is_lifted_with_two_clicks(shop: Service, home: Callable[[], Page]) 
     page = home()
     page.get_by_role("link", name=f"Lift the ban on {issued['id']}").click()
     expect(page.get_by_label("Reason")).to_be_focused()
-    page.keyboard.type("They have mended their loop")
+    page.keyboard.type("They have fixed their loop")
     press(page, "Lift the ban")
     expect(page.get_by_text("has been lifted").first).to_be_visible()
     assert get(shop, issued["key"]).status_code == 200

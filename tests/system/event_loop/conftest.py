@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def each_test(isolated: None) -> None:
+def isolate_each_test(isolated: None) -> None:
     """Isolate each test."""

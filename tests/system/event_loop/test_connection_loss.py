@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 SELECT_ONE = Statement(b"select_one", b"SELECT 1")
 GET_PID = Statement(b"get_pid", b"SELECT pg_backend_pid()")
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.05)")
-IMMEDIATELY = 1.0  # Seconds. The timeout is six seconds.
+MAX_SECONDS = 1.0  # Seconds. The timeout is six seconds.
 
 
 @pytest.mark.parametrize("kind", [ReadPipeline, ConnectionPool])
@@ -47,7 +47,7 @@ def test_closed_connection_is_detected_at_once_and_only_reads_are_retried(
         return duration
 
     (duration,) = serve(send)
-    assert duration < IMMEDIATELY
+    assert duration < MAX_SECONDS
 
 
 def test_obsolete_connection_frees_its_place_in_the_pool(
@@ -120,7 +120,7 @@ def test_cancelled_request_blocks_no_replies_behind_it() -> None:
             RequestTask(cancel).start()
 
         requests = (run_request(lambda: reader.fetch_rows(SELECT_ONE, [])) for _ in range(3))
-        return await asyncio.wait_for(asyncio.gather(start_and_cancel(), *requests), IMMEDIATELY)
+        return await asyncio.wait_for(asyncio.gather(start_and_cancel(), *requests), MAX_SECONDS)
 
     assert run(main()) == [None, *[[(1,)]] * 3]
 

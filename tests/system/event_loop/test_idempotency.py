@@ -155,7 +155,7 @@ def test_request_that_renews_a_key_is_a_conflict_for_duplicates(
     check_created_once(creation, serve(creation.send))
 
 
-def test_lock_of_the_write_itself_is_no_concurrent_duplicate(
+def test_lock_of_the_write_itself_is_not_a_concurrent_duplicate(
     creation: Creation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def connect_with_lock_timeout(alias: str) -> BaseDatabaseWrapper:

@@ -17,7 +17,7 @@ from tests.support.event_loop import run, run_request, serve
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 
-SHARE_THE_LOCK = Statement(b"share_the_lock", b"SELECT pg_advisory_xact_lock_shared(1)")
+TAKE_SHARED_LOCK = Statement(b"take_shared_lock", b"SELECT pg_advisory_xact_lock_shared(1)")
 
 
 def test_request_that_gets_no_thread_in_time_is_a_503(settings: Any) -> None:
@@ -57,19 +57,19 @@ def test_write_that_gets_no_connection_in_time_is_a_503(
     connection.ensure_connection()
     lock = connection.connection  # Bypasses Django, which rejects queries on a loop.
 
-    def check_all_wait_for_the_lock() -> None:
+    def check_all_wait() -> None:
         database = "(SELECT oid FROM pg_database WHERE datname = current_database())"
         condition = f"database = {database} AND locktype = 'advisory' AND NOT granted"
         cursor = lock.execute(f"SELECT count(*) FROM pg_locks WHERE {condition}")
         assert cursor.fetchone() == (count,)
 
     def write() -> Any:
-        return run_request(lambda: writers.fetch_rows(SHARE_THE_LOCK, []))
+        return run_request(lambda: writers.fetch_rows(TAKE_SHARED_LOCK, []))
 
     async def main() -> tuple[list[Any], list[Any]]:
         lock.execute("SELECT pg_advisory_lock(1)")
         served = [asyncio.create_task(write()) for _ in range(count)]
-        await asyncio.to_thread(wait_until, check_all_wait_for_the_lock)
+        await asyncio.to_thread(wait_until, check_all_wait)
         settings.QUEUE_TIMEOUT = 100
         errors = await asyncio.gather(write(), write(), return_exceptions=True)
         lock.execute("SELECT pg_advisory_unlock(1)")

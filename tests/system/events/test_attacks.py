@@ -24,7 +24,7 @@ from tests.support.thorough import times
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
-MANY = 40
+PETS = 40
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_each_added_pet_has_one_event_despite_concurrent_failures(
 ) -> None:
     """One pet has an unknown category, which fails at COMMIT; two share an idempotency key."""
 
-    def adding(name: str, category_id: int) -> Any:
+    def make_add(name: str, category_id: int) -> Any:
         @atomic
         def add() -> None:
             insert(IdempotencyRecord(account=account, idempotency_key=name))
@@ -57,17 +57,17 @@ def test_each_added_pet_has_one_event_despite_concurrent_failures(
 
         return add
 
-    names = ["duplicate" if number in {3, 30} else f"pet {number}" for number in range(MANY)]
-    results = serve(*(adding(name, 999_999 if name == "pet 7" else category.pk) for name in names))
+    names = ["duplicate" if number in {3, 30} else f"pet {number}" for number in range(PETS)]
+    results = serve(*(make_add(name, 999_999 if name == "pet 7" else category.pk) for name in names))
     sequence_all()
     assert len([result for result in results if isinstance(result, Exception)]) == 2
     assert sorted((event["pet"]["id"], event["pet"]["name"]) for event in read_feed()) == sorted(
         Pet.objects.values_list("pk", "name")
     )
-    assert Pet.objects.count() == MANY - 2
+    assert Pet.objects.count() == PETS - 2
 
 
-WAITING = """
+FIND_BLOCKED = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s
 """
@@ -79,7 +79,7 @@ def wait_for_blocked_sequencer() -> int:
 
     def poll() -> None:
         with connection.cursor() as cursor:
-            cursor.execute(WAITING, ["%accounts_eventdraft%"])
+            cursor.execute(FIND_BLOCKED, ["%accounts_eventdraft%"])
             process_ids.extend(process_id for (process_id,) in cursor.fetchall())
 
     def is_blocked() -> bool:
@@ -106,14 +106,14 @@ def test_killed_sequencer_leaves_no_partial_batch() -> None:
     assert [event["number"] for event in read_feed()] == [0, 1, 2]
 
 
-def count_moved(statement: str) -> int:
+def execute_and_count(statement: str) -> int:
     with connection.cursor() as cursor:
         cursor.execute(statement)
         return int(cursor.fetchone()[0])
 
 
 @contextmanager
-def gate_closed() -> Iterator[None]:
+def gate_locked() -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(7)")
         try:
@@ -131,11 +131,11 @@ def test_sequencer_with_an_old_snapshot_continues_after_a_concurrent_one() -> No
         first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft"
     )
     with ThreadPoolExecutor(1) as pool:
-        with gate_closed():
-            sequencing = pool.submit(in_other_thread, lambda: count_moved(delayed))
+        with gate_locked():
+            sequencing = pool.submit(in_other_thread, lambda: execute_and_count(delayed))
             wait_for_blocked_sequencer()
             two = MOVE_ENTRIES.replace(f"LIMIT {BATCH_SIZE}", "LIMIT 2")
-            assert in_other_thread(lambda: count_moved(two)) == 2
+            assert in_other_thread(lambda: execute_and_count(two)) == 2
             ahead = Feed.objects.get().last_sequenced_at + 60_000_000
             Feed.objects.update(last_sequenced_at=ahead, warnings_checked_at=5)
             add_draft(3)

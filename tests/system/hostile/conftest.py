@@ -13,7 +13,7 @@ MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["lo
 
 
 @pytest.fixture(scope="module", params=MODES)
-def impatient_service(
+def short_timeout_service(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
 ) -> Iterator[Service]:
     """The service on one worker, with the CLIENT_SECONDS of the test's module."""

@@ -26,8 +26,8 @@ HOLDERS = 300  # 19 MiB: more than a worker's budget for bodies in transit.
 
 
 @pytest.fixture(scope="module")
-def service(impatient_service: Service) -> Service:
-    return impatient_service
+def service(short_timeout_service: Service) -> Service:
+    return short_timeout_service
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,11 @@ def key(service: Service) -> str:
     return service.issue_high_limit_key("Bodies")
 
 
-def head(path: str, framing: str, key: str = "", method: str = "POST", more: str = "") -> bytes:
+def head(path: str, framing: str, key: str = "", method: str = "POST", extra: str = "") -> bytes:
     """The head of a request with a JSON body."""
     bearer = f"Authorization: Bearer {key}\r\n" if key else ""
     lines = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    return f"{lines}{bearer}{more}{framing}\r\n\r\n".encode()
+    return f"{lines}{bearer}{extra}{framing}\r\n\r\n".encode()
 
 
 def get_names(service: Service, key: str) -> set[str]:
@@ -79,7 +79,7 @@ def test_complete_body_is_processed(service: Service, key: str, framing: str) ->
     whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if "chunked" in framing else body
     framing = framing if "chunked" in framing else f"Content-Length: {len(body)}"
     with connect(
-        service, head("/v1/pets", framing, key, more="Connection: close\r\n"), whole
+        service, head("/v1/pets", framing, key, extra="Connection: close\r\n"), whole
     ) as connection:
         assert parse_response(read_until_closed(connection))[0] == 201
 
@@ -108,7 +108,7 @@ def test_late_body_gets_the_documented_408(service: Service, key: str) -> None:
     with ExitStack() as stack:
         late = []
         for number, (path, framing) in enumerate(LATE):
-            request = head(path, framing, key, more=f"X-Request-Id: late-{number}\r\n")
+            request = head(path, framing, key, extra=f"X-Request-Id: late-{number}\r\n")
             late.append(stack.enter_context(connect(service, request, b"3\r\n{  ")))
         responses = [parse_response(read_until_closed(connection)) for connection in late]
     for number, (status, headers, response) in enumerate(responses):
@@ -157,7 +157,7 @@ def test_rejected_client_may_send_a_small_body_late_and_continue(service: Servic
 def test_missing_small_bodies_delay_no_other_request(service: Service, key: str, caller: str) -> None:
     pet = PET % b"Late"
     sender = key if caller == "account" else ""
-    request = head("/v1/pets", f"Content-Length: {len(pet)}", sender, more="Connection: close\r\n")
+    request = head("/v1/pets", f"Content-Length: {len(pet)}", sender, extra="Connection: close\r\n")
     with ExitStack() as stack:
         # More than a worker serves concurrently.
         holders = [stack.enter_context(connect(service, request, pet[:1])) for _ in range(600)]
@@ -189,7 +189,7 @@ def test_anonymous_forms_take_no_budget_from_others(service: Service, key: str) 
     framing = f"Content-Length: {len(pet)}"
     with ExitStack() as stack:
         honest = stack.enter_context(
-            connect(service, head("/v1/pets", framing, key, more="Connection: close\r\n"), pet[:2_000])
+            connect(service, head("/v1/pets", framing, key, extra="Connection: close\r\n"), pet[:2_000])
         )
         for _ in range(HOLDERS):
             stack.enter_context(connect(service, form))
@@ -213,7 +213,7 @@ def burst(service: Service, request: bytes) -> tuple[float, list[int]]:
 def test_many_concurrent_bodies_are_all_accepted(service: Service, key: str) -> None:
     """They exceed the budget, but none of their clients is slow."""
     pet = b" " * 65_000 + b'{"name": "Burst", "categoryId": 1}'
-    request = head("/v1/pets", f"Content-Length: {len(pet)}", key, more="Connection: close\r\n") + pet
+    request = head("/v1/pets", f"Content-Length: {len(pet)}", key, extra="Connection: close\r\n") + pet
     for _ in range(20):
         took, statuses = burst(service, request)
         if took < 0.5:  # Otherwise this machine made them slow: after a second they are aborted.

@@ -97,12 +97,12 @@ def test_431_counts_for_the_address_of_the_client_and_not_for_the_account(
 ) -> None:
     own = b"X-Forwarded-For: 203.0.113.77\r\n"
 
-    def left(*lines: bytes) -> int:
+    def get_remaining(*lines: bytes) -> int:
         return int(send(proxied, "/v1/pets", own, *lines)[1]["x-ratelimit-remaining"])
 
-    account, address = left(key), left()
-    assert [left(key, OVERSIZED[3]), left(OVERSIZED[3])] == [address - 1, address - 2]
-    assert left(key) == account - 1
+    account, address = get_remaining(key), get_remaining()
+    assert [get_remaining(key, OVERSIZED[3]), get_remaining(OVERSIZED[3])] == [address - 1, address - 2]
+    assert get_remaining(key) == account - 1
 
 
 def test_431_counts_for_the_address_that_the_proxy_wrote_into_the_long_header(proxied: Service) -> None:

@@ -18,13 +18,13 @@ from tests.support.servers import wait_until
 
 CLIENT_SECONDS = 1
 connect = partial(raw_http.connect, timeout=CLIENT_SECONDS + 5)
-MANY = 300  # More than a worker's concurrent requests.
+SLOW_CLIENTS = 300  # More than a worker's concurrent requests.
 POST = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
-def service(impatient_service: Service) -> Service:
-    return impatient_service
+def service(short_timeout_service: Service) -> Service:
+    return short_timeout_service
 
 
 def test_connection_with_an_incomplete_head_is_closed(service: Service) -> None:
@@ -64,7 +64,7 @@ def test_idle_connection_is_closed(service: Service) -> None:
 def test_others_are_served_while_many_are_slow(service: Service, sent: bytes) -> None:
     key = service.issue_high_limit_key("Patient")
     with ExitStack() as slow:
-        for _ in range(MANY):
+        for _ in range(SLOW_CLIENTS):
             slow.enter_context(connect(service, sent))
         with service.client(key) as client:
             assert [client.get("/pets").status_code for _ in range(5)] == [200] * 5
@@ -72,7 +72,7 @@ def test_others_are_served_while_many_are_slow(service: Service, sent: bytes) ->
 
 
 def request_without_reading(service: Service) -> socket.socket:
-    """Request a large file, check that it starts to arrive, and stop reading; small socket buffers."""
+    """Request a large file with a small socket buffer, check that it starts to arrive, and stop reading."""
     connection = socket.socket()
     connection.settimeout(CLIENT_SECONDS + 5)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -82,8 +82,8 @@ def request_without_reading(service: Service) -> socket.socket:
     return connection
 
 
-def held(service: Service) -> int:
-    """How many connections the service has open."""
+def count_connections(service: Service) -> int:
+    """Return the number of open connections of the service."""
     port = urlsplit(service.url).port
     assert port is not None
     rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
@@ -91,30 +91,30 @@ def held(service: Service) -> int:
 
 
 def test_connection_with_unread_responses_is_closed(service: Service) -> None:
-    wait_until(lambda: held(service) == 0)
+    wait_until(lambda: count_connections(service) == 0)
     with ExitStack() as slow:
         most = 0
         for _ in range(20):
             slow.enter_context(request_without_reading(service))
             most = max(
-                most, held(service)
+                most, count_connections(service)
             )  # On a slow machine the first may close before the last one opens.
         assert most
-        wait_until(lambda: held(service) == 0)
+        wait_until(lambda: count_connections(service) == 0)
 
 
 def test_unread_responses_wait_on_disk_and_not_in_memory(service: Service) -> None:
     with ExitStack() as slow:
         for _ in range(10):  # Excludes what a worker loads with the first request.
             slow.enter_context(request_without_reading(service))
-        before = memory(service)
+        before = read_memory(service)
         for _ in range(60):
             slow.enter_context(request_without_reading(service))
-        assert memory(service) - before < 20 * 1024 * 1024
+        assert read_memory(service) - before < 20 * 1024 * 1024
 
 
-def memory(service: Service) -> int:
-    """The worker's resident memory, in bytes."""
+def read_memory(service: Service) -> int:
+    """Return the worker's resident memory in bytes."""
     _, worker = service.processes()
     (kib,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{worker}/status").read_text())
     return int(kib) * 1024

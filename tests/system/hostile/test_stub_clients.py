@@ -68,7 +68,7 @@ def scope(method: str, path: str, **headers: str) -> SimpleNamespace:
 # --- Forms ---------------------------------------------------------------------------------------
 
 
-class SlowForms:
+class SlowFormHandler:
     """A stub of Django: forms take until they are released, pages no time."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int 
     from petstore.server import app  # It starts all that a worker has.
 
     app.QUEUE_SECONDS = queue_seconds  # type: ignore[attr-defined]
-    handler = app.wsgi = SlowForms()  # type: ignore[assignment, attr-defined]
+    handler = app.wsgi = SlowFormHandler()  # type: ignore[assignment, attr-defined]
 
     async def main() -> Counter[int | str]:
         application = app.Application()
@@ -133,13 +133,13 @@ def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page(
 # --- Finished requests ---------------------------------------------------------------------------
 
 
-class KeepsErrors:
+class ErrorRecorder:
     """A stub of the service that stores each error, and with it the frames of the request."""
 
     def __init__(self) -> None:
         self._kept: list[Exception] = []
 
-    def authenticate(self, request: Any, _passage: Any) -> None:
+    def authenticate(self, request: Any, _context: Any) -> None:
         """Reject on the loop, where the pipeline calls this first."""
         self._read(request.read)
 
@@ -168,7 +168,7 @@ def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | s
 
     settings.SERVE_MODE = mode
     settings.CLIENT_SECONDS = CLIENT_SECONDS
-    handler = KeepsErrors()
+    handler = ErrorRecorder()
     app.wsgi = handler  # type: ignore[assignment, attr-defined]
     ApiPipeline.steps = ApiPipeline.steps._replace(authenticate=handler.authenticate)
     seen: list[int | str] = []

@@ -35,17 +35,17 @@ from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.tcp_proxy import tcp_proxy
 from tests.system.quota.test_redis_servers import cluster
 
-OURS = "the tests' database"
+DATABASE_ID = "the tests' database"
 ECHO = redis_scripts.make_script("return ARGV[1]", idempotent=True)
 
 RunSteps = Callable[[str, list[Callable[[], object]]], list[Any]]
 
 
 @pytest.fixture(autouse=True)
-def ours(monkeypatch: pytest.MonkeyPatch, redis: RedisServer) -> None:
+def database_id(monkeypatch: pytest.MonkeyPatch, redis: RedisServer) -> None:
     """Set this process's database identity without a query, and use an empty Redis."""
     redis.client.flushall()
-    monkeypatch.setattr(redis_scripts, "get_database_id", lambda: OURS)
+    monkeypatch.setattr(redis_scripts, "get_database_id", lambda: DATABASE_ID)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def run_steps(request: pytest.FixtureRequest) -> RunSteps:
 
 def test_first_database_to_use_a_redis_becomes_its_owner(redis: RedisServer, run_steps: RunSteps) -> None:
     assert run_steps(redis.url, []) == [b"well"]
-    assert redis.client.get(OWNER_KEY) == OURS.encode()
+    assert redis.client.get(OWNER_KEY) == DATABASE_ID.encode()
     assert redis.client.ttl(OWNER_KEY) == -1
 
 
@@ -113,7 +113,7 @@ def test_redis_claimed_by_another_database_is_abandoned_within_seconds(
         clock[0] += CHECK_INTERVAL
 
     def claim_back() -> None:
-        redis.client.set(OWNER_KEY, OURS)
+        redis.client.set(OWNER_KEY, DATABASE_ID)
 
     outcomes = run_steps(redis.url, [claim, lambda: None, claim_back])
     assert outcomes == [b"well", RedisOwnershipError, RedisOwnershipError, b"well"]
@@ -127,20 +127,20 @@ def test_flushed_redis_is_reclaimed_within_seconds(
         clock[0] += CHECK_INTERVAL
 
     assert run_steps(redis.url, [flush]) == [b"well"] * 2
-    assert redis.client.get(OWNER_KEY) == OURS.encode()
+    assert redis.client.get(OWNER_KEY) == DATABASE_ID.encode()
 
 
 def test_replacement_server_is_checked_before_it_is_used(
     redis: RedisServer, run_steps: RunSteps, clock: list[float], tmp_path: Path
 ) -> None:
-    with redis_server(tmp_path) as other, tcp_proxy(redis.port) as way:
+    with redis_server(tmp_path) as other, tcp_proxy(redis.port) as proxy:
         other.client.set(OWNER_KEY, "another")
 
         def replace() -> None:
-            way.target = other.port
-            way.cut()
+            proxy.target = other.port
+            proxy.cut()
 
-        outcomes = run_steps(way.url, [replace, lambda: None])
+        outcomes = run_steps(proxy.url, [replace, lambda: None])
         assert outcomes[0] == b"well"
         assert b"well" not in outcomes[1:]
         assert other.client.keys() == [OWNER_KEY.encode()]
@@ -149,12 +149,12 @@ def test_replacement_server_is_checked_before_it_is_used(
 def test_requests_send_no_ownership_commands(
     redis: RedisServer, run_steps: RunSteps, clock: list[float]
 ) -> None:
-    def commands() -> int:
+    def count_commands() -> int:
         stats: Any = redis.client.info("commandstats")
         return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_get", "cmdstat_set"))
 
     counted: list[int] = []
-    run_steps(redis.url, [lambda: counted.append(commands())] * 20)
+    run_steps(redis.url, [lambda: counted.append(count_commands())] * 20)
     assert counted[0] == counted[-1]
 
 
@@ -165,7 +165,7 @@ def test_redis_is_not_used_before_the_database_is_identified(
         raise DatabaseError
 
     def recover() -> None:
-        monkeypatch.setattr(redis_scripts, "get_database_id", lambda: OURS)
+        monkeypatch.setattr(redis_scripts, "get_database_id", lambda: DATABASE_ID)
 
     monkeypatch.setattr(redis_scripts, "get_database_id", down)
     assert run_steps(redis.url, [recover]) == [RedisUnavailableError, b"well"]
@@ -237,7 +237,7 @@ def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(
     assert acme.admitted(9) == 5
     assert redis.client.keys() == [OWNER_KEY.encode()]
     assert ["claim_redis" in record.message for record in caplog.records] == [True]
-    redis.client.set(OWNER_KEY, OURS)
+    redis.client.set(OWNER_KEY, DATABASE_ID)
     wait_until(lambda: store.active_backend == "redis")
     store.close()
 
@@ -267,7 +267,7 @@ def test_failed_identification_raises_djangos_error(db: None, monkeypatch: pytes
 
 
 def system_identifier() -> int:
-    """The identifier that a streaming standby compares, too."""
+    """Return the identifier that a streaming standby also compares."""
     parameters = connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
     parameters = {
         name: parameters[name] for name in ("dbname", "host", "port", "user") if name in parameters
@@ -307,18 +307,18 @@ def test_copy_that_shares_redis_changes_nothing_for_production(tmp_path: Path) -
 
         claimed = json.loads(copy.manage("claim_redis", "--json"))
         assert claimed["before"] != claimed["database"]
-        wait_until(lambda: counts_in(service, customer, "database"))
+        wait_until(lambda: is_counting_in(service, customer, "database"))
         copy.manage("suspend_account", "Acme", "--reason", "A drill")
         assert customer.get("/pets?limit=1").status_code == 200
 
         service.manage("claim_redis")
-        wait_until(lambda: counts_in(service, customer, "redis"))
+        wait_until(lambda: is_counting_in(service, customer, "redis"))
         assert customer.get("/pets?limit=1").status_code == 200
         assert service.log().count("Redis belongs to another database") == 1
 
 
-def counts_in(service: Service, customer: httpx.Client, where: str) -> bool:
-    """Where the worker counts; a worker without requests notices no change."""
+def is_counting_in(service: Service, customer: httpx.Client, where: str) -> bool:
+    """Return whether the worker counts there. A worker without requests notices no change."""
     customer.get("/pets?limit=1")
     return bool(httpx.get(f"{service.url}/readyz").json()["quota"] == where)
 

@@ -36,7 +36,7 @@ from tests.support.tcp_proxy import tcp_proxy
 
 
 @pytest.fixture
-def own_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
+def temporary_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
     """A Redis that the test may stop, with a short probe interval."""
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     with redis_server(tmp_path) as server:
@@ -47,13 +47,15 @@ def own_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis
 
 
 @pytest.mark.parametrize("blip", ["kill", "pause"])
-def test_day_is_counted_exactly_across_redis_blips(own_redis: RedisServer, db: None, blip: str) -> None:
-    store = fallback_store(own_redis.url)
+def test_day_is_counted_exactly_across_redis_blips(
+    temporary_redis: RedisServer, db: None, blip: str
+) -> None:
+    store = fallback_store(temporary_redis.url)
     acme = Sender(store, per_minute=1_000, per_day=100)
     admitted = 0
     for _ in range(3):
         admitted += acme.admitted(15)
-        with outage(own_redis, blip):
+        with outage(temporary_redis, blip):
             admitted += acme.admitted(15)
             assert store.active_backend == "database"
         wait_for_redis(store)
@@ -79,19 +81,21 @@ def outage(server: RedisServer, blip: str) -> Iterator[None]:
             server.process.send_signal(signal.SIGCONT)
 
 
-def test_day_is_counted_exactly_if_only_one_worker_sees_a_blip(own_redis: RedisServer, db: None) -> None:
-    with tcp_proxy(own_redis.port) as way:
-        isolated, other = fallback_store(way.url), fallback_store(own_redis.url)
+def test_day_is_counted_exactly_if_only_one_worker_sees_a_blip(
+    temporary_redis: RedisServer, db: None
+) -> None:
+    with tcp_proxy(temporary_redis.port) as proxy:
+        isolated, other = fallback_store(proxy.url), fallback_store(temporary_redis.url)
         acme = Sender(isolated, per_minute=1_000, per_day=100)
         admitted = acme.admitted(20)
-        target, way.target = way.target, None
-        way.cut()
+        target, proxy.target = proxy.target, None
+        proxy.cut()
         admitted += acme.admitted(30)  # In the database.
         assert isolated.active_backend == "database"
         acme.store = other
         admitted += acme.admitted(20)  # In Redis.
         write_behind.recorder.write()
-        way.target = target
+        proxy.target = target
         wait_for_redis(isolated)
         acme.store = isolated
         admitted += acme.admitted(10)
@@ -101,16 +105,16 @@ def test_day_is_counted_exactly_if_only_one_worker_sees_a_blip(own_redis: RedisS
 
 
 def test_worker_without_a_failure_knows_the_day_count(
-    own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
+    temporary_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker that noticed the failure publishes its count, here with the account's next request."""
-    busy, idle = fallback_store(own_redis.url), fallback_store(own_redis.url)
+    busy, idle = fallback_store(temporary_redis.url), fallback_store(temporary_redis.url)
     acme = Sender(busy, per_minute=1_000, per_day=100)
     admitted = acme.admitted(10)
     acme.store = idle
     admitted += acme.admitted(10)
     acme.store = busy
-    with outage(own_redis, "pause"):
+    with outage(temporary_redis, "pause"):
         admitted += acme.admitted(40)
     wait_for_redis(busy)
     admitted += acme.admitted(1)
@@ -120,27 +124,27 @@ def test_worker_without_a_failure_knows_the_day_count(
 
 
 def test_day_is_counted_exactly_after_an_unnoticed_loss_of_counters(
-    own_redis: RedisServer, db: None
+    temporary_redis: RedisServer, db: None
 ) -> None:
-    store = fallback_store(own_redis.url)
+    store = fallback_store(temporary_redis.url)
     acme = Sender(store, per_minute=1_000, per_day=100)
     admitted = acme.admitted(50)
-    own_redis.client.flushall()  # Like a restart between two requests, or an eviction.
+    temporary_redis.client.flushall()  # Like a restart between two requests, or an eviction.
     assert admitted + acme.admitted(60) == 100
     assert store.active_backend == "redis"
 
 
 def test_request_in_flight_during_failover_is_flushed_at_once(
-    own_redis: RedisServer, db: None, usage_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
+    temporary_redis: RedisServer, db: None, usage_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The regular write comes too late: until then, the database would admit one more request."""
-    store = fallback_store(own_redis.url)
+    store = fallback_store(temporary_redis.url)
     acme = Sender(store, per_minute=1_000, per_day=20)
     admitted = acme.admitted(5)
 
     def fail_over_and_finish(*reply: Any) -> QuotaResult:
         monkeypatch.setattr(redis_store, "finish_admit", finish_admit)
-        own_redis.stop()
+        temporary_redis.stop()
         assert acme.send().admitted
         assert store.active_backend == "database"
         return finish_admit(*reply)
@@ -153,9 +157,9 @@ def test_request_in_flight_during_failover_is_flushed_at_once(
 
 
 def test_requests_of_both_stores_count_once(
-    own_redis: RedisServer, db: None, usage_recorder: UsageRecorder
+    temporary_redis: RedisServer, db: None, usage_recorder: UsageRecorder
 ) -> None:
-    in_redis, in_database = RedisQuotaStore(own_redis.url), DatabaseQuotaStore()
+    in_redis, in_database = RedisQuotaStore(temporary_redis.url), DatabaseQuotaStore()
     acme = Sender(in_redis, per_minute=1_000, per_day=1_000)
     for number in range(1, 6):
         acme.store = in_redis
@@ -169,9 +173,9 @@ def test_requests_of_both_stores_count_once(
 
 
 def test_request_counted_by_the_database_during_recovery_is_published(
-    own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
+    temporary_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acme = Sender(fallback_store(own_redis.url), per_minute=1_000, per_day=1_000)
+    acme = Sender(fallback_store(temporary_redis.url), per_minute=1_000, per_day=1_000)
     refresh = RedisQuotaStore.refresh
 
     def count_in_database() -> None:
@@ -250,27 +254,27 @@ def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, seconds: int) -
 
 
 def test_key_record_that_expires_between_round_trips_is_read_again(
-    own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
+    temporary_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = fallback_store(own_redis.url)
+    store = fallback_store(temporary_redis.url)
     acme = Sender(store, per_minute=5, per_day=100)
     acme.keys[0].allowed_networks = ["192.0.2.0/24"]
     acme.keys[0].save()
     acme.send()
-    expire_records(acme, own_redis, monkeypatch, after=[1, 3])
+    expire_records(acme, temporary_redis, monkeypatch, after=[1, 3])
     assert acme.send().admitted
     assert store.active_backend == "redis"
 
 
 def test_evicted_key_record_falls_back_to_the_database_without_failover(
-    own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
+    temporary_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = fallback_store(own_redis.url)
+    store = fallback_store(temporary_redis.url)
     acme = Sender(store, per_minute=5, per_day=100)
-    expire_records(acme, own_redis, monkeypatch, after=range(1, 100))
+    expire_records(acme, temporary_redis, monkeypatch, after=range(1, 100))
     assert acme.send().admitted
     assert store.active_backend == "redis"
-    acme.store = RedisQuotaStore(own_redis.url)
+    acme.store = RedisQuotaStore(temporary_redis.url)
     with pytest.raises(RecordEvictedError):
         acme.send()
 
@@ -296,14 +300,14 @@ def expire_records(
 # --- Foreign replies -----------------------------------------------------------------------------
 
 
-def count_foreign_replies() -> float:
+def count_mismatched_replies() -> float:
     return next(iter(FOREIGN_REPLIES.collect())).samples[0].value
 
 
 def test_reply_for_another_key_is_rejected_and_closes_the_connection(
-    own_redis: RedisServer, db: None
+    temporary_redis: RedisServer, db: None
 ) -> None:
-    store = RedisQuotaStore(own_redis.url)
+    store = RedisQuotaStore(temporary_redis.url)
     acme, other = Sender(store, per_minute=5, per_day=100), Sender(store, per_minute=5, per_day=100)
     acme.send()
     connection = store._scripts._client._connection()  # type: ignore[union-attr]
@@ -311,10 +315,10 @@ def test_reply_for_another_key_is_rejected_and_closes_the_connection(
     connection.send_command(
         "EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0, "", "", ""
     )  # The next request would get this reply.
-    before = count_foreign_replies()
+    before = count_mismatched_replies()
     with pytest.raises(MismatchedReplyError, match=acme.keys[0].public_id):
         store._check_reply(acme.keys[0].public_id, connection.read_response())
-    assert count_foreign_replies() == before + 1
+    assert count_mismatched_replies() == before + 1
     assert connection._sock is None
     assert acme.send().admitted
 

@@ -139,21 +139,21 @@ def test_cluster_client_closes_all_its_connections(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+def temporary_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     with redis_server(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def service_on_redis(
-    own_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
+    temporary_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
-    with live_service(folder, workers=2, REDIS_URL=own_server.url) as service:
+    with live_service(folder, workers=2, REDIS_URL=temporary_redis.url) as service:
         yield service
 
 
-def counts_in(service: Service, where: str) -> Callable[[], bool]:
+def is_counting_in(service: Service, where: str) -> Callable[[], bool]:
     """Return a check that every worker counts there. Each request reaches only one worker."""
     return lambda: {httpx.get(f"{service.url}/readyz").json()["quota"] for _ in range(10)} == {where}
 
@@ -167,7 +167,7 @@ def read_metric(service: Service, name: str) -> float:
 
 
 def test_no_request_fails_while_redis_is_killed_and_comes_back(
-    service_on_redis: Service, own_server: RedisServer
+    service_on_redis: Service, temporary_redis: RedisServer
 ) -> None:
     service = service_on_redis
     statuses: Counter[int] = Counter()
@@ -185,13 +185,13 @@ def test_no_request_fails_while_redis_is_killed_and_comes_back(
         senders = [pool.submit(send) for _ in range(8)]
         try:
             for _ in range(3):
-                wait_until(counts_in(service, "redis"))
+                wait_until(is_counting_in(service, "redis"))
                 assert read_metric(service, 'petstore_quota_store_up{store="redis"}') == 1
-                own_server.stop()
-                wait_until(counts_in(service, "database"))
+                temporary_redis.stop()
+                wait_until(is_counting_in(service, "database"))
                 assert read_metric(service, 'petstore_quota_store_up{store="redis"}') == 0
-                own_server.start()
-            wait_until(counts_in(service, "redis"))
+                temporary_redis.start()
+            wait_until(is_counting_in(service, "redis"))
         finally:
             done.set()
         for sender in senders:

@@ -29,18 +29,18 @@ def key(transactional_db: None) -> ApiKey:
     return ApiKey.objects.issue(account, by=OPERATOR)[0]
 
 
-def ban_from_now(key: ApiKey) -> Callable[[], None]:
+def prepare_ban(key: ApiKey) -> Callable[[], None]:
     """Prepare a ban that has begun in the store; return the function that writes it."""
     now = to_microseconds(timezone.now())
     return partial(write_bans, [Ban(key.pk, now, now + 5 * MINUTE, next_level=1, rejections=20)])
 
 
-def try_to(act: Callable[[], object]) -> Callable[[], str]:
-    """Return the message of its ValidationError, or ''."""
+def capture_error(action: Callable[[], object]) -> Callable[[], str]:
+    """Return a function that returns the message of the ValidationError, or ''."""
 
     def attempt() -> str:
         try:
-            act()
+            action()
         except ValidationError as error:
             return error.messages[0]
         return ""
@@ -63,14 +63,14 @@ def assert_both_banned(key: ApiKey) -> None:
 
 @NEEDS_POSTGRESQL
 def test_ban_written_before_the_commit_of_a_rotation_bans_both_keys(key: ApiKey) -> None:
-    with before_commit(ban_from_now(key)):
+    with before_commit(prepare_ban(key)):
         key.rotate(by=OPERATOR)
     assert_both_banned(key)
 
 
 @NEEDS_POSTGRESQL
 def test_rotation_before_the_commit_of_a_ban_is_banned(key: ApiKey) -> None:
-    record = ban_from_now(key)
+    record = prepare_ban(key)
     with before_commit(lambda: key.rotate(by=OPERATOR)):
         record()
     assert_both_banned(key)
@@ -90,7 +90,7 @@ def test_ban_that_the_database_decides_during_a_rotation_bans_both_keys(transact
 
 @NEEDS_POSTGRESQL
 def test_ban_waits_for_the_commit_of_an_issue(key: ApiKey) -> None:
-    with before_commit(ban_from_now(key)):
+    with before_commit(prepare_ban(key)):
         ApiKey.objects.issue(key.account, by=OPERATOR)
     assert list_actions() == ["issued", "issued", "banned"]
 
@@ -98,8 +98,8 @@ def test_ban_waits_for_the_commit_of_an_issue(key: ApiKey) -> None:
 @NEEDS_POSTGRESQL
 def test_issue_waits_for_the_commit_of_a_ban(key: ApiKey) -> None:
     messages = []
-    record = ban_from_now(key)
-    issue = try_to(lambda: ApiKey.objects.issue(key.account, by=OPERATOR))
+    record = prepare_ban(key)
+    issue = capture_error(lambda: ApiKey.objects.issue(key.account, by=OPERATOR))
     with before_commit(lambda: messages.append(issue())):
         record()
     assert f"Key {key.public_id} of this account is banned" in messages[0]
@@ -119,7 +119,7 @@ def test_concurrent_narrowings_never_restore_a_scope(key: ApiKey) -> None:
     choices = [["pets:read", "orders:read"], ["pets:read", "events:read"], ["pets:read", "pets:write"]]
 
     def narrow(scopes: list[str]) -> Callable[[], str]:
-        return try_to(lambda: ApiKey.objects.get(pk=key.pk).narrow(key_scopes=scopes, by=OPERATOR))
+        return capture_error(lambda: ApiKey.objects.get(pk=key.pk).narrow(key_scopes=scopes, by=OPERATOR))
 
     messages = run_concurrently(*map(narrow, choices))
     assert sorted(message.partition(" ")[0] for message in messages) == ["", "The", "The"]
@@ -131,17 +131,17 @@ def test_concurrent_changes_of_a_key_neither_deadlock_nor_lose_a_ban(transaction
     for number in range(times(40, 3)):
         account = Account.objects.create(name=f"Racers {number}", plan_id="free")
         key = ApiKey.objects.issue(account, by=OPERATOR)[0]
-        record = ban_from_now(key)
+        record = prepare_ban(key)
         end = timezone.now() + timedelta(days=1)
         copies = [ApiKey.objects.get(pk=key.pk) for _ in range(2)]
         run_concurrently(
             record,
-            try_to(partial(key.rotate, by=OPERATOR)),
+            capture_error(partial(key.rotate, by=OPERATOR)),
             partial(copies[0].narrow, key_scopes=["pets:read"], by=OPERATOR),
-            try_to(partial(copies[1].narrow, expires_at=end, by=OPERATOR)),
-            try_to(partial(ApiKey.objects.issue, account, by=OPERATOR)),
-            try_to(partial(account.suspend, reason="Unpaid", by=OPERATOR)),
-            try_to(partial(account.lift_suspension, reason="Paid", by=OPERATOR)),
+            capture_error(partial(copies[1].narrow, expires_at=end, by=OPERATOR)),
+            capture_error(partial(ApiKey.objects.issue, account, by=OPERATOR)),
+            capture_error(partial(account.suspend, reason="Unpaid", by=OPERATOR)),
+            capture_error(partial(account.lift_suspension, reason="Paid", by=OPERATOR)),
         )
         states = KeyStanding.objects.filter(
             key__account=account, banned_until__gt=to_microseconds(timezone.now())

@@ -51,7 +51,7 @@ def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex
 
     record()
     with before_commit(record):
-        key.unban(reason="Mended.", by=OPERATOR)
+        key.unban(reason="Fixed.", by=OPERATOR)
     assert ApiKey.objects.get(pk=key.pk).get_ban_end(timezone.now()) is None
 
 

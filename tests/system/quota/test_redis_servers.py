@@ -50,12 +50,12 @@ def test_planned_failover_behind_one_address_is_followed(
     pair: tuple[RedisServer, RedisServer], db: None
 ) -> None:
     first, second = pair
-    with tcp_proxy(first.port) as way:
-        store = fallback_store(way.url)
+    with tcp_proxy(first.port) as proxy:
+        store = fallback_store(proxy.url)
         acme = Sender(store, per_minute=1_000, per_day=100)
         acme.send()
         swap_roles(first, second)
-        way.target = second.port  # Open connections stay with the old primary.
+        proxy.target = second.port  # Open connections stay with the old primary.
         assert acme.send().admitted
         wait_for_redis(store)
         used = [day(acme.send()).used for _ in range(5)]
@@ -68,15 +68,15 @@ def test_planned_failover_behind_one_address_is_followed_on_the_loop(
     pair: tuple[RedisServer, RedisServer], db: None
 ) -> None:
     first, second = pair
-    with tcp_proxy(first.port) as way:
-        store = RedisQuotaStore(way.url)
+    with tcp_proxy(first.port) as proxy:
+        store = RedisQuotaStore(proxy.url)
         acme = Sender(store, per_minute=1_000, per_day=100)
         acme.send()
 
         async def main() -> list[Any]:
             before = await run_request(acme.send)
             swap_roles(first, second)
-            way.target = second.port
+            proxy.target = second.port
             with pytest.raises(RedisUnavailableError, match="READONLY"):
                 await run_request(acme.send)
             return [before, await run_request(acme.send)]
