@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 MAX_CONCURRENT_REQUESTS = 512  # Per worker. Further API requests get 503.
-MAX_UPLOAD_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a form of the back office.
-MAX_DISCARDED_UPLOAD_BYTES = (
-    8 * MAX_UPLOAD_BYTES
-)  # Bytes read after a 413, so that the browser shows the response.
+MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a form of the back office.
+MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the browser shows the response.
 
 request_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 pipeline = ApiPipeline(wsgi.get_response)
@@ -53,10 +51,7 @@ class Application:
             if settings.SERVE_MODE == "loop"
             else serve_in_thread
         )
-        self._form_queues = (
-            asyncio.Semaphore(),
-            asyncio.Semaphore(),
-        )  # For anonymous and for signed-in users.
+        self._form_queues = asyncio.Semaphore(), asyncio.Semaphore()  # Of anonymous and signed-in users.
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare the worker. granian calls this before the worker listens and before the loop runs."""
@@ -137,7 +132,7 @@ async def serve_page(
                 await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware renders the error.
             else:
                 exchange.protocol.response_str(*bodies.build_plain_error(scope, body.error))
-            limit = MAX_DISCARDED_UPLOAD_BYTES if is_staff else bodies.MAX_DISCARDED
+            limit = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED
             await bodies.discard(parts, body.error, limit)
             return
     if scope.method.upper() == "POST" and not is_staff:
@@ -169,7 +164,7 @@ async def read_page_body(scope: Any, parts: BodyParts, is_staff: bool) -> Body:
     """Read the body of a page request. Only staff may send more than SMALL_BODY, to their pages."""
     content_length = bodies.parse_content_length(scope)
     if is_staff and (content_length is None or content_length > SMALL_BODY):
-        return await bodies.read(content_length, parts, MAX_UPLOAD_BYTES, body_limits.upload_budget)
+        return await bodies.read(content_length, parts, MAX_UPLOAD, body_limits.upload_budget)
     return await bodies.read(content_length, parts, SMALL_BODY)
 
 
