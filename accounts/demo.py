@@ -45,7 +45,7 @@ PLANS = [
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.BUSINESS,
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.ENTERPRISE,
 ]  # fmt: skip
-# The states of the accounts' second keys, in rotation. An integer is the number of days until expiry.
+# The states of the accounts' second keys, assigned in turn. An integer is the number of days until expiry.
 SECOND_KEY_STATES = ("in use", "revoked", "rotated", 3, 20, -9)
 BAN_LEVELS = {2: 1, 6: 2, 10: 3}  # Of the accounts' first keys, by index. The others are not banned.
 BAN_AGE = 12 * MINUTE
@@ -202,7 +202,7 @@ def generate_usage_rows(
         yield DailyUsage(key=active_keys[0], day=day, admitted=per_key + remainder, rejected=rejected)
         for key in active_keys[1:]:
             yield DailyUsage(key=key, day=day, admitted=per_key)
-        if days_ago < settings.REFUSALS_KEPT_DAYS:  # Log each of the rejections, all of the first key.
+        if days_ago < settings.REFUSALS_KEPT_DAYS:  # Log every rejection, all for the first key.
             by_minute = 0 if by_ban else sum(excesses)
             for reason in [Refusal.Reason.DAY] * by_day + [Refusal.Reason.MINUTE] * by_minute:
                 at = day_start + min(timedelta(days=1), now - day_start) * rng.uniform(0.8, 1)
@@ -222,7 +222,10 @@ def generate_usage_rows(
 def build_minute_histogram(
     per_minute: int, within_limit: int, excesses: list[int], minutes: int
 ) -> dict[int, int]:
-    """Map requests per minute to the number of such minutes. Each excess is a minute above the limit."""
+    """Map requests per minute to the number of such minutes.
+
+    Each excess is the number of requests by which one minute exceeds the limit.
+    """
     quotient, remainder = divmod(within_limit - len(excesses) * per_minute, max(1, minutes - len(excesses)))
     histogram = Counter({quotient: minutes - len(excesses) - remainder, quotient + 1: remainder})
     histogram.update(per_minute + excess for excess in excesses)

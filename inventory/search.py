@@ -14,7 +14,7 @@ ASCII = "".join(map(chr, range(128)))
 
 
 class Folded(Func):
-    """Text in upper case and binary order, whose index serves searches by prefix.
+    """Uppercased text in binary order, so that an index on it serves searches by prefix.
 
     PostgreSQL folds the case of every script, in NFC; SQLite only of A to Z. In SQLite, an index on an
     application-defined function would prevent other programs, including the previous release, from writing
@@ -26,7 +26,7 @@ class Folded(Func):
     output_field = CharField()
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        # The default collation may sort by the rules of a language, which no prefix range fits.
+        # Prefix ranges need the order of code points; the default collation may be that of a language.
         template = '(%(function)s(NORMALIZE(%(expressions)s)) COLLATE "C")'
         return self.as_sql(compiler, connection, template=template, **context)
 

@@ -35,7 +35,7 @@ DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM until th
 # Where clients request a key, a larger plan or help.
 SUPPORT_URL = env.page_url("SUPPORT_URL")
 SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
-# With `open`, visitors can create accounts on the plan Free (D47).
+# With `open`, visitors can create accounts on the Free plan (D47).
 SIGN_UP = env.choice("SIGN_UP", "closed", ("closed", "open"))
 env.require(
     SIGN_UP == "closed" or env.is_this_machine(urlsplit(BASE_URL).hostname),
@@ -64,7 +64,9 @@ SECRET_KEY_FALLBACKS = env.comma_separated("SECRET_KEY_FALLBACKS")
 API_KEY_PEPPERS = env.peppers("API_KEY_PEPPERS", "1:development-only" if DEBUG else None)
 API_KEY_PEPPER_NUMBER = env.pepper_number("API_KEY_PEPPER_NUMBER", API_KEY_PEPPERS)
 DEMO_KEY = env.text("DEMO_KEY", "")  # The home page shows it, so `quickstart` creates a read-only one.
-env.require(not (DEMO_KEY and HTTPS), "DEMO_KEY", "would be public. Unset it, since BASE_URL is https://.")
+env.require(
+    not (DEMO_KEY and HTTPS), "DEMO_KEY", "would be public. Unset it, since BASE_URL starts with https://."
+)
 
 # --- Databases -----------------------------------------------------------------------------------
 
@@ -266,7 +268,7 @@ MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_ALLOW_UNVERIFIED_EMAIL = True
 MFA_RECOVERY_CODES_SHOW_ONCE = True
 MFA_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
-MFA_TOTP_TOLERANCE = 1  # Steps of 30 s, for clocks that differ. sign_in/cache.py prevents reuse.
+MFA_TOTP_TOLERANCE = 1  # In steps of 30 s, to tolerate clock skew. sign_in/cache.py prevents reuse.
 
 # --- The back office -----------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ def build_cards(request: HttpRequest) -> Iterator[Card]:
         counters = reports.find_top_accounts(MAX_ACCOUNTS)
         yield build_traffic_card(request, has_usage_today=bool(counters))
         yield build_quota_card(request, counters)
-        yield build_deprecated_card()
+        yield build_deprecated_calls_card()
         suspended = Account.objects.filter(suspended_at__isnull=False).order_by("-suspended_at")
         yield Card("suspensions", "right", 3, {"accounts": suspended[:MAX_SUSPENSIONS]})
 
@@ -113,7 +113,7 @@ def build_quota_card(request: HttpRequest, counters: list[QuotaCounter]) -> Card
     return Card("quota", "left", 2, {"top": rows}, steps)
 
 
-def build_deprecated_card() -> Card:
+def build_deprecated_calls_card() -> Card:
     now = timezone.now()
     callers: list[Any] = reports.find_deprecated_callers(DEFAULT_DAYS, MAX_ACCOUNTS)
     context = {

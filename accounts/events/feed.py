@@ -58,7 +58,7 @@ class Position(NamedTuple):
     """The position after an event.
 
     After a failover, or after a backup is restored, the same id may be assigned to another event. The
-    timestamp of its sequencing distinguishes them.
+    sequencing timestamp tells them apart.
     """
 
     id: int

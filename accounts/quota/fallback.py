@@ -58,7 +58,7 @@ class RedisNode:
     name: str  # '' without a cluster.
     unavailable: bool = False
     flush: "Future[None] | None" = None  # Done once this process has tried to flush its counts.
-    pin_to_primary_until: float = 0.0  # Monotonic time. Redis did not record the writes of the outage.
+    pin_to_primary_until: float = 0.0  # Monotonic time. Redis did not record the writes during the outage.
 
     def __str__(self) -> str:
         return f"Redis ({self.name})" if self.name else "Redis"
@@ -104,7 +104,7 @@ class FallbackQuotaStore:
         return self._database.peek(key, address, now) if result is None else result
 
     def _try_redis(self, key: ParsedKey, call: Callable[[], QuotaResult]) -> QuotaResult | None:
-        """Wait for this process's flush, then try Redis. None if the caller must use the database."""
+        """Try Redis. Otherwise wait for a flush in progress, and return None: the database must count."""
         name = self._redis.get_node_name(key.public_id)
         node = self._nodes.get(name) or self._nodes.setdefault(name, RedisNode(name))
         if not node.unavailable:

@@ -15,7 +15,7 @@ from petstore.observability.metrics import count_decision
 def throttle(request: HttpRequest, context: RequestContext) -> None:
     """Raise ApiError 429 if the request was rejected. A step of the request pipeline.
 
-    Authentication has already counted a request with a valid key. Any other request counts for its client
+    Authentication has already counted requests with a valid key. Any other counts against its client
     address here, unless the key could not be checked, for example because the database is unavailable.
     """
     caller, decision = context.caller, context.decision

@@ -1,4 +1,4 @@
-"""The rejection log: recent rejections for staff and customers to look up, written behind.
+"""The rejection log: recent rejections for staff and customers to look up, stored by write-behind.
 
 Unknown keys and wrong secrets are excluded, since anyone can send those. To withstand floods, each process
 logs a limited number per write, and per hour for each account and key, or address. It only counts the rest.
@@ -21,15 +21,15 @@ from petstore.api.context import RequestContext
 from petstore.observability.instrumentation import METHODS, UNKNOWN_ROUTE, format_route
 
 MAX_PER_WRITE = 1_000
-# Limits per hour apply to each process. Those of an account are together less than a write may store, so a
-# noisy account displaces no other's rejections (D49).
+# Limits per hour apply to each process. An account's limits add up to less than MAX_PER_WRITE, so a
+# noisy account can't displace the rejections of others (D49).
 MAX_PER_KEY_AND_HOUR, MAX_PER_ACCOUNT_AND_HOUR = 250, 300
 # Separate, lower limits for denied requests (401 and 403), most of which no quota limits. A flood with a
 # revoked key must not displace any 429.
 MAX_DENIED_PER_KEY, MAX_DENIED_PER_ADDRESS, MAX_DENIED_PER_ACCOUNT = 50, 20, 100
 MAX_DENIED_PER_WRITE = MAX_PER_WRITE // 2
 PRUNE_BATCH_SIZE = 10_000
-RECENT = timedelta(hours=1)  # Accounts without newer rejections were pruned before.
+RECENT = timedelta(hours=1)  # Accounts without newer rejections have already been pruned.
 NO_SUCH_PATH = "(no such path)"
 
 
@@ -120,7 +120,7 @@ def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
 
 
 def prune(now: int) -> None:
-    """Delete rows older than REFUSALS_KEPT_DAYS, and the oldest of an account beyond REFUSALS_KEPT_MOST.
+    """Delete rows older than REFUSALS_KEPT_DAYS, and each account's oldest beyond REFUSALS_KEPT_MOST.
 
     Each call deletes at most one batch of either kind, the latter per account.
     """

@@ -53,7 +53,7 @@ def read_lines(stream: BinaryIO) -> Iterator[str]:
     try:
         for line_number, line in enumerate(iter(partial(text.readline, MAX_LINE_LENGTH + 1), ""), 1):
             if line_number == 1:
-                reject_other_encodings(line)
+                reject_binary_and_utf16(line)
             if len(line) > MAX_LINE_LENGTH:
                 raise UnreadableError(line_number, LINE_TOO_LONG)
             yield line
@@ -61,7 +61,7 @@ def read_lines(stream: BinaryIO) -> Iterator[str]:
         text.detach()  # Keep the stream open.
 
 
-def reject_other_encodings(first_line: str) -> None:
+def reject_binary_and_utf16(first_line: str) -> None:
     if first_line.startswith(("\udcff\udcfe", "\udcfe\udcff")) or "\0" in first_line[:2]:
         raise UnreadableError(1, UTF_16_FILE)
     if BINARY_CONTENT.search(first_line):
@@ -71,7 +71,7 @@ def reject_other_encodings(first_line: str) -> None:
 # --- CSV -----------------------------------------------------------------------------------------
 
 DELIMITERS = ",;\t"  # The most frequent one in the first line is used; ties go to the first.
-DELIMITER_DIRECTIVE = re.compile(r'"?sep=([,;\t|])[",;\t\s]*', re.IGNORECASE)  # Written by Excel.
+DELIMITER_DIRECTIVE = re.compile(r'"?sep=([,;\t|])[",;\t\s]*', re.IGNORECASE)  # Understood by Excel.
 # int() also accepts `1_0` and the digits of other scripts. Spreadsheets write 1.0 or 1,0.
 INTEGER = re.compile(r"(-?[0-9]{1,19})(?:[.,]0{1,2})?")
 LONE_SURROGATE = re.compile("[\udc80-\udcff]")
@@ -89,7 +89,7 @@ LONE_CR = "Lines must end with LF or CRLF; this one has a lone CR."
 
 
 def read_csv(lines: Iterator[str], report: Report) -> Records:
-    """Read CSV (RFC 4180, or with another of DELIMITERS) whose first line names the columns.
+    """Read CSV (RFC 4180, or with another delimiter) whose first line names the columns.
 
     A byte order mark is taken as the sign of an export for spreadsheets, in which formulas are escaped.
     """
@@ -113,7 +113,7 @@ def read_csv(lines: Iterator[str], report: Report) -> Records:
 
 
 def decode_lines(lines: Iterator[str], report: Report) -> Iterator[str]:
-    """Decode as Windows-1252, as spreadsheets save CSV, if the first non-ASCII line is not UTF-8.
+    """Decode as Windows-1252, as some spreadsheets save CSV, if the first non-ASCII line is not UTF-8.
 
     Bytes that are invalid in the chosen encoding remain lone surrogates.
     """
@@ -131,7 +131,7 @@ def decode_lines(lines: Iterator[str], report: Report) -> Iterator[str]:
 def detect_delimiter(lines: Iterator[str]) -> tuple[Iterator[str], str]:
     """Detect the delimiter from Excel's directive or the header.
 
-    Returns all lines as well, with the blank ones and the directive emptied, which keeps line numbers.
+    Returns all lines as well. Those before the header are emptied, which keeps line numbers.
     """
     skipped_lines = 0
     delimiter = header = ""
@@ -172,7 +172,7 @@ def parse_header(header: list[str], line: int) -> list[str]:
     known_columns = {column.lower(): column for column in (*COLUMNS, "id")}
     names = [name.strip() for name in header]
     while names and not names[-1]:
-        names.pop()  # Spreadsheets write cleared columns.
+        names.pop()  # Spreadsheets also export cleared columns.
     looks_like_pet = 2 <= len(names) <= len(MAIN_COLUMNS)
     if looks_like_pet and not any(name.lower() in known_columns for name in names):
         raise UnreadableError(line, NO_COLUMN_NAMES.format(",".join(MAIN_COLUMNS[: len(names)])))
@@ -181,7 +181,9 @@ def parse_header(header: list[str], line: int) -> list[str]:
         column = known_columns.get(name.lower())
         if column is None:
             allowed = f"{', '.join(COLUMNS)} and id, separated by commas, semicolons or tabs"
-            raise UnreadableError(line, f"The column {excerpt(name)} is unknown. Allowed are {allowed}.")
+            raise UnreadableError(
+                line, f"The column {excerpt(name)} is unknown. Allowed columns are {allowed}."
+            )
         if column in columns:
             raise UnreadableError(line, f"The column {column} is named twice.")
         columns.append(column)

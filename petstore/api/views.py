@@ -1,4 +1,4 @@
-"""The base class of the API's views, and the view of unknown paths. The pipeline calls them."""
+"""The base class of the API's views, and the view for unknown paths. The pipeline calls them."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -46,7 +46,7 @@ class ApiView(APIView):
         except Exception as error:  # noqa: BLE001  Every exception becomes an Error (D29).
             return self.handle_exception(error)
         finally:
-            # Break the reference cycle between the view and DRF's request, so that both are freed at once.
+            # Break the reference cycle between the view and DRF's request, to free both immediately.
             drf_request.parser_context.clear()
             vars(self).clear()
 

@@ -1,4 +1,4 @@
-"""Lets commands inspect Redis, and check and claim its ownership. For requests, redis_scripts checks it."""
+"""Lets commands inspect Redis, and check or claim its ownership. Requests check it in redis_scripts."""
 
 from contextlib import closing, suppress
 from itertools import islice
@@ -39,7 +39,7 @@ class RedisState(NamedTuple):
 
 
 def check() -> None:
-    """Claim Redis if it has no owner. Raises CommandError if that is another database.
+    """Claim Redis if it has no owner. Raises CommandError if another database owns it.
 
     Does nothing without REDIS_URL, or while Redis is unavailable.
     """

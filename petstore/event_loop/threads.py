@@ -44,7 +44,7 @@ def run_in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwar
         return function(*args, **kwargs)
     if current_task().transaction is not None:
         raise TransactionManagementError("Threads can't be used under `atomic`. See petstore.event_loop.")
-    call = get_thread_pool().submit(call_and_close_broken, partial(function, *args, **kwargs))
+    call = get_thread_pool().submit(call_and_close_unusable, partial(function, *args, **kwargs))
     # `cancel` has no effect once the call has started.
     timer = LoopTimer(settings.QUEUE_TIMEOUT / 1000, call.cancel)
     try:
@@ -55,8 +55,8 @@ def run_in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwar
         timer.cancel()
 
 
-def call_and_close_broken(function: Callable[[], Result]) -> Result:
-    """Close broken connections after the call, as Django does at the end of a request."""
+def call_and_close_unusable(function: Callable[[], Result]) -> Result:
+    """Close unusable or obsolete connections after the call, as Django does at the end of a request."""
     try:
         return function()
     finally:
@@ -65,7 +65,7 @@ def call_and_close_broken(function: Callable[[], Result]) -> Result:
 
 
 def run_on_loop(function: Callable[[], Result]) -> Result:
-    """Run a thread's function as a request on the worker's loop, or directly if there is none."""
+    """From a thread, run a function as a request on the worker's loop, or directly if there is none."""
     if ServingLoop.current is None:
         return function()
     call: Future[Result] = Future()

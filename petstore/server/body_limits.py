@@ -14,14 +14,14 @@ SHUTDOWN_SECONDS = 3  # Timeout for clients that are sending when the worker sto
 
 
 class BodyTimeouts:
-    """The deadlines of clients that are sending, which the shutdown of the worker shortens."""
+    """Deadlines of clients that are still sending. Worker shutdown shortens them."""
 
     def __init__(self) -> None:
         self._shutdown_at = math.inf
         self._running: set[asyncio.Timeout] = set()
 
     def get_deadline(self, seconds: float) -> float:
-        """Return the loop time in that many seconds, or the deadline of the shutdown if that is earlier."""
+        """Return the loop time `seconds` from now, or the shutdown deadline if that is earlier."""
         return min(asyncio.get_running_loop().time() + seconds, self._shutdown_at)
 
     @asynccontextmanager

@@ -55,7 +55,7 @@ def get_context(page: str = "") -> dict[str, Any]:
 
 
 def get_neighbours(page: str) -> dict[str, tuple[str, str] | None]:
-    """Return URL and title of the previous and the next guide, or None where there is none."""
+    """Return URL and title of the previous and next guides, or None at either end; {} for other pages."""
     if page not in GUIDES:
         return {}
     links = [None, *((reverse(f"docs-{name}"), title) for name, title in GUIDES.items()), None]

@@ -36,7 +36,7 @@ def examples(name: str, key: str = "") -> dict[str, Any]:
 
 @register.inclusion_tag("docs/example.html")
 def example(file: str, key: str = "") -> dict[str, Any]:
-    """Render a file of templates/docs/examples, and its output."""
+    """Render a file from templates/docs/examples, with its output."""
     language = file.rpartition(".")[2]
     printed = render_text(f"docs/outputs/{file}.txt")
     output = "\n".join(map(indent_json, printed.splitlines()))

@@ -254,7 +254,7 @@ UNCLOSED = "A quoted value starts here and is not closed properly"
         (b"\xef\xbb\xbf\n\n", 1, "The file is empty."),
         (b"Rex,Dogs,sold\n", 1, NO_COLUMNS),
         (b"Rex;Dogs\n", 1, NO_COLUMNS),
-        (b"Rex\n", 1, "The column 'Rex' is unknown. Allowed are name, "),
+        (b"Rex\n", 1, "The column 'Rex' is unknown. Allowed columns are name, "),
         (b"\nname|category|status\n", 2, "The column 'name|category|status' is unknown."),
         (b"\nname;category;price\n", 2, "The column 'price' is unknown."),
         (b"name,,category\nRex,,Dogs\n", 1, "The column '' is unknown."),

@@ -173,7 +173,7 @@ def complete_parameters(path: str, method: str, operation: Schema, link: str) ->
 
 
 def build_idempotency_key(operation_id: str) -> Schema:
-    """Build the parameter, without an example, which tools would send with each request.
+    """Build the parameter without an example, because tools would send the example with each request.
 
     The schema differs by operation: Postman generates one value for equal schemas, and a key that is shared
     by two operations is rejected (D31).
