@@ -9,10 +9,10 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        """Register the deployment checks, the steps of the request pipeline and the signal receivers."""
+        """Register the deployment checks and the steps of the request pipeline."""
         from accounts import checks  # noqa: F401
         from accounts.keys import authentication
-        from accounts.quota import headers, publication, throttle  # noqa: F401
+        from accounts.quota import headers, throttle
         from petstore.api.pipeline import ApiPipeline, Steps
 
         ApiPipeline.steps = Steps(
@@ -25,9 +25,9 @@ class AccountsConfig(AppConfig):
         )
 
     def start_worker(self) -> None:
-        """Start the threads that write usage, publish keys and sequence events."""
+        """Start the threads that write usage and sequence events."""
         from accounts.events import sequencing
-        from accounts.quota import publication
+        from accounts.usage import write_behind
 
-        publication.start()
+        write_behind.recorder.start()
         Thread(target=sequencing.run_sequencing, name="events", daemon=True).start()

@@ -27,12 +27,14 @@ from accounts.models import (
     KeyStanding,
     Plan,
     PlanCode,
-    QuotaCounter,
+    QuotaUsage,
     Refusal,
+    UsageGeneration,
     get_key_mode,
     get_signing_pepper_number,
 )
-from accounts.quota.bans import BAN_LENGTHS, Ban, get_rejections_to_ban
+from accounts.quota import bans
+from accounts.quota.bans import BAN_LENGTHS, get_rejections_to_ban
 from accounts.quota.limits import DAY, MINUTE, to_datetime, to_microseconds
 from petstore.api.client_ip import NO_ADDRESS
 from petstore.backoffice.audit import Action
@@ -161,7 +163,7 @@ def generate_ban_rows(rng: Random, now: datetime, key: ApiKey, level: int, by_ba
     ends_at = started_at + BAN_LENGTHS[level]
     by_minute = get_rejections_to_ban(key.account.limits.per_minute)
     yield KeyStanding(key=key, banned_at=started_at, banned_until=ends_at, ban_level=level + 1)
-    reason = Ban(key.pk, started_at, ends_at, level + 1, by_minute).reason
+    reason = bans.describe(by_minute, ends_at - started_at)
     yield build_audit_entry(key, Action.BANNED, to_datetime(started_at), reason, actor="the service")
     for _ in range(by_minute):
         at = to_datetime(started_at - round(min(MINUTE, age) * rng.random()))
@@ -215,8 +217,8 @@ def generate_usage_rows(
                 yield DeprecatedUse(
                     account=account, day=day, operation="getPet", admitted=calls, last_call_at=last_call_at
                 )
-    counters = {"minute_ends_at": 0, "minute_used": 0, "day": (today - EPOCH).days, "day_used": admitted}
-    yield QuotaCounter(account=account, last_request_at=0, last_request_admitted=True, **counters)
+    yield UsageGeneration(account=account)
+    yield QuotaUsage(account=account, day=(today - EPOCH).days, day_used=admitted)
 
 
 def build_minute_histogram(

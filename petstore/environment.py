@@ -211,15 +211,6 @@ def is_this_machine(host: str | None) -> bool:
     return host == "localhost" or (accepts(ip_address, host) and ip_address(host).is_loopback)
 
 
-def redis_url(name: str) -> str:
-    """Get the URL of a Redis server or socket, or of any node of a cluster. It may be empty."""
-    value = text(name, "")
-    valid = not value or value.partition("://")[0] in {"redis", "rediss", "unix"}
-    require(valid, name, "must start with redis://, rediss:// or unix://.")
-    require(split_url(value), name, "is not a Redis URL: its host or port is invalid.")
-    return value
-
-
 def mail_server(name: str) -> dict[str, Any]:
     """Convert `smtp://user:password@host:port?from=address` to Django's settings, or {} if it is unset.
 
@@ -321,8 +312,6 @@ def replicas(name: str) -> dict[str, dict[str, Any]]:
             replicas.append(settings | {"HOST": host, "PORT": port})
     is_postgresql = text("DATABASE_URL", "").startswith("postgres")
     require(is_postgresql, name, "needs PostgreSQL: set DATABASE_URL to its URL.")
-    advice = "Workers use it to share which accounts have recent writes."
-    require(text("REDIS_URL", ""), name, f"needs Redis: set REDIS_URL. {advice}")
     return {f"replica{number}": settings for number, settings in enumerate(replicas, 1)}
 
 

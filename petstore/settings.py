@@ -82,8 +82,6 @@ QUEUE_TIMEOUT = env.integer("DATABASE_QUEUE_TIMEOUT", 1500, 100, 60_000)
 REPLICA_MAX_LAG = env.integer("REPLICA_MAX_LAG", 5, 1, 60)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.redis_url("REDIS_URL")  # If empty, the database counts requests.
-
 CACHES: dict[str, Any] = {
     # One-time codes that have been used (django-allauth).
     "default": {
@@ -93,17 +91,14 @@ CACHES: dict[str, Any] = {
     },
     # Short-lived counters that may be lost, such as those of anonymous requests.
     "counters": {
-        "BACKEND": "petstore.cache.redis.get_redis_counters"
-        if REDIS_URL
-        else "petstore.cache.local.LocalCounters",
+        "BACKEND": "petstore.cache.local.LocalCounters",
         "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),
-        "OPTIONS": {"redis": REDIS_URL} if REDIS_URL else {},
     },
 }
 RATELIMIT_USE_CACHE = "counters"
 
-# The event loop only helps with PostgreSQL and Redis.
-DEFAULT_SERVE_MODE = "loop" if DATABASES["default"]["ENGINE"] == "petstore.db" and REDIS_URL else "threads"
+# SQLite has no protocol that an event loop could wait for.
+DEFAULT_SERVE_MODE = "loop" if DATABASES["default"]["ENGINE"] == "petstore.db" else "threads"
 SERVE_MODE = env.choice("SERVE_MODE", DEFAULT_SERVE_MODE, ("loop", "threads"))
 THREADS = env.integer("THREADS", 4, 1, 256)  # Per worker.
 

@@ -4,7 +4,6 @@ import gc
 import itertools
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -22,13 +21,9 @@ from django.test.utils import ContextList
 from httpx._transports import default
 
 from accounts.models import Account, Actor, ApiKey, PlanCode
-from accounts.quota.database_store import DatabaseQuotaStore
-from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.store_protocol import QuotaStore
 from inventory.models import Category
 from tests.support.live import Service, live_service, migrated_database, name_of
 from tests.support.restoring import restoring_after_commits
-from tests.support.servers import RedisServer, redis_server
 
 TESTS = Path(__file__).parent
 pytest_plugins = ["tests.support.isolation"]
@@ -226,31 +221,6 @@ def anonymous_api(db: None) -> Api:
 def category(db: None) -> Category:
     """One of the starter categories."""
     return Category.objects.earliest("id")
-
-
-@pytest.fixture(scope="session")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A temporary Redis server."""
-    if shutil.which("redis-server") is None:
-        assert os.environ.get("CI") != "true", "CI must test on Redis: install redis-server."
-        pytest.skip("No redis-server is installed.")
-    with redis_server(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture(params=["database", pytest.param("redis", marks=pytest.mark.same_on_both)])
-def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: None) -> QuotaStore:
-    """Each quota store in turn. Changes are published to Redis at once, since tests never commit."""
-    if request.param == "database":
-        return DatabaseQuotaStore()
-    server: RedisServer = request.getfixturevalue("redis")
-    server.client.flushall()
-    store = RedisQuotaStore(server.url)
-    monkeypatch.setattr("accounts.quota.store.redis", store)
-    monkeypatch.setattr(
-        "accounts.quota.publication.transaction.on_commit", lambda publish, robust=False: publish()
-    )
-    return store
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,7 @@ from pathlib import Path
 FIXED = {
     "PYTHON_DOTENV_DISABLED": "1",
     "DEBUG": "false",
-    "REDIS_URL": "",  # Tests that count in Redis start a server.
-    "DATABASE_REPLICA_URL": "",  # So do those that read from replicas.
+    "DATABASE_REPLICA_URL": "",  # Tests that read from replicas start servers.
     "ENVIRONMENT": "production",
     "PORT": "8000",
     "BASE_URL": "http://testserver/v1",

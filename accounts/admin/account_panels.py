@@ -22,9 +22,9 @@ from accounts.admin.base import (
 )
 from accounts.admin.events import describe_event
 from accounts.models import Account, ApiKey, Event, EventType, PlanCode
+from accounts.models.api_keys import SERVICE
 from accounts.quota.limits import to_datetime
 from accounts.usage import reports
-from accounts.usage.batch import SERVICE
 from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.history import HistoryEntry, get_changes
 from petstore.backoffice.models import AuditEntry

@@ -92,8 +92,8 @@ class UsageFilter(ChoiceFilter):
 
     def get_condition(self, chosen: str) -> Q:
         limit = Coalesce("per_day", "plan__per_day")
-        is_reached = GreaterThanOrEqual(F("quota__day_used") * 100 / int(chosen), limit)
-        return Q(is_reached, quota__day=count_days(timezone.now()))
+        is_reached = GreaterThanOrEqual(F("usage__day_used") * 100 / int(chosen), limit)
+        return Q(is_reached, usage__day=count_days(timezone.now()))
 
 
 class SuspensionFilter(ChoiceFilter):
@@ -152,11 +152,15 @@ class AccountAdmin(MembersAdmin):
             counts = keys.filter(condition).annotate(count=Count("pk")).values("count")
             return Coalesce(Subquery(counts), 0)
 
-        return accounts.select_related("plan", "quota").annotate(
-            requests_today=Case(When(quota__day=count_days(now), then="quota__day_used"), default=0),
-            active_key_count=count_keys(active_keys_q(now)),
-            banned_key_count=count_keys(reports.banned_keys_q(now)),
-            last_used_at=Subquery(keys.annotate(latest=Max("last_used_at")).values("latest")),
+        return (
+            accounts.select_related("plan")
+            .prefetch_related("usage")
+            .annotate(
+                requests_today=Case(When(usage__day=count_days(now), then="usage__day_used"), default=0),
+                active_key_count=count_keys(active_keys_q(now)),
+                banned_key_count=count_keys(reports.banned_keys_q(now)),
+                last_used_at=Subquery(keys.annotate(latest=Max("last_used_at")).values("latest")),
+            )
         )
 
     def get_list_display(self, request: HttpRequest) -> Any:
@@ -285,5 +289,5 @@ def build_plan_choice(plan: Plan, account: Account) -> tuple[str, str, str]:
 
 
 def count_days(now: datetime) -> int:
-    """Count the days since EPOCH, like QuotaCounter."""
+    """Count the days since EPOCH, like QuotaUsage."""
     return (now.date() - EPOCH).days

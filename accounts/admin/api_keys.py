@@ -301,7 +301,6 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
         def rotate(cleaned_data: dict[str, Any]) -> HttpResponse:
             overlap = timedelta(hours=cleaned_data["overlap_hours"])
             replacement, key_text = key.rotate(by=Actor.from_request(request), overlap=overlap)
-            self.warn_if_unpublished(request, key)
             return self.show_key_text(request, replacement, key_text)
 
         return self.confirm_change(request, key, ROTATE, RotateForm, rotate)

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db import transaction
 from django.db.models import Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
@@ -17,8 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from accounts.models import Account, ApiKey, DailyUsage, Plan
-from accounts.quota import publication
+from accounts.models import Account, ApiKey, DailyUsage
 from accounts.usage import reports
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.charts import BarChart, Series
@@ -28,7 +26,6 @@ from petstore.backoffice.model_admin import PetstoreModelAdmin
 MAX_PANEL_ROWS = 10
 MIN_ID_LENGTH = 4  # Shorter prefixes of a public ID match too many rows.
 # The lookups that find the keys to publish after a change.
-KEY_LOOKUPS: dict[type[Model], str] = {ApiKey: "pk", Account: "account", Plan: "account__plan"}
 
 
 def is_id_prefix(term: str) -> bool:
@@ -112,20 +109,6 @@ class ConfirmedChangesAdmin(PetstoreModelAdmin):
         back = change_url(row)
         return confirm(self, request, confirmation, form_class, act, back=back, object=row, **context)
 
-    def warn_if_unpublished(self, request: HttpRequest, row: Model) -> None:
-        """Show a warning after the commit if the change could not be published to Redis."""
-
-        def warn() -> None:
-            if text := publication.get_warning(**{KEY_LOOKUPS[type(row)]: row.pk}):
-                self.message_user(request, text, messages.WARNING)
-
-        if type(row) in KEY_LOOKUPS:
-            transaction.on_commit(warn, robust=True)
-
-    def response_change(self, request: HttpRequest, obj: Model) -> HttpResponse:
-        self.warn_if_unpublished(request, obj)
-        return super().response_change(request, obj)
-
 
 def make_reason_view(
     confirmation: Confirmation,
@@ -154,7 +137,6 @@ def make_reason_view(
         def act(cleaned_data: dict[str, Any]) -> HttpResponse:
             method(row, **cleaned_data, by=Actor.from_request(request))
             self.message_user(request, message.format(row), messages.SUCCESS)
-            self.warn_if_unpublished(request, row)
             return redirect(get_next_url(obj))
 
         build_form = partial(form_class, obj) if with_object else form_class

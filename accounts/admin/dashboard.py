@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.admin.badges import build_usage_bar, render_age
 from accounts.events.warnings import THRESHOLDS
-from accounts.models import Account, PlanCode, QuotaCounter
+from accounts.models import Account, PlanCode, QuotaUsage
 from accounts.usage import reports
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
@@ -29,9 +29,9 @@ def build_cards(request: HttpRequest) -> Iterator[Card]:
     if may_view(request, "accounts.apikey"):
         yield build_keys_card(request)
     if may_view(request, "accounts.account"):
-        counters = reports.find_top_accounts(MAX_ACCOUNTS)
-        yield build_traffic_card(request, has_usage_today=bool(counters))
-        yield build_quota_card(request, counters)
+        usages = reports.find_top_accounts(MAX_ACCOUNTS)
+        yield build_traffic_card(request, has_usage_today=bool(usages))
+        yield build_quota_card(request, usages)
         yield build_deprecated_calls_card()
         suspended = Account.objects.filter(suspended_at__isnull=False).order_by("-suspended_at")
         yield Card("suspensions", "right", 3, {"accounts": suspended[:MAX_SUSPENSIONS]})
@@ -97,10 +97,10 @@ def build_traffic_chart(
     return BarChart(title, unit, "Day (UTC)", labels, series, newest_last=True)
 
 
-def build_quota_card(request: HttpRequest, counters: list[QuotaCounter]) -> Card:
+def build_quota_card(request: HttpRequest, usages: list[QuotaUsage]) -> Card:
     rows = [
-        {"account": counter.account, **build_usage_bar(counter.day_used, counter.account.limits.per_day)}
-        for counter in counters
+        {"account": usage.account, **build_usage_bar(usage.day_used, usage.account.limits.per_day)}
+        for usage in usages
     ]
     steps = []
     count = sum(row["level"] != "low" for row in rows)

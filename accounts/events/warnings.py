@@ -1,8 +1,8 @@
 """Warning and ban events (D41), each sent once per window by all processes together.
 
-A unique Warned row, added in the event's transaction, prevents duplicates. The process that reaches a
-threshold or bans a key sends the event immediately. Once a minute, one process sends the warnings of keys
-that expire soon, and events that were missed, for example because a process crashed.
+A unique Warned row, added in the event's transaction, prevents duplicates. A request that reaches a
+threshold is counted only after its warning is stored. Once a minute, one process sends the warnings of keys
+that expire soon, and of accounts that reached a threshold because their limit was lowered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from accounts.models import ApiKey, EventDraft, EventType, Feed, KeyStanding, QuotaCounter, Warned
+from accounts.models import ApiKey, EventDraft, EventType, Feed, QuotaUsage, Warned
 from accounts.models.plans import PER_DAY
 from accounts.quota.limits import DAY, to_microseconds
 
@@ -35,6 +35,16 @@ def find_reached_thresholds(account_id: int, day: int, limit: int, used: int) ->
     }
 
 
+def store_quota_warnings(account_id: int, day: int, limit: int, used: int) -> None:
+    """Store the warnings of a request that brings the day's usage to `used`, so that it can be counted."""
+    reached = find_reached_thresholds(account_id, day, limit, used)
+    with transaction.atomic():
+        send_quota_warnings(reached)
+        usage = QuotaUsage.current(account_id)
+        usage.filter(day__lt=day).update(day=day, day_used=0)
+        usage.filter(day=day).update(warned_threshold=max(threshold for *_, threshold in reached))
+
+
 def send_quota_warnings(reached: ReachedThresholds) -> None:
     """Send the warnings in sorted order, which prevents deadlocks."""
     for (account_id, day, threshold), (limit, used) in sorted(reached.items()):
@@ -50,7 +60,6 @@ def send_missed_warnings(now: datetime | None = None) -> bool:
         return False
     Warned.objects.filter(sent_at__lt=now - RETENTION).delete()
     send_expiry_warnings(now)
-    send_missed_ban_events(now)
     send_missed_quota_warnings(now)
     return True
 
@@ -84,25 +93,15 @@ def send_expiry_warnings(now: datetime) -> None:
                         key.send_mail("mail/key_expiring")
 
 
-def send_missed_ban_events(now: datetime) -> None:
-    since = to_microseconds(now) - DAY  # Short bans may have ended before this check.
-    bans = KeyStanding.objects.filter(banned_until__gt=since, banned_at__gt=since).select_related("key")
-    sent = get_sent_warnings(EventType.KEY_BANNED, 0).filter(
-        subject_id=OuterRef("pk"), occurrence=OuterRef("banned_at")
-    )
-    for state in bans.filter(~Exists(sent)):
-        state.key.add_ban_event(state.banned_at)
-
-
 def send_missed_quota_warnings(now: datetime) -> None:
     day = to_microseconds(now) // DAY
-    counters = QuotaCounter.objects.filter(day=day).annotate(limit=PER_DAY)
+    usages = QuotaUsage.objects.filter(day=day).annotate(limit=PER_DAY)
     for threshold in THRESHOLDS:
         sent = get_sent_warnings(EventType.QUOTA_REACHED, threshold).filter(
             subject_id=OuterRef("account_id"), occurrence=day
         )
         # Scale the usage instead of the limit, since 100 * limit may overflow.
-        unsent = counters.annotate(scaled_usage=F("day_used") * 100 / threshold).filter(
+        unsent = usages.annotate(scaled_usage=F("day_used") * 100 / threshold).filter(
             ~Exists(sent), scaled_usage__gte=F("limit")
         )
         rows = unsent.values_list("account_id", "limit", "day_used")

@@ -8,21 +8,18 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from accounts.keys import key_format
+from accounts.keys.identity import KeyRejectionReason
 from accounts.keys.key_format import ParsedKey
 from accounts.models import get_key_mode
-from accounts.quota import anonymous
-from accounts.quota.key_record import KeyRejectionReason
-from accounts.quota.redis_store import MismatchedReplyError
-from accounts.quota.store import store
+from accounts.quota import anonymous, store
 from accounts.usage import write_behind
 from accounts.usage.rejection_log import RejectedRequest
 from petstore.api.client_ip import get_client_address
 from petstore.api.context import RequestContext
-from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
+from petstore.api.errors import ApiError, ErrorCode
 from petstore.db import replicas
 from petstore.observability.metrics import KEYS_REJECTED
 
-RETRY = {"Retry-After": str(RETRY_SECONDS)}
 WRONG_NETWORK = "This API key may not be used from your network address. Use it from one that it allows."
 
 # These clients have proved that they have the secret, so their rejections are logged.
@@ -39,7 +36,7 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
 
     The quota store authenticates and counts; `throttle` enforces its decision later. A free operation only
     peeks. A malformed key never reaches the store. Raises ApiError 401, 403 for a suspended account, 429
-    for a throttled lookup, or 503 for a mismatched reply.
+    for a throttled lookup.
     """
     key = parse_authorization(request.META.get("HTTP_AUTHORIZATION", ""))
     may_write = request.method not in {"GET", "HEAD"}
@@ -50,11 +47,9 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
             result = store.peek(key, get_client_address(request))
         else:
             result = store.admit(key, get_client_address(request), may_write=may_write)
-    except Exception as error:
+    except Exception:
         # The key may be valid, so the request must not count for its client address.
         context.decision = anonymous.peek(request)
-        if isinstance(error, MismatchedReplyError):
-            raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
         raise
     if result.rejection is None:
         context.caller, context.decision = result.caller, result.decision

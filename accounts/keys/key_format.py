@@ -34,6 +34,11 @@ class ParsedKey:
     mode: str
     public_id: str
 
+    @property
+    def account_id(self) -> str:
+        """The public ID of the account."""
+        return self.public_id[:ACCOUNT_ID_LENGTH]
+
     def __repr__(self) -> str:
         return f"ParsedKey({self.public_id})"
 

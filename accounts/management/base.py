@@ -10,13 +10,11 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from accounts.models import Account, Actor, ApiKey
-from accounts.quota import publication
-from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, escape_nonprintable
 
 MAX_DAYS = 36_500
 # The relations that serialize_key reads.
-KEY_RELATIONS = ("account__plan", "account__quota", "rate_limit_state")
+KEY_RELATIONS = ("account__plan", "rate_limit_state")
 
 
 def get_operator() -> Actor:
@@ -100,20 +98,7 @@ def format_table(columns: Sequence[str], rows: Iterable[dict[str, Any]], placeho
     )
 
 
-class KeyCommand(JsonCommand):
-    """A command that changes key records cached in Redis. Subclasses implement `run`."""
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        redis_owner.check()
-        self.run(options)
-        if "id" in options and (warning := publication.get_warning(public_id=options["id"])):
-            self.stderr.write(warning)
-
-    def run(self, options: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-
-class KeyActionCommand(KeyCommand):
+class KeyActionCommand(JsonCommand):
     """A command that calls a method of one key with a reason."""
 
     action: Callable[..., None]  # A method of ApiKey.
@@ -129,7 +114,7 @@ class KeyActionCommand(KeyCommand):
         """Return further arguments of the method."""
         return {}
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         key = get_key(options["id"])
         type(self).action(key, reason=options["reason"], by=get_operator(), **self.get_values(options))
         text = f"Done. Key {key.public_id} of {escape_nonprintable(key.account.name)} is {self.outcome}."

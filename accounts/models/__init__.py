@@ -19,8 +19,9 @@ from accounts.models.records import (
     IdempotencyRecord,
     KeyStanding,
     MinuteLoad,
-    Publication,
-    QuotaCounter,
+    QuotaUsage,
     Refusal,
+    StrikeCounter,
+    UsageGeneration,
 )
 from petstore.backoffice.audit import Actor

@@ -18,7 +18,8 @@ from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
 from accounts.models.members import Role
 from accounts.models.plans import Account
-from accounts.models.records import KeyStanding, PublishedModel
+from accounts.models.records import KeyStanding, Record
+from accounts.quota import bans
 from accounts.quota.limits import to_microseconds
 from petstore.api.link_header import get_page_url
 from petstore.backoffice import audit
@@ -27,7 +28,9 @@ from petstore.backoffice.models import AuditEntry, AuditQuerySet
 from petstore.backoffice.text import format_time
 from petstore.db.names import visible_name
 from petstore.mail.outbox import send_mail
+from petstore.observability.metrics import BANS
 
+SERVICE = Actor("the service")
 MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
 EXPIRES_SOON = timedelta(days=7)
@@ -70,7 +73,6 @@ def active_keys_q(now: datetime) -> Q:
 class ApiKeyManager(models.Manager["ApiKey"]):
     def lock_states(self, **keys: Any) -> QuerySet[KeyStanding]:
         """Lock the rate-limit states of these keys, so that no ban starts before the transaction ends."""
-        # Publications are locked after accounts, so new states must not be published here.
         states = [KeyStanding(key=key) for key in self.filter(**keys).order_by("pk")]
         KeyStanding.objects.bulk_create(states, ignore_conflicts=True)
         locked = KeyStanding.objects.select_for_update(of=("self",)).select_related("key")
@@ -143,7 +145,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         return key, generated.text
 
 
-class ApiKey(PublishedModel):
+class ApiKey(Record):
     """A credential of an account. Its text is displayed once; only a digest is stored (D16)."""
 
     class Mode(models.TextChoices):
@@ -330,11 +332,11 @@ class ApiKey(PublishedModel):
                 rotated_from=old,
             )
             is_banned = state.get_ban_end(now) is not None
-            # The replacement starts with this state, but a past ban must not add an event.
-            state.key, state.banned_at = new, state.banned_at if is_banned else 0
+            # The replacement starts with this state.
+            state.key, state.strike_generation = new, 0
             state.save()
             if is_banned:
-                new.add_ban_event(state.banned_at)
+                new.build_event(EventType.KEY_BANNED).save()
                 audit.record(by, new, Action.BANNED, reason=f"Inherited from {old.public_id}.")
             with audit.record_changes(by, old, Action.ROTATED, reason=f"Replaced by {new.public_id}."):
                 old.expires_at = min(old.expires_at or now + overlap, now + overlap)
@@ -342,6 +344,25 @@ class ApiKey(PublishedModel):
             old.build_event(EventType.KEY_ROTATED).save()
         self.refresh_from_db()
         return new, key_text
+
+    def ban(self, now: int, strikes_since: int, rejections: int) -> int:
+        """Ban the key for ignoring 429 (D26), unless a ban was set or lifted since the first rejection.
+
+        Times are microseconds since the epoch. Returns the end of the ban, which may have passed.
+        """
+        with transaction.atomic():
+            KeyStanding.objects.bulk_create([KeyStanding(key=self)], ignore_conflicts=True)
+            state = KeyStanding.objects.select_for_update().get(key=self)
+            if strikes_since >= state.banned_until:
+                level = bans.get_level(state.ban_level, state.banned_until, now)
+                state.banned_at, state.banned_until = now, now + bans.BAN_LENGTHS[level]
+                state.ban_level = min(level + 1, len(bans.BAN_LENGTHS) - 1)
+                state.save(update_fields=["banned_at", "banned_until", "ban_level"])
+                self.build_event(EventType.KEY_BANNED).save()
+                reason = bans.describe(rejections, bans.BAN_LENGTHS[level])
+                audit.record(SERVICE, self, Action.BANNED, reason=reason)
+                transaction.on_commit(BANS.inc)
+        return state.banned_until
 
     def unban(self, *, reason: str, by: Actor) -> None:
         """Lift the ban and lower its level. Raises ValidationError without a reason or a ban."""
@@ -354,17 +375,9 @@ class ApiKey(PublishedModel):
                 raise ValidationError(f"Key {self.public_id} is not banned.")
             state.banned_until = max(now, state.banned_at)
             state.ban_level = max(0, state.ban_level - 1)
-            state.unban_count += 1
-            state.strikes = state.retry_after_until = state.rejecting_until = 0
-            state.save()
+            state.save(update_fields=["banned_until", "ban_level"])
             audit.record(by, self, Action.UNBANNED, reason=reason)
-            # The process that banned the key may not have added the event yet.
-            self.add_ban_event(state.banned_at)
             self.build_event(EventType.KEY_UNBANNED).save()
-
-    def add_ban_event(self, started_at: int) -> bool:
-        """Add the event of a ban, unless it exists; return whether it is new. Takes microseconds."""
-        return self.build_event(EventType.KEY_BANNED).save_once(self.pk, 0, started_at)
 
     def build_event(self, kind: EventType) -> EventDraft:
         """Build an unsaved event with the public data of the key."""

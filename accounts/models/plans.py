@@ -1,7 +1,7 @@
 """Plans and accounts, with their limits."""
 
 from collections.abc import Collection
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -13,14 +13,14 @@ from django.utils import timezone
 
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, new_account_id
 from accounts.models.events import EventDraft, EventType
-from accounts.models.records import PublishedModel, QuotaCounter
+from accounts.models.records import Record
 from accounts.quota.limits import Limits
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor
 from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
-MAX_REQUEST_LIMIT = 10**12  # Lua numbers in Redis scripts are exact only up to 2**53.
+MAX_REQUEST_LIMIT = 10**12  # A hundred times this still fits into 64 bits.
 LIMIT_RANGE = [MinValueValidator(1), MaxValueValidator(MAX_REQUEST_LIMIT)]
 # Limits in queries of models with an account: those of the account, or else of its plan.
 PER_MINUTE = Coalesce("account__per_minute", "account__plan__per_minute")
@@ -43,7 +43,7 @@ def has_limits_only_if(condition: Q) -> Q:
     return (condition & both) | (~condition & neither)
 
 
-class Plan(PublishedModel):
+class Plan(Record):
     """A named set of limits. Enterprise has none, since its limits are set per account."""
 
     code = models.CharField(primary_key=True, max_length=20, choices=PlanCode)
@@ -71,7 +71,7 @@ class Plan(PublishedModel):
         return Limits(self.per_minute, self.per_day) if self.per_minute and self.per_day else None
 
 
-class Account(UniquelyNamed, PublishedModel):
+class Account(UniquelyNamed, Record):
     """A customer. Its keys share one quota."""
 
     public_id = models.CharField(
@@ -198,8 +198,7 @@ class Account(UniquelyNamed, PublishedModel):
 
         Only the latest active day is stored; others give 0.
         """
-        quota: QuotaCounter | None = getattr(self, "quota", None)
-        return quota.day_used if quota and EPOCH + timedelta(days=quota.day) == day else 0
+        return sum(usage.day_used for usage in self.usage.all() if usage.day == (day - EPOCH).days)
 
     @property
     def limits(self) -> Limits:

@@ -1,4 +1,4 @@
-"""Quota counters, rate-limit state, publications, usage and the rejection log.
+"""Quota usage, rate-limit state, statistics and the rejection log.
 
 accounts/usage writes and prunes usage and rejections, off the request path.
 """
@@ -6,7 +6,6 @@ accounts/usage writes and prunes usage and rejections, off the request path.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Index, Q, QuerySet, UniqueConstraint
@@ -26,86 +25,78 @@ class Record(models.Model):
         return f"{self._meta.verbose_name} {self.pk}"
 
 
-class PublishedModel(Record):
-    """A model whose changes are published to the key cache: see Publication.
-
-    `save` opens a transaction, so that the change and its Publication, which a signal writes, are atomic.
-    """
-
-    class Meta:
-        abstract = True
-
-    def save(self, *args: Any, **options: Any) -> None:
-        with transaction.atomic(savepoint=False):
-            super().save(*args, **options)
-
-
-class QuotaCounter(Record):
-    """An account's usage in its current windows. accounts/quota and accounts/usage write it.
+class QuotaUsage(Record):
+    """The usage of an account in its current windows: see accounts/quota/statements.py.
 
     Times are microseconds and days are whole days since the epoch, so that the same SQL works on both
     databases.
+
+    While an old snapshot is open (a dump, a forgotten transaction), PostgreSQL keeps all previous versions
+    of a row, and each update has to skip them. Therefore a row is replaced after MAX_UPDATES. The number
+    of the row in use is in UsageGeneration, so no request visits the versions of earlier rows.
     """
 
+    MAX_UPDATES = 1_000
+
+    pk = models.CompositePrimaryKey("account_id", "generation")
+    # A constraint would lock the account's row when a usage row is inserted.
+    account = models.ForeignKey(
+        "accounts.Account", models.CASCADE, related_name="usage", db_constraint=False, db_index=False
+    )
+    generation = models.BigIntegerField(default=0)
+    updates = models.IntegerField(default=0, help_text="Updates of this row.")
+    minute_ends_at = models.BigIntegerField(default=0)
+    minute_used = models.BigIntegerField(default=0)
+    day = models.BigIntegerField(default=0)
+    day_used = models.BigIntegerField(default=0)
+    warned_threshold = models.SmallIntegerField(
+        default=0, help_text="The highest percentage of the day's quota whose warning is stored (D41)."
+    )
+    last_write_at = models.BigIntegerField(default=0, help_text="The latest request that may write.")
+
+    @classmethod
+    def current(cls, account_id: int) -> QuerySet[QuotaUsage]:
+        """Select the row in use. There is none before the first request."""
+        generation = UsageGeneration.objects.filter(account_id=account_id).values("generation")
+        return cls.objects.filter(account_id=account_id, generation=generation[:1])
+
+    @classmethod
+    def renew(cls, account_id: int) -> None:
+        """Create the row unless it exists, or replace it if it has been updated MAX_UPDATES times."""
+        with transaction.atomic():
+            new = UsageGeneration(account_id=account_id)
+            UsageGeneration.objects.bulk_create([new], ignore_conflicts=True)
+            current = UsageGeneration.objects.select_for_update().get(account_id=account_id)
+            if replace_row(cls, current.generation, account_id=account_id):
+                current.generation += 1
+                current.save()
+
+
+class UsageGeneration(Record):
+    """The number of the account's QuotaUsage row that is in use."""
+
     account = models.OneToOneField(
-        "accounts.Account", models.CASCADE, primary_key=True, related_name="quota"
+        "accounts.Account", models.CASCADE, primary_key=True, related_name="+", db_constraint=False
     )
-    minute_ends_at = models.BigIntegerField(db_column="minute_ends")
-    minute_used = models.BigIntegerField()
-    day = models.BigIntegerField()
-    day_used = models.BigIntegerField()
-    day_used_in_database = models.BigIntegerField(
-        db_column="day_here",
-        default=0,
-        db_default=0,
-        help_text="The part of day_used that Redis did not count.",
-    )
-    last_request_at = models.BigIntegerField(db_column="seen_at")
-    last_request_admitted = models.BooleanField(
-        db_column="admitted", help_text="Whether the latest request was admitted."
-    )
-
-    class Meta:
-        constraints = [
-            CheckConstraint(name="quota_counts_from_zero", condition=Q(minute_used__gte=0, day_used__gte=0))
-        ]
+    generation = models.BigIntegerField(default=0)
 
 
-class KeyStanding(PublishedModel):
-    """The rate-limit state of a key: strikes, ban and peeks (D26, D39), in microseconds since the epoch."""
+class KeyStanding(Record):
+    """The bans and peeks of a key (D26, D39), in microseconds since the epoch.
+
+    Strikes are counted in StrikeCounter, so that this row, which each request reads, rarely changes.
+    """
 
     key = models.OneToOneField(
         "accounts.ApiKey", models.CASCADE, primary_key=True, related_name="rate_limit_state"
     )
-    # Only workers of the previous version read retry_after_until, strikes and strikes_expire_at, during an
-    # upgrade.
-    retry_after_until = models.BigIntegerField(
-        db_column="told_until", default=0, help_text="End of the latest Retry-After."
-    )
-    strikes = models.BigIntegerField(default=0)
-    strikes_expire_at = models.BigIntegerField(
-        db_column="strikes_end", default=0, help_text="When the strikes expire."
-    )
-    rejecting_until = models.BigIntegerField(
-        db_column="refusing_until",
-        default=0,
-        db_default=0,
-        help_text="End of the window that rejected last, which identifies the strike window.",
-    )
-    first_rejection_at = models.BigIntegerField(db_column="first_refusal_at", default=0, db_default=0)
-    last_strike_at = models.BigIntegerField(default=0, db_default=0)
-    window_rejections = models.BigIntegerField(db_column="window_refusals", default=0, db_default=0)
-    window_strikes = models.BigIntegerField(default=0, db_default=0)
     banned_at = models.BigIntegerField(default=0)
     banned_until = models.BigIntegerField(default=0, db_index=True)
     ban_level = models.BigIntegerField(
         default=0, help_text="The level of the next ban, unless time without a ban lowers it."
     )
-    unban_count = models.BigIntegerField(
-        db_column="lifts",
-        default=0,
-        db_default=0,
-        help_text="Bans lifted by staff. An increment invalidates the state in Redis.",
+    strike_generation = models.BigIntegerField(
+        default=0, db_default=0, help_text="The number of the StrikeCounter row that is in use."
     )
     peeks = models.BigIntegerField(
         db_column="looks",
@@ -119,9 +110,7 @@ class KeyStanding(PublishedModel):
 
     class Meta:
         constraints = [
-            CheckConstraint(
-                name="standing_counts_from_zero", condition=Q(strikes__gte=0, ban_level__gte=0)
-            ),
+            CheckConstraint(name="standing_counts_from_zero", condition=Q(ban_level__gte=0)),
             CheckConstraint(name="ban_ends_after_it_began", condition=Q(banned_until__gte=F("banned_at"))),
         ]
 
@@ -129,31 +118,50 @@ class KeyStanding(PublishedModel):
         return to_datetime(self.banned_until) if self.banned_until > to_microseconds(now) else None
 
 
-class Publication(Record):
-    """The current and the published version of a key record. Only accounts/quota/publication.py writes it.
+class StrikeCounter(Record):
+    """The rejections and strikes of a key in its current strike window (D26), in microseconds.
 
-    Every change to a record increments its version in the same transaction. Versions order all reads
-    regardless of clocks, and show which changes are not published yet.
+    Replaced after MAX_UPDATES, like QuotaUsage. KeyStanding has the number of the row in use.
     """
 
-    key = models.OneToOneField(
-        "accounts.ApiKey",
-        models.CASCADE,
-        primary_key=True,
-        related_name="publication",
-        db_constraint=False,  # A constraint would lock the key's row and block its deletion.
-    )
-    version = models.BigIntegerField()
-    published_version = models.BigIntegerField(
-        db_column="told", help_text="The version published to Redis."
-    )
+    MAX_UPDATES = QuotaUsage.MAX_UPDATES
 
-    class Meta:
-        indexes = [
-            Index(
-                fields=["key"], name="publication_untold", condition=Q(published_version__lt=F("version"))
-            )
-        ]
+    pk = models.CompositePrimaryKey("key_id", "generation")
+    key = models.ForeignKey(
+        "accounts.ApiKey", models.CASCADE, related_name="+", db_constraint=False, db_index=False
+    )
+    generation = models.BigIntegerField(default=0)
+    updates = models.IntegerField(default=0)
+    rejecting_until = models.BigIntegerField(
+        default=0, help_text="End of the window that rejected last, which identifies the strike window."
+    )
+    first_rejection_at = models.BigIntegerField(default=0)
+    last_strike_at = models.BigIntegerField(default=0)
+    rejections = models.BigIntegerField(default=0)
+    strikes = models.BigIntegerField(default=0)
+
+    @classmethod
+    def renew(cls, key_id: int) -> None:
+        """Create the row unless it exists, or replace it if it has been updated MAX_UPDATES times."""
+        with transaction.atomic():
+            KeyStanding.objects.bulk_create([KeyStanding(key_id=key_id)], ignore_conflicts=True)
+            state = KeyStanding.objects.select_for_update().get(key_id=key_id)
+            if replace_row(cls, state.strike_generation, key_id=key_id):
+                state.strike_generation += 1
+                state.save(update_fields=["strike_generation"])
+
+
+def replace_row(model: type[QuotaUsage | StrikeCounter], generation: int, **owner: int) -> bool:
+    """Create the row of this generation unless it exists; return whether it became one of the next.
+
+    A concurrent request that waits for the row then finds that it is no longer of its generation.
+    """
+    rows = model.objects.filter(generation=generation, **owner)
+    worn = rows.filter(updates__gte=model.MAX_UPDATES)
+    if worn.update(generation=F("generation") + 1, updates=0):
+        return True
+    model.objects.bulk_create([model(generation=generation, **owner)], ignore_conflicts=True)
+    return False
 
 
 class DailyUsage(Record):

@@ -15,7 +15,7 @@ from accounts.models import Account, DailyUsage, Membership, active_keys_q
 from accounts.models.api_keys import MAX_LISTED_KEYS
 from accounts.portal.access import for_members
 from accounts.quota.limits import to_microseconds
-from accounts.quota.store import read_account_windows
+from accounts.quota.store import read_windows
 from accounts.usage import reports
 from accounts.views import serialize_window
 from petstore.api.int64 import INT64_MAX
@@ -38,7 +38,7 @@ def home(request: HttpRequest) -> HttpResponse:
 @for_members()
 @require_safe
 def overview(request: HttpRequest, me: Membership) -> HttpResponse:
-    windows = [(window.name, serialize_window(window)) for window in read_account_windows(me.account)]
+    windows = [(window.name, serialize_window(window)) for window in read_windows(me.account)]
     context = {"me": me, "page": "overview", "windows": windows}
     return render(request, "portal/overview.html", context | build_usage(me.account))
 

@@ -18,7 +18,6 @@ from accounts import key_forms
 from accounts.models import Actor, ApiKey, Membership, Role, active_keys_q
 from accounts.models.api_keys import MAX_LISTED_KEYS
 from accounts.portal.access import for_members
-from accounts.quota import publication
 from petstore.backoffice.confirmation import ReasonForm
 
 MAX_INACTIVE = 20
@@ -88,12 +87,7 @@ def change(request: HttpRequest, me: Membership, key_id: str, verb: str) -> Http
             return show_key_text(request, me, *key.rotate(by=by, overlap=overlap))
         getattr(key, verb)(**data, by=by)
         messages.success(request, f"Key {key} has been {verb.removesuffix('e')}ed.")
-        transaction.on_commit(warn_if_unpublished, robust=True)
         return redirect("portal:keys", me.account.public_id)
-
-    def warn_if_unpublished() -> None:
-        if publication.get_warning(pk=key.pk):
-            messages.warning(request, "The change was saved, but may take up to a minute to take effect.")
 
     form = build_form(key, request.POST or None)
     return handle_form(request, form, act, title, me=me, key=key, verb=verb)

@@ -14,19 +14,20 @@ from petstore.api.client_ip import Address, get_client_network, get_network
 logger = logging.getLogger(__name__)
 
 LOOKUPS_PER_SECOND = 20  # Per worker.
+MAX_KEYS = 10_000
 MAX_NETWORKS = 10_000  # A few hundred bytes each. The least recently restricted are dropped.
 
 
 class LookupLimiter:
     """Limits database lookups of unknown keys, so that a flood of invented keys does not overload it.
 
-    Redis caches unknown keys, but a flood rarely repeats one. So all networks over their anonymous limit
-    share a few lookups per second and worker. From these networks, a valid key that Redis has not cached
-    may be rejected, too.
+    All networks over their anonymous limit share a few lookups per second and worker. Keys that this worker
+    has recently admitted are exempt. From these networks, another valid key may be rejected, too.
     """
 
     def __init__(self) -> None:
         self._restricted: dict[str, int] = {}
+        self._known: set[str] = set()  # Public IDs.
         self._second = self._remaining = 0
 
     def restrict(self, network: str, until: int) -> None:
@@ -36,7 +37,16 @@ class LookupLimiter:
         if len(self._restricted) > MAX_NETWORKS:
             self._restricted.pop(next(iter(self._restricted)), None)
 
-    def allow(self, address: Address, now: int | None = None) -> bool:
+    def remember(self, public_id: str) -> None:
+        """Exempt a key whose secret was proved."""
+        if public_id not in self._known:
+            if len(self._known) >= MAX_KEYS:
+                self._known.clear()
+            self._known.add(public_id)
+
+    def allow(self, public_id: str, address: Address, now: int | None = None) -> bool:
+        if not self._restricted or public_id in self._known:
+            return True
         now = time.time_ns() // 1000 if now is None else now
         if self._restricted.get(get_network(address), 0) <= now:
             return True

@@ -4,8 +4,6 @@ FIRST_STRIKE_AFTER excludes requests that were already in flight at the first re
 makes a burst a single strike.
 """
 
-from dataclasses import dataclass
-
 from django.template.defaultfilters import pluralize
 
 from accounts.quota.limits import DAY, MINUTE, SECOND
@@ -24,21 +22,14 @@ def get_rejections_to_ban(per_minute: int) -> int:
     return max(MIN_REJECTIONS_TO_BAN, -(-per_minute // 2))
 
 
-@dataclass(frozen=True, slots=True)
-class Ban:
-    """A ban that a rejection has just triggered. Times are microseconds since the epoch."""
+def get_level(ban_level: int, banned_until: int, now: int) -> int:
+    """Return the level of a ban that starts now: one step back for each STEP_BACK_AFTER without a ban."""
+    return max(0, ban_level - max(0, now - banned_until) // STEP_BACK_AFTER)
 
-    key_id: int
-    started_at: int
-    ends_at: int
-    next_level: int  # The level of the next ban, unless time without a ban lowers it.
-    rejections: int
 
-    @property
-    def reason(self) -> str:
-        hours, minutes = divmod((self.ends_at - self.started_at) // MINUTE, 60)
-        duration = f"{minutes} minutes" if minutes else f"{hours} hour{pluralize(hours)}"
-        return (
-            f"Kept sending after 429: {self.rejections} requests were rejected within a minute. "
-            f"Banned for {duration}."
-        )
+def describe(rejections: int, length: int) -> str:
+    """Return the reason of a ban for the audit trail. The length is in microseconds."""
+    hours, minutes = divmod(length // MINUTE, 60)
+    duration = f"{minutes} minutes" if minutes else f"{hours} hour{pluralize(hours)}"
+    rejected = f"{rejections} requests were rejected within a minute"
+    return f"Kept sending after 429: {rejected}. Banned for {duration}."

@@ -19,7 +19,7 @@ def build_quota_headers(request: HttpRequest, context: RequestContext) -> dict[s
     """
     began, caller = context.write_began, context.caller
     if began is not None and caller is not None and monotonic() - began > replicas.WRITE_SECONDS:
-        store.record_write(caller.public_id)
+        store.record_write(caller)
     decision = context.decision or anonymous.admit(request)
     assert isinstance(decision, RateLimitDecision)
     return format_headers(decision)

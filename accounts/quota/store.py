@@ -1,56 +1,247 @@
-"""The configured quota store: Redis if REDIS_URL is set, else the database."""
+"""Authenticates keys and counts requests in the database. statements.py has the rule."""
 
-import logging
-from contextlib import suppress
+import json
+import time
+from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.db import connection
 
-from accounts.models import Account
-from accounts.quota.database_store import DatabaseQuotaStore, read_windows
-from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.limits import Window
-from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.store_protocol import QuotaStore
-from petstore.event_loop.redis_scripts import RedisUnavailableError
+from accounts.events.warnings import store_quota_warnings
+from accounts.keys import key_format, networks
+from accounts.keys.identity import Caller, KeyRejectionReason
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH, ParsedKey
+from accounts.models import Account, ApiKey, QuotaUsage, StrikeCounter
+from accounts.quota import bans, limits
+from accounts.quota.anonymous import lookup_limiter
+from accounts.quota.limits import Counters, Limits, RateLimitDecision, Window, to_datetime
+from accounts.quota.statements import get_statements
+from accounts.usage import write_behind
+from petstore.api.client_ip import Address
+from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
+from petstore.db.identity import is_postgresql
+from petstore.event_loop.counting import CountingStatement
+from petstore.event_loop.threads import run_in_thread
 
-logger = logging.getLogger(__name__)
-
-database = DatabaseQuotaStore()
-redis = RedisQuotaStore(settings.REDIS_URL) if settings.REDIS_URL else None
-store: QuotaStore = FallbackQuotaStore(redis, database) if redis else database
-
-
-def record_write(public_id: str) -> None:
-    """Record the end of a long write in Redis, if it is used; log a failure."""
-    if redis is not None:
-        try:
-            redis.record_write(public_id)
-        except RedisUnavailableError as error:
-            logger.warning("The end of a long write could not be recorded in Redis: %s", error)
-
-
-def check_redis() -> str:
-    """Return `ok` if Redis responds and this process counts in it, else `unreachable`."""
-    with suppress(RedisUnavailableError):
-        if redis is not None and not is_redis_unavailable():
-            redis.ping()
-            return "ok"
-    return "unreachable"
+MAX_ATTEMPTS = 10
+MAX_UNEXPLAINED = 3  # Repetitions because a window or a ban ended between two statements.
+NO_NETWORKS = "[]"
+KEY_REJECTIONS = {reason.value: reason for reason in KeyRejectionReason}
 
 
-def is_redis_unavailable() -> bool:
-    """Return whether this process considers Redis, or one of its nodes, unavailable."""
-    return isinstance(store, FallbackQuotaStore) and store.active_backend == "database"
+class QuotaResult(NamedTuple):
+    """Either the reason the key was rejected, or the authenticated caller and the rate-limit decision."""
+
+    rejection: KeyRejectionReason | None = None
+    caller: Caller | None = None
+    decision: RateLimitDecision | None = None
 
 
-def read_account_windows(account: Account) -> tuple[Window, Window]:
-    """Read the windows that GET /v1/account shows, without a key."""
-    with suppress(RedisUnavailableError):
-        if redis is not None and not is_redis_unavailable():
-            return redis.read_windows(account)
-    return read_windows(account)
+class Quota(NamedTuple):
+    """What each statement returns of a key and its account. Times are microseconds since the epoch."""
+
+    now: int
+    key_id: int
+    account_id: int
+    pepper_number: int
+    scopes: str
+    per_minute: int
+    per_day: int
+    minute_ends_at: int
+    minute_used: int
+    day: int
+    day_used: int
+
+    @property
+    def windows(self) -> tuple[Window, Window]:
+        counters = Counters(self.minute_ends_at, self.minute_used, self.day, self.day_used)
+        return limits.build_windows(Limits(self.per_minute, self.per_day), counters, self.now)
 
 
-def get_active_backend() -> str:
-    """Return the backend in use: `redis`, or `database` without Redis or while a node is unavailable."""
-    return store.active_backend if isinstance(store, FallbackQuotaStore) else "database"
+class KeyState(NamedTuple):
+    """Why a key can't be admitted, or '' if it can be or if its rejection can be counted."""
+
+    quota: Quota
+    reason: str
+    banned_until: int
+    peeks_reset_at: int
+    last_write_at: int
+
+
+class QuotaCall:
+    """The statements of one request, with their parameters.
+
+    The secret of the key is not among the parameters, only its digests under all peppers.
+    """
+
+    def __init__(
+        self, key: ParsedKey, address: Address, now: int | None, *, may_write: bool = False
+    ) -> None:
+        now = get_clock(now)
+        self._key, self._address = key, address
+        self._statements = get_statements(len(settings.API_KEY_PEPPERS))
+        self._parameters: dict[str, Any] = {
+            "now": now,
+            "public_id": key.public_id,
+            "networks": NO_NETWORKS,
+            "may_write": int(may_write),
+        }
+        if now is not None and not is_postgresql():
+            self._parameters["now_text"] = connection.ops.adapt_datetimefield_value(to_datetime(now))
+        for position, (number, pepper) in enumerate(settings.API_KEY_PEPPERS.items(), 1):
+            self._parameters[f"pepper_{position}"] = number
+            self._parameters[f"digest_{position}"] = key_format.compute_digest(key, pepper)
+
+    def admit(self) -> QuotaResult | None:
+        """Count the request if the key is valid and has quota left."""
+        row = self._execute(self._statements.admit)
+        if row is None:
+            return None
+        quota = Quota(*row[:-1])
+        decision = RateLimitDecision(True, quota.windows, quota.now)
+        return self._finish(quota, decision, time_since_write=quota.now - row[-1])
+
+    def reject(self) -> QuotaResult | None:
+        """Count a rejection if the key is valid and has no quota left, and ban the key if that is due."""
+        row = self._execute(self._statements.reject)
+        if row is None:
+            return None
+        *fields, rejections, strikes, started_at = row
+        quota, banned_until = Quota(*fields), 0
+        if strikes >= bans.STRIKES_TO_BAN and rejections >= bans.get_rejections_to_ban(quota.per_minute):
+            banned_until = run_in_thread(ban, quota, rejections, started_at)
+        return self._finish(quota, RateLimitDecision(False, quota.windows, quota.now, banned_until))
+
+    def read(self) -> KeyState | QuotaResult:
+        """Read why the key can't be admitted. Returns a result if the key itself is rejected."""
+        row = self._execute(self._statements.read)
+        if row is None:
+            return QuotaResult(rejection=KeyRejectionReason.UNKNOWN)
+        *fields, allowed_networks, reason, banned_until, peeks_reset_at, last_write_at = row
+        if reason == "networks":
+            if not networks.is_allowed(self._address, json.loads(allowed_networks)):
+                return QuotaResult(rejection=KeyRejectionReason.NETWORK_NOT_ALLOWED)
+            self._parameters["networks"] = allowed_networks
+        elif reason in KEY_REJECTIONS:
+            return QuotaResult(rejection=KEY_REJECTIONS[reason])
+        return KeyState(Quota(*fields), reason, banned_until, peeks_reset_at, last_write_at)
+
+    def resolve(self, state: KeyState) -> QuotaResult | None:
+        """Remove the obstacle to counting the request. Returns a result if the key is banned."""
+        quota = state.quota
+        match state.reason:
+            case "banned":
+                decision = RateLimitDecision(False, quota.windows, quota.now, state.banned_until)
+                return self._finish(quota, decision)
+            case "ahead":
+                self._execute(self._statements.set_back, account_id=quota.account_id)
+            case "usage":
+                run_in_thread(QuotaUsage.renew, quota.account_id)
+            case "strikes":
+                run_in_thread(StrikeCounter.renew, quota.key_id)
+            case "warning":
+                usage = quota.day_used + 1
+                run_in_thread(store_quota_warnings, quota.account_id, quota.day, quota.per_day, usage)
+        return None
+
+    def peek(self, state: KeyState) -> QuotaResult:
+        """Count a peek."""
+        row = self._execute(self._statements.peek, key_id=state.quota.key_id)
+        peeks, peeks_end = row or (limits.PEEKS_PER_MINUTE + 1, state.peeks_reset_at)
+        quota = state.quota
+        decision = limits.decide_peek(
+            quota.windows, quota.now, state.banned_until, peeks=peeks, peeks_end=peeks_end
+        )
+        caller = self._build_caller(quota, quota.now - state.last_write_at)
+        write_behind.recorder.record_key_use(caller, quota.now)
+        return QuotaResult(caller=caller, decision=decision)
+
+    def _execute(self, statement: CountingStatement, **parameters: Any) -> tuple[Any, ...] | None:
+        return statement.execute(self._key.account_id, **self._parameters, **parameters)
+
+    def _build_caller(self, quota: Quota, time_since_write: int = 0) -> Caller:
+        lookup_limiter.remember(self._key.public_id)
+        write_behind.recorder.rehash(self._key, quota.key_id, quota.pepper_number)
+        scopes = frozenset(quota.scopes.split())
+        return Caller(quota.account_id, quota.key_id, self._key.public_id, scopes, time_since_write)
+
+    def _finish(
+        self, quota: Quota, decision: RateLimitDecision, *, time_since_write: int = 0
+    ) -> QuotaResult:
+        caller = self._build_caller(quota, time_since_write)
+        write_behind.recorder.count(caller, decision)
+        return QuotaResult(caller=caller, decision=decision)
+
+
+def admit(
+    key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
+) -> QuotaResult:
+    """Authenticate the key, then decide on the request and count it in one atomic step.
+
+    `now` is in microseconds since the epoch; only tests pass it. With `may_write`, the time since the
+    account's latest write restarts. An admitted request takes one statement, a 429 two. Raises ApiError 503
+    if the state keeps changing, and Django's database errors.
+    """
+    if not lookup_limiter.allow(key.public_id, address):
+        return QuotaResult(rejection=KeyRejectionReason.LOOKUP_THROTTLED)
+    call = QuotaCall(key, address, now, may_write=may_write)
+    unexplained = 0
+    for _ in range(MAX_ATTEMPTS):
+        if result := call.admit() or call.reject():
+            return result
+        state = call.read()
+        if isinstance(state, QuotaResult):
+            return state
+        if result := call.resolve(state):
+            return result
+        unexplained += not state.reason
+        if unexplained > MAX_UNEXPLAINED:
+            break
+    raise build_unsettled_error()
+
+
+def peek(key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
+    """Authenticate the key, and read both windows and the ban without counting in the windows (D39).
+
+    Peeks are limited to PEEKS_PER_MINUTE per key. The decision on a rejected peek has only that window.
+    """
+    if not lookup_limiter.allow(key.public_id, address):
+        return QuotaResult(rejection=KeyRejectionReason.LOOKUP_THROTTLED)
+    call = QuotaCall(key, address, now)
+    for _ in range(MAX_ATTEMPTS):
+        state = call.read()
+        if isinstance(state, QuotaResult):
+            return state
+        if state.reason not in {"networks", "ahead"}:
+            return call.peek(state)
+        call.resolve(state)
+    raise build_unsettled_error()
+
+
+def build_unsettled_error() -> ApiError:
+    return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
+
+
+def ban(quota: Quota, rejections: int, started_at: int) -> int:
+    """Ban the key unless that has happened since the strike window started; return the end, or 0."""
+    return ApiKey.objects.get(pk=quota.key_id).ban(quota.now, started_at, rejections)
+
+
+def read_windows(account: Account, now: int | None = None) -> tuple[Window, Window]:
+    """Read the windows that GET /v1/account shows, without a key. Takes one query."""
+    now = get_clock(now)
+    row = get_statements(0).windows.execute(account.public_id, now=now, account_id=account.pk)
+    assert row is not None
+    now, per_minute, per_day, *counters = row
+    return limits.build_windows(Limits(per_minute, per_day), Counters(*counters), now)
+
+
+def record_write(caller: Caller) -> None:
+    """Restart the time since the account's latest write, at the end of a long one."""
+    group = caller.public_id[:ACCOUNT_ID_LENGTH]
+    get_statements(0).record_write.execute(group, now=get_clock(), account_id=caller.account_id)
+
+
+def get_clock(now: int | None = None) -> int | None:
+    """Return the time for the statements: None on PostgreSQL, which has a clock of its own."""
+    return time.time_ns() // 1000 if now is None and not is_postgresql() else now

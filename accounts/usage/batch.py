@@ -1,4 +1,4 @@
-"""A batch of usage counters, rejections and bans, and the statements that write it.
+"""A batch of usage counters and rejections, and the statements that write it.
 
 Days and minutes are counted since the epoch; times are microseconds since the epoch.
 """
@@ -6,26 +6,21 @@ Days and minutes are counted since the epoch; times are microseconds since the e
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
-from accounts.events.warnings import ReachedThresholds
-from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
-from accounts.quota.bans import Ban
+from accounts.models import EPOCH, ApiKey
 from accounts.quota.limits import MINUTE, to_datetime
 from accounts.usage.rejection_log import MAX_PER_WRITE, RejectedRequest
-from petstore.backoffice import audit
 from petstore.db.identity import is_postgresql
-from petstore.observability.metrics import BANS
 
 BATCH_SIZE = 5_000  # Rows per statement, about 400 KB.
 MAX_MINUTES = 100_000  # Minute counts held during an outage; the oldest are dropped.
 LAST_USED_PRECISION = MINUTE
-SERVICE = Actor("the service")
 
 
 class Statement(NamedTuple):
@@ -66,21 +61,6 @@ ADD_DAILY_USAGE = Statement(
     WHERE k.id = r.key_id ORDER BY k.id, r.day
     ON CONFLICT (key_id, day) DO UPDATE SET
         requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
-    """,
-)
-# Adds the requests that Redis counted to the counter of the database.
-ADD_QUOTA_USAGE = Statement(
-    {"account_id": "bigint", "day": "bigint", "requests": "bigint"},
-    """
-    INSERT INTO accounts_quotacounter AS q
-        (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted)
-    SELECT a.id, 0, 0, r.day, r.requests, 0, true FROM {rows}, accounts_account AS a
-    WHERE a.id = r.account_id ORDER BY a.id
-    ON CONFLICT (account_id) DO UPDATE SET
-        day_used = CASE WHEN excluded.day > q.day THEN excluded.day_used
-            WHEN excluded.day = q.day THEN q.day_used + excluded.day_used ELSE q.day_used END,
-        day_here = CASE WHEN excluded.day > q.day THEN 0 ELSE q.day_here END,
-        day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
     """,
 )
 SET_LAST_USED = Statement(
@@ -130,15 +110,12 @@ class Batch:
     requests: Counter[tuple[int, int]] = field(default_factory=Counter)  # Admitted, by key ID and day.
     rejections: Counter[tuple[int, int]] = field(default_factory=Counter)  # By key ID and day.
     last_used: dict[int, int] = field(default_factory=dict)  # By key ID.
-    in_redis: Counter[tuple[int, int]] = field(default_factory=Counter)  # By account ID and day.
     minutes: Counter[tuple[int, int]] = field(default_factory=Counter)  # By account ID and minute.
     # By account ID, operation and day.
     deprecated_calls: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     last_deprecated_calls: dict[tuple[int, str, int], int] = field(default_factory=dict)
     # For keys with an older pepper, by key ID: the current pepper's number, and the new digest.
     digests: dict[int, tuple[int, str]] = field(default_factory=dict)
-    reached_thresholds: ReachedThresholds = field(default_factory=dict)
-    bans: list[Ban] = field(default_factory=list)
     rejected_requests: list[RejectedRequest] = field(default_factory=list)
     dropped_rejections: int = 0  # Beyond the limits of the rejection log.
 
@@ -147,7 +124,6 @@ class Batch:
         self.requests.update(newer.requests)
         self.rejections.update(newer.rejections)
         self.last_used |= newer.last_used
-        self.in_redis.update(newer.in_redis)
         self.minutes.update(newer.minutes)
         if len(self.minutes) > MAX_MINUTES:
             latest = sorted(self.minutes, key=lambda account_minute: account_minute[1])[-MAX_MINUTES:]
@@ -155,8 +131,6 @@ class Batch:
         self.deprecated_calls.update(newer.deprecated_calls)
         self.last_deprecated_calls |= newer.last_deprecated_calls
         self.digests = newer.digests  # Older ones are computed again at the next use of their key.
-        self.reached_thresholds = newer.reached_thresholds | self.reached_thresholds
-        self.bans += newer.bans
         rejected_requests = self.rejected_requests + newer.rejected_requests
         self.rejected_requests = rejected_requests[:MAX_PER_WRITE]
         surplus = len(rejected_requests) - len(self.rejected_requests)
@@ -170,11 +144,6 @@ class Batch:
         ADD_DAILY_USAGE.execute(
             (key_id, format_day(day), self.requests[key_id, day], self.rejections[key_id, day])
             for key_id, day in sorted(self.requests.keys() | self.rejections.keys())
-        )
-        # A counter has one day, so only each account's latest day matters.
-        latest_days = dict(sorted(self.in_redis))
-        ADD_QUOTA_USAGE.execute(
-            (account_id, day, self.in_redis[account_id, day]) for account_id, day in latest_days.items()
         )
         SET_LAST_USED.execute(
             (key_id, format_time(at), format_time(at - LAST_USED_PRECISION))
@@ -207,28 +176,3 @@ def write_digests(digests: dict[int, tuple[int, str]]) -> None:
             if key is not None:
                 key.pepper_number, key.digest = pepper_number, digest
                 key.save(update_fields=["pepper_number", "digest"])
-
-
-def write_bans(bans: list[Ban]) -> None:
-    """Store bans with their events and audit entries, each in its own transaction against deadlocks."""
-    pending = sorted(bans, key=lambda ban: ban.key_id)
-    for ban in pending:
-        with transaction.atomic():
-            key = ApiKey.objects.filter(pk=ban.key_id).first()
-            if key is None:
-                continue
-            # Lock before comparing, since staff may be lifting this ban.
-            state, _ = KeyStanding.objects.select_for_update().get_or_create(key=key)
-            is_lifted = state.banned_at == ban.started_at and state.banned_until < ban.ends_at
-            if is_lifted or state.banned_at > ban.started_at:
-                continue
-            state.banned_at, state.banned_until = ban.started_at, ban.ends_at
-            state.ban_level = ban.next_level
-            state.save(update_fields=["banned_at", "banned_until", "ban_level"])
-            # A replacement inherits a ban that began before the rotation (D50).
-            inheriting = ApiKey.objects.filter(rotated_from=key, created_at__gt=to_datetime(ban.started_at))
-            pending += [replace(ban, key_id=replacement.pk) for replacement in inheriting]
-            if not key.add_ban_event(ban.started_at):  # Another process stored the same ban.
-                continue
-            transaction.on_commit(BANS.inc)  # A failed write is retried.
-            audit.record(SERVICE, key, audit.Action.BANNED, reason=ban.reason)

@@ -35,7 +35,7 @@ from accounts.models import (
     MinuteLoad,
     Plan,
     PlanCode,
-    QuotaCounter,
+    QuotaUsage,
 )
 from accounts.models.plans import PER_DAY, PER_MINUTE
 from accounts.quota.limits import MINUTE, Limits, to_datetime, to_microseconds
@@ -85,12 +85,12 @@ def sum_usage(
     return {tuple(group): (admitted, rejected) for *group, admitted, rejected in rows}
 
 
-def find_top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounter]:
+def find_top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaUsage]:
     """Find the accounts that have used the largest share of today's limit."""
     day = ((today or timezone.now().date()) - EPOCH).days
     share = Cast("day_used", FloatField()) / Cast(PER_DAY, FloatField())
-    counters = QuotaCounter.objects.filter(day=day, day_used__gt=0).select_related("account__plan")
-    return list(counters.order_by(share.desc(), "account__name")[:limit])
+    usages = QuotaUsage.objects.filter(day=day, day_used__gt=0).select_related("account__plan")
+    return list(usages.order_by(share.desc(), "account__name")[:limit])
 
 
 def find_deprecated_callers(days: int = 30, limit: int = 20, today: date | None = None) -> list[Account]:

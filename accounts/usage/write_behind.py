@@ -1,6 +1,6 @@
 """Write-behind of usage counters, so that no request waits for a write.
 
-Each process collects counters, rejections, bans and warnings. It writes them every few seconds and at exit;
+Each process collects counters and rejections. It writes them every few seconds and at exit;
 a crash loses only the batch that was not yet written. Counters are written in one transaction, and a failed
 batch is merged into the next, so nothing is counted twice.
 """
@@ -18,18 +18,15 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 
 from accounts.events import warnings
-from accounts.events.warnings import find_reached_thresholds, send_quota_warnings
 from accounts.keys import key_format
 from accounts.keys.identity import Caller
 from accounts.keys.key_format import ParsedKey
 from accounts.models import get_signing_pepper_number
-from accounts.quota.bans import Ban
-from accounts.quota.limits import DAY, HOUR, MINUTE, RateLimitDecision, Window
+from accounts.quota.limits import DAY, HOUR, MINUTE, RateLimitDecision
 from accounts.usage import minute_counts, rejection_log
-from accounts.usage.batch import Batch, write_bans, write_digests
+from accounts.usage.batch import Batch, write_digests
 from accounts.usage.rejection_log import MAX_DENIED_PER_WRITE, MAX_PER_WRITE, RejectedRequest
 from petstore.backoffice.models import FailedSignIn
-from petstore.event_loop.threads import run_in_thread
 from petstore.observability.metrics import BACKGROUND_FAILURES, REJECTIONS_DROPPED
 
 logger = logging.getLogger(__name__)
@@ -44,63 +41,26 @@ class UsageRecorder:
         self._batch = Batch()
         self._hour = 0
         self._logged: Counter[str] = Counter()  # Rejections logged this hour, by the name of the limit.
-        self._day = 0
-        self._reached: set[tuple[int, int, int]] = set()  # Account ID, day and threshold.
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()
         self._stopping = threading.Event()
-        self._wake = threading.Event()
 
-    def count(self, caller: Caller, decision: RateLimitDecision, *, in_redis: bool = False) -> None:
-        """Count a request. `in_redis` means that the database counter does not include it yet."""
+    def count(self, caller: Caller, decision: RateLimitDecision) -> None:
         key_day = (caller.key_id, decision.day)
         with self._lock:
             batch = self._batch
             batch.last_used[caller.key_id] = decision.now
-            day_window = decision.windows[-1]
-            if day_window.used * 100 >= day_window.limit * warnings.THRESHOLDS[0]:
-                self._add_thresholds(caller.account_id, decision.day, day_window)
             if not decision.banned:  # The what-if simulation ignores bans.
                 batch.minutes[caller.account_id, decision.now // MINUTE] += 1
             if not decision.admitted:
                 batch.rejections[key_day] += 1
                 return
             batch.requests[key_day] += 1
-            if in_redis:
-                batch.in_redis[caller.account_id, decision.day] += 1
 
     def record_key_use(self, caller: Caller, now: int) -> None:
         """Record a use of a key that does not count as a request."""
         with self._lock:
             self._batch.last_used[caller.key_id] = now
-
-    def _add_thresholds(self, account_id: int, day: int, window: Window) -> None:
-        if day != self._day:
-            self._day, self._reached = day, set()
-        reached = find_reached_thresholds(account_id, day, window.limit, window.used)
-        new = {threshold: usage for threshold, usage in reached.items() if threshold not in self._reached}
-        if new:
-            self._reached.update(new)
-            self._batch.reached_thresholds |= new
-            self.wake()
-
-    def store_warnings(self, account_id: int, day: int, limit: int, used: int) -> bool:
-        """Store the warnings that a request is about to cause. Returns False if the next write has to."""
-        reached = find_reached_thresholds(account_id, day, limit, used)
-        with self._lock:
-            if max(reached) in self._batch.reached_thresholds:  # A recent attempt failed.
-                return False
-        try:
-            run_in_thread(send_quota_warnings, reached)
-        except Error:
-            return False
-        return True
-
-    def has_unwritten_requests(self, account_id: int) -> bool:
-        """Return whether the database may lack requests of this account that Redis counted."""
-        with self._lock:
-            accounts = {account for account, _ in self._batch.in_redis}
-            return self._write_lock.locked() or account_id in accounts
 
     def rehash(self, key: ParsedKey, key_id: int, pepper_number: int) -> None:
         """Schedule a new digest if the pepper is outdated. A key's text is known only while it is used."""
@@ -134,40 +94,24 @@ class UsageRecorder:
             self._batch.deprecated_calls[call] += 1
             self._batch.last_deprecated_calls[call] = now
 
-    def record_ban(self, ban: Ban) -> None:
-        """Write a ban immediately, or with the next batch if that fails."""
-        with self._lock:
-            self._batch.bans.append(ban)
-        with suppress(Error):
-            run_in_thread(self.write)
-        self.wake()  # The write-behind thread publishes the ban to Redis.
-
-    def start(self, task: Callable[[], object]) -> None:
-        """Start the thread that writes and then runs `task` every few seconds. Also write at exit."""
-        threading.Thread(target=self._run, args=[task], name="usage", daemon=True).start()
+    def start(self) -> None:
+        """Start the thread that writes every few seconds. Also write at exit."""
+        threading.Thread(target=self._run, name="usage", daemon=True).start()
         atexit.register(self.stop)
         Finalize(None, self.stop, exitpriority=1)  # Worker processes skip atexit.
 
     def stop(self) -> None:
         self._stopping.set()
-        self._wake.set()
         self.write()
 
-    def _run(self, task: Callable[[], object]) -> None:
+    def _run(self) -> None:
         last_cleanup = time.monotonic()
-        while not self._stopping.is_set():
-            self._wake.wait(WRITE_INTERVAL_SECONDS)
-            self._wake.clear()
+        while not self._stopping.wait(WRITE_INTERVAL_SECONDS):
             run_safely("usage", self.write)
-            run_safely("publication", task)
             if time.monotonic() - last_cleanup >= CLEANUP_INTERVAL_SECONDS:
                 last_cleanup = time.monotonic()
                 run_safely("cleanup", clean_up)
                 run_safely("warnings", warnings.send_missed_warnings)
-
-    def wake(self) -> None:
-        """Make the write-behind thread write and run its task now."""
-        self._wake.set()
 
     def write(self) -> None:
         """Write the batch; on a database error, merge it into the next."""
@@ -180,10 +124,6 @@ class UsageRecorder:
             batch.dropped_rejections = 0
             # Parts that were written are removed from the batch, so that a retry does not repeat them.
             try:
-                write_bans(batch.bans)
-                batch.bans = []
-                send_quota_warnings(batch.reached_thresholds)
-                batch.reached_thresholds = {}
                 write_digests(batch.digests)
                 with transaction.atomic():
                     batch.write(time.time_ns() // 1000)

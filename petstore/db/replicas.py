@@ -6,17 +6,15 @@ Each account reads its own writes on every machine, and data is at most REPLICA_
    timestamp precedes that position, so a replica that has replayed up to it shows all of that. The lag of a
    replica is the time since the newest such timestamp. Replicas that lag more than REPLICA_MAX_LAG are not
    read.
-2. For each request that may write, the quota script in Redis records the account's write time. It also
+2. For each request that may write, the statement that counts it records the account's write time. It also
    tells every request how long ago that was. A request that took longer than WRITE_SECONDS is recorded
    again before its response. An acknowledged write was therefore committed at most WRITE_SECONDS after the
    recorded time.
 3. An account reads from a replica only if its recorded write is more than WRITE_SECONDS + REPLICA_MAX_LAG
    ago. The write was then committed more than REPLICA_MAX_LAG ago, so the replica shows it, according to 1.
 
-Each interval is measured by a single clock, the worker's or Redis's, so the clocks don't have to agree. If
-Redis has no record because it restarted or was unavailable, the account is treated as having just written.
-A write stays unrecorded only if its worker can't reach Redis while other workers can. The others may then
-show the previous state for the replica's actual lag, usually milliseconds.
+Each interval is measured by a single clock, the worker's or the primary's, so the clocks don't have to
+agree.
 """
 
 from __future__ import annotations

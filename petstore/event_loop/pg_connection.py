@@ -1,9 +1,9 @@
 """PostgreSQL connections of the event loop, which use libpq's pipeline mode through psycopg's wrapper.
 
 Requests that are sent together form one batch with one Sync, and therefore one transaction. For this
-reason, only reads may share a connection. A failed statement aborts the later ones of its batch. Reads
-among them are retried in separate batches. Results are delivered at the Sync, so all requests of a batch
-share a timeout.
+reason, only reads may share a connection, unless each statement is a batch of its own (counting.py). A
+failed statement aborts the later ones of its batch. Reads among them are retried in separate batches.
+Results are delivered at the Sync, so all requests of a batch share a timeout.
 """
 
 import asyncio
@@ -51,9 +51,13 @@ class NotExecutedError(ConnectionFailedError):
 class PostgresqlConnection(Connection):
     """A connection in pipeline mode, with Django's settings for its alias."""
 
-    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool) -> None:
-        """Take over an open connection. If it is `shared`, many requests read on it concurrently."""
+    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool, separate: bool = False) -> None:
+        """Take over an open connection. If it is `shared`, many requests use it concurrently.
+
+        With `separate`, each statement is a transaction of its own.
+        """
         super().__init__(get_response_timeout(wrapper.alias), batched=shared)
+        self._separate = separate
         self._alias = wrapper.alias
         self._wrapper = wrapper
         self._connection: Any = wrapper.connection
@@ -75,10 +79,10 @@ class PostgresqlConnection(Connection):
         self._start_clock()
 
     @classmethod
-    async def open(cls, alias: str, *, shared: bool) -> Self:
+    async def open(cls, alias: str, *, shared: bool, separate: bool = False) -> Self:
         wrapper = await connect_in_thread(alias)
         try:
-            return cls(wrapper, shared=shared)
+            return cls(wrapper, shared=shared, separate=separate)
         except BaseException:
             wrapper.connection.pgconn.finish()
             raise
@@ -177,24 +181,29 @@ class PostgresqlConnection(Connection):
 
     def _prepare(self, statement: Statement, types: Types) -> None:
         self._libpq.send_prepare(statement.name, statement.sql, types)
-        self._put_count += 1
+        self._end_statement()
 
     def _put(self, statement: Statement, types: Types, parameters: Parameters) -> None:
         if self._prepares:
             self._libpq.send_query_prepared(statement.name, parameters)
-            self._put_count += 1
+            self._end_statement()
         else:
             self._put_unprepared(statement.sql, types, parameters)
 
     def _put_unprepared(self, sql: bytes, types: Types, parameters: Parameters) -> None:
         self._libpq.send_query_params(sql, parameters, types)
-        self._put_count += 1
+        self._end_statement()
 
     def _put_isolated(self, statement: Statement, values: Sequence[Value]) -> None:
         types, parameters = encode_values(values)
         self._end_batch()
         self._put_unprepared(statement.sql, types, parameters)
         self._end_batch()
+
+    def _end_statement(self) -> None:
+        self._put_count += 1
+        if self._separate:
+            self._end_batch()
 
     def _end_batch(self) -> None:
         if self._put_count:

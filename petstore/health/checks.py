@@ -16,7 +16,6 @@ from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, Error, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from accounts.quota import store
 from petstore.db import monitor, replicas
 
 logger = logging.getLogger(__name__)
@@ -102,10 +101,10 @@ checks = {"database": Check(check_database), "migrations": Check(check_migration
 
 
 def check_readiness() -> dict[str, str]:
-    """Return `status` (`ok` or `unavailable`), the state of each dependency, and the active quota store.
+    """Return `status` (`ok` or `unavailable`) and the state of each dependency.
 
-    Replicas and Redis don't affect the status, because the primary and the database substitute for them.
+    Replicas don't affect the status, because the primary substitutes for them.
     """
     states = run_checks(checks, TIMEOUT_SECONDS)
     status = OK if set(states.values()) == {OK} else "unavailable"
-    return {"status": status, **states, **replicas.get_states(), "quota": store.get_active_backend()}
+    return {"status": status, **states, **replicas.get_states()}

@@ -19,22 +19,22 @@ from django.utils import timezone
 
 from accounts.idempotency import RETENTION
 from accounts.models import EventDraft, IdempotencyRecord
-from accounts.quota.publication import find_unpublished
-from petstore.cache import redis_owner
 from petstore.conformance.client import Response, UnreachableError, ViolationError, exchange
-from petstore.db.identity import get_database_id, is_postgresql
+from petstore.db.identity import is_postgresql
 from petstore.db.names import check_encoding
+from petstore.db.snapshots import get_oldest_snapshot_age
 from petstore.health.checks import OK, check_migrations
 
 MAX_CLOCK_DIFFERENCE = 5.0  # Seconds.
 MIN_FREE = 16  # MiB.
+MAX_SNAPSHOT_AGE = 600  # Seconds.
 MAX_EVENT_AGE = 10  # Seconds for which an event may lack its position in the feed.
 RESPONSE_TIMEOUT = 5  # Seconds.
 # The metrics in deploy/prometheus/alerts.yaml that every instance exports.
 ALERT_METRICS = {
-    "petstore_bans_total", "petstore_event_backlog_seconds", "petstore_foreign_replies_total",
+    "petstore_bans_total", "petstore_event_backlog_seconds",
     "petstore_http_request_duration_seconds_bucket", "petstore_http_requests_shed_total",
-    "petstore_http_requests_total", "petstore_log_lines_dropped_total", "petstore_quota_store_up",
+    "petstore_http_requests_total", "petstore_log_lines_dropped_total",
     "petstore_start_time_seconds", "petstore_worker_exits_total", "petstore_workers",
     "petstore_workers_configured",
 }  # fmt: skip
@@ -76,28 +76,26 @@ def check_schema(host: str, port: int) -> tuple[str, str]:
     return f"The migrations of this version: {state}.", "" if state == OK else "Run manage.py migrate."
 
 
-def check_redis(host: str, port: int) -> tuple[str, str]:
-    if not settings.REDIS_URL:
-        raise SkippedError("REDIS_URL is not set. The database counts requests.")
-    try:
-        redis = redis_owner.inspect()
-    except CommandError as error:
-        return str(error), "Start it, or correct REDIS_URL. See PetstoreQuotaStoreDown in docs/runbooks.md."
-    if redis.owner not in {"", get_database_id()}:
-        advice = (
-            "Set REDIS_URL to another Redis, or run manage.py claim_redis if this database replaced it."
-        )
-        return f"It belongs to another database, {redis.owner}.", advice
-    if redis.eviction_policy:
-        text = f"It may evict quota counters (maxmemory-policy {redis.eviction_policy})."
-        return text, "Set maxmemory-policy to noeviction, in redis.conf and with redis-cli CONFIG SET."
-    return "It responds, belongs to no other database, and evicts nothing.", ""
+def check_commits(host: str, port: int) -> tuple[str, str]:
+    if not is_postgresql():
+        raise SkippedError("SQLite has no such setting.")
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW synchronous_commit")
+        value = cursor.fetchone()[0]
+    advice = "Orders could be lost in a crash. Remove it from the role, the database and DATABASE_URL."
+    return f"synchronous_commit is {value}.", advice if value == "off" else ""
+
+
+def check_snapshots(host: str, port: int) -> tuple[str, str]:
+    if not is_postgresql():
+        raise SkippedError("Only PostgreSQL keeps row versions for old snapshots.")
+    seconds = round(get_oldest_snapshot_age())
+    advice = "See PetstoreOldSnapshot in docs/runbooks.md." if seconds > MAX_SNAPSHOT_AGE else ""
+    return f"The oldest snapshot that this role can see is {seconds} s old.", advice
 
 
 def check_clocks(host: str, port: int) -> tuple[str, str]:
     differences = {}
-    if settings.REDIS_URL:
-        differences["Redis"] = redis_owner.inspect().time - time.time()
     if is_postgresql():
         with connection.cursor() as cursor:
             cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
@@ -146,8 +144,6 @@ def check_workers(host: str, port: int) -> tuple[str, str]:
     text = f"/readyz reports {', '.join(f'{name}: {state}' for name, state in states.items())}."
     if response.status != 200:
         return text, "See PetstoreNotReady in docs/runbooks.md."
-    if settings.REDIS_URL and states["quota"] == "database":
-        return text, "The workers can't use Redis. See PetstoreQuotaStoreDown in docs/runbooks.md."
     if any(state != OK for name, state in states.items() if name.startswith("replica")):
         return text, "See PetstoreReplicaDown and PetstoreReplicaLag in docs/runbooks.md."
     return text, ""
@@ -175,14 +171,6 @@ def check_events(host: str, port: int) -> tuple[str, str]:
     return f"{count} have waited for more than {MAX_EVENT_AGE} s for their position in the feed.", advice
 
 
-def check_publications(host: str, port: int) -> tuple[str, str]:
-    if not settings.REDIS_URL:
-        raise SkippedError("REDIS_URL is not set.")
-    count = find_unpublished().count()
-    advice = "Run doctor again after 10 s. If they remain, check Redis and the log." if count else ""
-    return f"Changes of {count} keys have yet to be published to Redis.", advice
-
-
 def check_housekeeping(host: str, port: int) -> tuple[str, str]:
     due = timezone.now() - timedelta(days=2)
     sessions = Session.objects.filter(expire_date__lt=due).count()
@@ -194,8 +182,8 @@ def check_housekeeping(host: str, port: int) -> tuple[str, str]:
 
 CHECKS: dict[str, Check] = {
     "settings": check_settings, "database": check_database, "migrations": check_schema,
-    "redis": check_redis, "clocks": check_clocks, "folders": check_folders, "workers": check_workers,
-    "metrics": check_metrics, "events": check_events, "publications": check_publications,
+    "commits": check_commits, "snapshots": check_snapshots, "clocks": check_clocks,
+    "folders": check_folders, "workers": check_workers, "metrics": check_metrics, "events": check_events,
     "housekeeping": check_housekeeping,
 }  # fmt: skip
 

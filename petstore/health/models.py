@@ -18,7 +18,6 @@ class StatusSample(Record):
     minute = models.BigIntegerField(primary_key=True, help_text="Minutes since the epoch.")
     api = models.CharField(max_length=8, choices=State)
     database = models.CharField(max_length=8, choices=State)
-    quota_store = models.CharField(max_length=8, choices=State)
 
     class Meta:
         default_permissions = ()

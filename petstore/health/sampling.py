@@ -14,30 +14,26 @@ from threading import Thread
 
 from django.db import transaction
 
-from accounts.quota import store
 from accounts.usage.write_behind import run_safely
-from petstore.event_loop.threads import run_on_loop
-from petstore.health.checks import OK, SLOW_SECONDS, TIMEOUT_SECONDS, Check, checks, run_checks
+from petstore.db.identity import is_postgresql
+from petstore.db.snapshots import get_oldest_snapshot_age
+from petstore.health.checks import OK, SLOW_SECONDS, TIMEOUT_SECONDS, checks, run_checks
 from petstore.health.models import State, StatusSample
 from petstore.observability.healthcheck import is_alive
+from petstore.observability.metrics import OLDEST_SNAPSHOT
 from petstore.server.shutdown import is_draining
 
 MINUTE = 60  # Seconds.
 RETENTION = 26 * 60  # Minutes. The status page shows 24 hours and the current one.
 
-# In a thread, checking Redis would load redis-py, which takes memory and slows down requests.
-status_checks = checks | {"redis": Check(partial(run_on_loop, store.check_redis))}
-
 
 def measure() -> dict[str, State]:
     """Return the state of each part. The API is up if this process could serve a request."""
-    results = run_checks(status_checks, TIMEOUT_SECONDS)
+    results = run_checks(checks, TIMEOUT_SECONDS)
     api = State.UP if all(results[name] == OK for name in checks) else State.DOWN
     is_slow = checks["database"].last_duration >= SLOW_SECONDS
     database = State.DOWN if results["database"] != OK else State.DEGRADED if is_slow else State.UP
-    fallback = database if store.redis is None or database == State.DOWN else State.DEGRADED
-    quota_store = State.UP if store.redis is not None and results["redis"] == OK else fallback
-    return {"api": api, "database": database, "quota_store": quota_store}
+    return {"api": api, "database": database}
 
 
 def write(sample: StatusSample, unwritten: deque[StatusSample]) -> None:
@@ -49,6 +45,11 @@ def write(sample: StatusSample, unwritten: deque[StatusSample]) -> None:
     unwritten.clear()
 
 
+def record_oldest_snapshot() -> None:
+    if is_postgresql():
+        OLDEST_SNAPSHOT.set(get_oldest_snapshot_age())
+
+
 def run(host: str, port: int) -> None:
     """Sample forever, except while draining. The API is up if /readyz responds with 200 over HTTP."""
     unwritten: deque[StatusSample] = deque(maxlen=24 * 60)
@@ -56,6 +57,7 @@ def run(host: str, port: int) -> None:
         time.sleep(1)
     while True:
         if not is_draining():
+            run_safely("snapshots", record_oldest_snapshot)
             states = measure() | {"api": State.UP if is_alive(port, host, "/readyz") else State.DOWN}
             sample = StatusSample(minute=int(time.time()) // MINUTE, **states)
             run_safely("status", partial(write, sample, unwritten))

@@ -25,7 +25,7 @@ from petstore.observability.metrics import deferred_updates
 from petstore.observability.metrics_port import MultiprocessRegistry
 from petstore.server.shutdown import is_draining
 
-PARTS = {"api": "API", "database": "Database", "quota_store": "Quota store"}  # By field of StatusSample.
+PARTS = {"api": "API", "database": "Database"}  # By field of StatusSample.
 
 
 @require_safe

@@ -41,10 +41,6 @@ REJECTIONS_DROPPED = Counter(
     "petstore_refusals_not_kept_total",
     "Rejections missing from the rejection log because there were too many.",
 )
-FOREIGN_REPLIES = Counter(
-    "petstore_foreign_replies_total",
-    "Replies from Redis about another key. The request got 503, and the connection was closed.",
-)
 BACKGROUND_FAILURES = Counter(
     "petstore_background_failures_total",
     "Failed runs of background tasks of the workers, which are retried.",
@@ -55,12 +51,10 @@ EVENT_BACKLOG = Gauge(
     "The age of the oldest committed event that has no position in the feed yet.",
     multiprocess_mode="livemax",
 )
-# Without a label, the supervisor would export 0 although it never sets the gauge.
-STORE_UP = Gauge(
-    "petstore_quota_store_up",
-    "1 while every worker counts in this store, 0 while at least one does not.",
-    ["store"],
-    multiprocess_mode="livemin",
+OLDEST_SNAPSHOT = Gauge(
+    "petstore_database_oldest_snapshot_seconds",
+    "The age of the oldest transaction with a snapshot, sampled every minute.",
+    multiprocess_mode="livemax",
 )
 DATABASE_CONNECTIONS = Gauge(
     "petstore_database_connections",

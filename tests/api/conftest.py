@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from accounts.quota.store_protocol import QuotaStore
 from inventory.models import Category, Pet
 from tests.support.event_loop import run_directly, run_on_loop
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -18,13 +17,6 @@ def isolate_each_test(isolated: None) -> None:
 @pytest.fixture
 def pet(category: Category) -> Pet:
     return Pet.objects.create(name="Biscuit", category=category)
-
-
-@pytest.fixture
-def active_store(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
-    """Run the test with each store as the one that the service uses."""
-    monkeypatch.setattr("accounts.keys.authentication.store", store)
-    return store
 
 
 @pytest.fixture(params=[run_directly, pytest.param(run_on_loop, marks=NEEDS_POSTGRESQL)])

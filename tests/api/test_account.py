@@ -6,19 +6,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from accounts.quota.redis_store import RedisQuotaStore
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accounts.keys import key_format
+from accounts.keys.identity import KeyRejectionReason
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, Refusal
-from accounts.quota import database_store
+from accounts.quota import database_store, store
 from accounts.quota.headers import format_headers
-from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, HOUR, MINUTE, PEEKS_PER_MINUTE, SECOND, SKEW, RateLimitDecision
-from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.store import read_account_windows
-from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import use_quota
@@ -29,7 +28,7 @@ LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 
 
 @pytest.fixture
-def low_limit_api(active_store: QuotaStore, db: None) -> Api:
+def low_limit_api(db: None) -> Api:
     """A client of an account with a small quota, in this test's own store."""
     account = Account(name="Few Pets")
     account.assign(PlanCode.ENTERPRISE, 3, 1000)
@@ -45,7 +44,7 @@ def peek(sender: Sender, key: int = 0) -> RateLimitDecision:
 # --- The response ---------------------------------------------------------------------------------
 
 
-def test_key_reads_itself_and_its_account(active_store: QuotaStore, db: None) -> None:
+def test_key_reads_itself_and_its_account(db: None) -> None:
     account = Account.objects.create(name="Zoë 🐕", plan_id=PlanCode.PRO)
     ends = timezone.now() + timedelta(days=30)
     options: Any = {"name": "Kühe", "key_scopes": ["orders:read"], "expires_at": ends}
@@ -78,7 +77,7 @@ def to_json(timestamp: Any) -> str:
 
 
 def test_windows_agree_with_the_headers_of_the_next_request(
-    active_store: QuotaStore, low_limit_api: Api
+    db: None, low_limit_api: Api
 ) -> None:
     low_limit_api.get("/pets")
     peeked = low_limit_api.get("/account")
@@ -119,7 +118,7 @@ def test_account_is_readable_while_the_quota_is_used_up(low_limit_api: Api) -> N
     assert timestamp(minute["resetsAt"]) == int(rejected.headers["X-RateLimit-Reset"])
 
 
-def test_banned_key_reads_the_end_of_its_ban(low_limit_api: Api, active_store: QuotaStore) -> None:
+def test_banned_key_reads_the_end_of_its_ban(low_limit_api: Api, db: None) -> None:
     assert low_limit_api.key is not None
     ban_by_now(low_limit_api.key, active_store)
     rejected = low_limit_api.get("/pets")
@@ -134,9 +133,9 @@ def timestamp(text: str) -> int:
 
 
 @pytest.mark.parametrize("used", [0, 3, 4, None])
-def test_peek_changes_no_state(store: QuotaStore, used: int | None) -> None:
+def test_peek_changes_no_state(db: None, used: int | None) -> None:
     """The windows are unused, used up or exceeded; None means a ban."""
-    peeking, untouched = (Sender(store, per_minute=3, per_day=100) for _ in range(2))
+    peeking, untouched = (Sender(per_minute=3, per_day=100) for _ in range(2))
     for sender in (peeking, untouched):
         if used is None:
             sender.get_banned()
@@ -173,9 +172,9 @@ STEPS = st.lists(
 )
 @given(steps=STEPS, start=st.integers(20_800 * DAY, 20_801 * DAY))
 def test_peek_agrees_with_the_next_request(
-    store: QuotaStore, steps: list[tuple[str, int]], start: int
+    db: None, steps: list[tuple[str, int]], start: int
 ) -> None:
-    sender = Sender(store, per_minute=5, per_day=20, now=start)
+    sender = Sender(per_minute=5, per_day=20, now=start)
     for name, value in [*steps, ("send", 1)]:
         match name:
             case "send":
@@ -207,8 +206,8 @@ def check_agreement(sender: Sender) -> None:
 # --- The peek limit -------------------------------------------------------------------------------
 
 
-def test_key_is_limited_to_60_peeks_a_minute(store: QuotaStore) -> None:
-    sender = Sender(store, per_minute=5, per_day=20)
+def test_key_is_limited_to_60_peeks_a_minute(db: None) -> None:
+    sender = Sender(per_minute=5, per_day=20)
     sender.add_key()
     assert [peek(sender).admitted for _ in range(62)] == [True] * 60 + [False] * 2
     assert peek(sender, key=1).admitted
@@ -238,8 +237,8 @@ def test_rejected_peeks_are_no_strikes(low_limit_api: Api) -> None:
 # --- Authentication -------------------------------------------------------------------------------
 
 
-def test_peek_authenticates_the_key(store: QuotaStore) -> None:
-    sender = Sender(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
+def test_peek_authenticates_the_key(db: None) -> None:
+    sender = Sender(per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
     for _ in range(3):
         sender.add_key()
     sender.keys[0].revoke(reason="Leaked.", by=OPERATOR)
@@ -269,9 +268,9 @@ def test_peek_authenticates_the_key(store: QuotaStore) -> None:
     ],
 )
 def test_changes_by_staff_are_visible_at_once(
-    store: QuotaStore, change: Callable[[Sender], object], is_visible: Callable[[Any], bool]
+    db: None, change: Callable[[Sender], object], is_visible: Callable[[Any], bool]
 ) -> None:
-    sender = Sender(store, per_minute=5, per_day=20)
+    sender = Sender(per_minute=5, per_day=20)
     sender.peek()
     change(sender)
     caller = sender.peek().caller
@@ -299,7 +298,7 @@ def test_peeks_update_last_use_but_not_usage(low_limit_api: Api) -> None:
 # --- The windows on pages -------------------------------------------------------------------------
 
 
-def read_windows(store: QuotaStore, sender: Sender) -> Any:
+def read_windows(db: None, sender: Sender) -> Any:
     reader = store.read_windows if isinstance(store, RedisQuotaStore) else database_store.read_windows
     return reader(sender.account, sender.now)
 
@@ -307,8 +306,8 @@ def read_windows(store: QuotaStore, sender: Sender) -> Any:
 @pytest.mark.parametrize(
     "later", [0, 1, -3 * SECOND, MINUTE - 1, MINUTE, DAY // 2 - 1, DAY // 2, DAY, -DAY]
 )
-def test_pages_show_the_windows_of_a_peek(store: QuotaStore, db: None, later: int) -> None:
-    sender = Sender(store, 3, 1000)
+def test_pages_show_the_windows_of_a_peek(db: None, later: int) -> None:
+    sender = Sender(3, 1000)
     assert read_windows(store, sender) == peek(sender).windows  # Without requests.
     for _ in range(4):
         sender.admit()

@@ -1,27 +1,23 @@
-"""Bans (D26) in every store, by a clock that the test controls."""
+"""Bans (D26), by a clock that the test controls."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import F
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from accounts.models import EventType, KeyStanding, PlanCode
+from accounts.models import EventType, KeyStanding, PlanCode, StrikeCounter
 from accounts.models.events import EventDraft
-from accounts.quota.bans import BAN_LENGTHS, Ban
+from accounts.quota import bans
+from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
-from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
-from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.quota import NOON, Sender, day, minute
-from tests.support.servers import RedisServer
 from tests.support.thorough import times
 
 MakeSender = Callable[..., Sender]
@@ -33,11 +29,11 @@ ATTEMPTS = settings(
 
 
 @pytest.fixture
-def make_sender(store: QuotaStore) -> MakeSender:
+def make_sender(db: None) -> MakeSender:
     """Make a sender whose window rejects requests from NOON on, for 59 seconds or until midnight."""
 
     def make(per_minute: int = 1, per_day: int = 1_000, *, keys: int = 1) -> Sender:
-        sender = Sender(store, per_minute, per_day, now=NOON - SECOND)
+        sender = Sender(per_minute, per_day, now=NOON - SECOND)
         for _ in range(keys - 1):
             sender.add_key()
         assert sender.admitted(min(per_minute, per_day)) == min(per_minute, per_day)
@@ -134,9 +130,9 @@ def test_strikes_of_one_window_do_not_count_in_another(make_sender: MakeSender) 
     assert send_rejected(acme, [41, 42]) == [False, True]
 
 
-def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
+def test_strikes_of_one_day_do_not_count_on_the_next(db: None) -> None:
     midnight = 20_801 * DAY
-    acme = Sender(store, per_minute=1_000, per_day=1, now=midnight - 30 * SECOND)
+    acme = Sender(per_minute=1_000, per_day=1, now=midnight - 30 * SECOND)
     for start in (acme.now, midnight):
         acme.now = start
         assert acme.send().admitted
@@ -169,8 +165,8 @@ GAPS = st.sampled_from([0, 1, SECOND // 2, SECOND - 1, SECOND, SECOND + 1, 2 * S
 @ATTEMPTS
 @given(gaps=st.lists(GAPS, min_size=20, max_size=45), by_day=st.booleans())
 @example(gaps=[2 * SECOND, *[SECOND] * 19], by_day=False)
-def test_stores_ban_when_the_rule_does(store: QuotaStore, gaps: list[int], *, by_day: bool) -> None:
-    acme = Sender(store, per_minute=1, per_day=1 if by_day else 1_000)
+def test_stores_ban_when_the_rule_does(db: None, gaps: list[int], *, by_day: bool) -> None:
+    acme = Sender(per_minute=1, per_day=1 if by_day else 1_000)
     acme.admitted(1)
     sent: list[int] = [0]
     acme.now = NOON if by_day else NOON + 1
@@ -274,12 +270,12 @@ def test_19_waiting_clients_that_share_a_key_are_never_banned(
     to_midnight=st.integers(1, 3 * MINUTE),
 )
 def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
-    store: QuotaStore, clients: list[WaitingClient], limits: tuple[int, int], to_midnight: int
+    db: None, clients: list[WaitingClient], limits: tuple[int, int], to_midnight: int
 ) -> None:
     start = 20_801 * DAY - to_midnight
     for client in clients:
         client.due += start - NOON
-    acme = Sender(store, *limits, now=start)
+    acme = Sender(*limits, now=start)
     assert not any(decision.banned for decision in send_and_wait(acme, clients, start + 3 * MINUTE))
 
 
@@ -324,7 +320,7 @@ def test_ban_is_in_the_audit_trail_once(make_sender: MakeSender) -> None:
 
 
 def test_reason_states_the_length_of_the_ban() -> None:
-    reasons = [Ban(1, 0, length, 1, rejections=43).reason for length in BAN_LENGTHS]
+    reasons = [bans.describe(43, length) for length in BAN_LENGTHS]
     lengths = [reason.partition("Banned for ")[2] for reason in reasons]
     assert lengths == ["5 minutes.", "15 minutes.", "1 hour.", "6 hours.", "24 hours."]
 
@@ -341,9 +337,9 @@ def test_banned_key_sees_the_remaining_requests_of_its_account(make_sender: Make
 
 
 @pytest.fixture
-def lifted(store: QuotaStore) -> Sender:
+def lifted(db: None) -> Sender:
     """An account with a banned key. Its clock is close to the real one, which lifting the ban uses."""
-    acme = Sender(store, per_minute=1, per_day=1_000_000, now=time.time_ns() // 1000 - 22 * SECOND)
+    acme = Sender(per_minute=1, per_day=1_000_000, now=time.time_ns() // 1000 - 22 * SECOND)
     acme.get_banned()
     write_behind.recorder.write()
     return acme
@@ -370,37 +366,12 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Sender) -> None:
 
 
 def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: Sender) -> None:
-    """The clock that counts the rejections may be ahead of the one that bans."""
-    KeyStanding.objects.update(first_rejection_at=F("banned_at") + SECOND)
     lift(lifted)
     assert seconds_until_banned(lifted) == 21
     write_behind.recorder.write()
     assert lifted.send().banned
     assert KeyStanding.objects.get(key=lifted.keys[0]).banned_until == lifted.now + BAN_LENGTHS[0]
     assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 2
-
-
-def test_ban_lifted_by_the_previous_version_resets_the_strikes(
-    lifted: Sender, request: pytest.FixtureRequest
-) -> None:
-    """The previous version does not write the new columns and fields."""
-    state = KeyStanding.objects.get(key=lifted.keys[0])
-    state.banned_until, state.ban_level = state.banned_at, 0
-    state.unban_count += 1
-    state.strikes = state.retry_after_until = 0
-    state.save(update_fields=["banned_until", "ban_level", "unban_count", "strikes", "retry_after_until"])
-    if isinstance(lifted.store, RedisQuotaStore):
-        server: RedisServer = request.getfixturevalue("redis")
-        fields: dict[Any, Any] = {
-            "lifts": 1,
-            "banned_until": 0,
-            "ban_level": 0,
-            "strikes": 0,
-            "told_until": lifted.now,
-        }
-        server.client.hset(get_redis_keys(lifted.keys[0].public_id)[2], mapping=fields)
-    lifted.wait(1)
-    assert seconds_until_banned(lifted) == 21
 
 
 def test_row_inserted_by_the_previous_version_has_no_strikes(make_sender: MakeSender) -> None:
@@ -415,14 +386,8 @@ def test_row_inserted_by_the_previous_version_has_no_strikes(make_sender: MakeSe
     assert send_rejected(acme, FASTEST_BAN) == [False] * 20 + [True]
 
 
-def test_lost_rate_limit_state_resets_the_strikes(
-    make_sender: MakeSender, request: pytest.FixtureRequest
-) -> None:
+def test_lost_strikes_count_again_from_zero(make_sender: MakeSender) -> None:
     acme = make_sender(per_day=1)
     assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
-    if isinstance(acme.store, RedisQuotaStore):
-        request.getfixturevalue("redis").client.flushall()
-        write_behind.recorder.write()
-    else:
-        KeyStanding.objects.all().delete()
+    StrikeCounter.objects.all().delete()
     assert not any(send_rejected(acme, range(21, 41)))

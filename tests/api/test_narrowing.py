@@ -12,12 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accounts.keys import networks
+from accounts.keys.identity import KeyRejectionReason
 from accounts.keys.scopes import READ_SCOPES, SCOPES
 from accounts.models import Account, ApiKey, EventDraft, EventType, KeyStanding
 from accounts.quota.bans import BAN_LENGTHS, Ban
-from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, MINUTE, SECOND, to_datetime, to_microseconds
-from accounts.quota.store_protocol import QuotaStore
 from accounts.usage.batch import write_bans
 from tests.conftest import OPERATOR, Issue
 from tests.support.customers import ban
@@ -155,8 +154,8 @@ def test_narrowing_is_in_the_audit_trail_and_the_feed(issue: Issue) -> None:
     assert (event.account_id, event.data) == (key.account_id, key.build_event(EventType.KEY_NARROWED).data)
 
 
-def test_narrowing_takes_effect_with_the_next_request(store: QuotaStore) -> None:
-    sender = Sender(store, 60, 1_000, now=to_microseconds(timezone.now()))
+def test_narrowing_takes_effect_with_the_next_request(db: None) -> None:
+    sender = Sender(60, 1_000, now=to_microseconds(timezone.now()))
     sender.add_key()
     narrowed, other = sender.keys
     assert {len(sender.admit(index).caller.scopes) for index in (0, 1)} == {len(SCOPES)}  # type: ignore[union-attr]
@@ -274,8 +273,8 @@ def test_ban_of_a_replacement_is_lifted_on_its_own(issue: Issue) -> None:
     issue()
 
 
-def test_replacement_of_a_banned_key_is_banned_at_its_level(store: QuotaStore) -> None:
-    sender = Sender(store, 1, 1_000, now=to_microseconds(timezone.now()) - 25 * SECOND)
+def test_replacement_of_a_banned_key_is_banned_at_its_level(db: None) -> None:
+    sender = Sender(1, 1_000, now=to_microseconds(timezone.now()) - 25 * SECOND)
     ban_end = sender.get_banned().banned_until
     new, text = sender.keys[0].rotate(by=OPERATOR)
     sender.texts.append(text)
@@ -287,8 +286,8 @@ def test_replacement_of_a_banned_key_is_banned_at_its_level(store: QuotaStore) -
     assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 3
 
 
-def test_level_of_a_past_ban_is_inherited(store: QuotaStore) -> None:
-    sender = Sender(store, 1, 1_000, now=to_microseconds(timezone.now()) - MINUTE * 10)
+def test_level_of_a_past_ban_is_inherited(db: None) -> None:
+    sender = Sender(1, 1_000, now=to_microseconds(timezone.now()) - MINUTE * 10)
     sender.now = sender.get_banned().banned_until
     new, text = sender.keys[0].rotate(by=OPERATOR)
     sender.texts.append(text)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from accounts.quota.redis_store import LEASE, RedisQuotaStore
 from django.core.management import call_command
 from django.urls import reverse
 
+from accounts.keys.identity import KeyRejectionReason
 from accounts.models import Plan, PlanCode, Publication
 from accounts.quota import key_record, publication
-from accounts.quota.key_record import KeyRejectionReason
-from accounts.quota.redis_store import LEASE, RedisQuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import Sender
@@ -43,7 +43,7 @@ def store(proxy: TcpProxy, redis: RedisServer) -> RedisQuotaStore:
 
 @pytest.fixture
 def acme(store: RedisQuotaStore, db: None) -> Sender:
-    return Sender(store, per_minute=5, per_day=100)
+    return Sender(per_minute=5, per_day=100)
 
 
 def test_changes_apply_after_the_connection_was_cut(acme: Sender, proxy: TcpProxy) -> None:

@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from accounts.keys.identity import KeyRejectionReason
 from accounts.models import PlanCode
 from accounts.models.plans import MAX_REQUEST_LIMIT
-from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
-from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from tests.conftest import OPERATOR
@@ -18,9 +17,9 @@ MakeSender = Callable[..., Sender]
 
 
 @pytest.fixture
-def make_sender(store: QuotaStore) -> MakeSender:
+def make_sender(db: None) -> MakeSender:
     def make(per_minute: int = 60, per_day: int = 1_000) -> Sender:
-        return Sender(store, per_minute, per_day)
+        return Sender(per_minute, per_day)
 
     return make
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from accounts.models import PlanCode
 from accounts.quota.limits import DAY, SECOND, RateLimitDecision, Window
-from accounts.quota.store_protocol import QuotaStore
 from tests.support.quota import Sender
 from tests.support.thorough import times
 
@@ -83,9 +82,9 @@ class Ledger:
         self.limits = (per_minute, per_day)
 
 
-def run_steps(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
+def run_steps(steps: list[tuple[str, Any]], start: int) -> None:
     """Take these steps with one account."""
-    sender = Sender(store, per_minute=5, per_day=20, now=start)
+    sender = Sender(per_minute=5, per_day=20, now=start)
     sender.add_key()
     ledger = Ledger(sender)
     for name, value in steps:
@@ -109,6 +108,6 @@ def run_steps(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> No
 )
 @given(steps=STEPS, start=st.integers(20_800 * DAY, 20_801 * DAY))
 def test_random_histories_of_an_account_keep_the_rules(
-    store: QuotaStore, steps: list[tuple[str, Any]], start: int
+    db: None, steps: list[tuple[str, Any]], start: int
 ) -> None:
-    run_steps(store, steps, start)
+    run_steps(steps, start)

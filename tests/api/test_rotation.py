@@ -8,9 +8,8 @@ import pytest
 from django.core.management import call_command
 
 from accounts.keys import key_format
+from accounts.keys.identity import KeyRejectionReason
 from accounts.models import ApiKey
-from accounts.quota.key_record import KeyRejectionReason
-from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Issue
 from tests.support.customers import expire
@@ -30,7 +29,7 @@ def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
     return key_and_text
 
 
-def use(store: QuotaStore, text: str) -> KeyRejectionReason | None:
+def use(db: None, text: str) -> KeyRejectionReason | None:
     """Send one request with the key, and write its usage."""
     rejection = store.admit(parse(text), ADDRESS).rejection
     write_behind.recorder.write()
@@ -38,7 +37,7 @@ def use(store: QuotaStore, text: str) -> KeyRejectionReason | None:
 
 
 def test_used_key_is_rehashed_with_the_signing_pepper(
-    issue: Issue, store: QuotaStore, settings: Any
+    issue: Issue, db: None, settings: Any
 ) -> None:
     key, text = old_key(issue, settings)
     assert use(store, text) is None
@@ -49,14 +48,14 @@ def test_used_key_is_rehashed_with_the_signing_pepper(
     assert "Pepper 2: 1 key" in list_peppers()
 
 
-def test_wrong_secret_rehashes_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
+def test_wrong_secret_rehashes_no_key(issue: Issue, db: None, settings: Any) -> None:
     key, text = old_key(issue, settings)
     assert use(store, replace_secret(text)) is KeyRejectionReason.UNKNOWN
     key.refresh_from_db()
     assert key.pepper_number == 1
 
 
-def test_key_is_never_rehashed_with_an_older_pepper(issue: Issue, store: QuotaStore, settings: Any) -> None:
+def test_key_is_never_rehashed_with_an_older_pepper(issue: Issue, db: None, settings: Any) -> None:
     settings.API_KEY_PEPPERS = BOTH
     key, text = issue()
     settings.API_KEY_PEPPER_NUMBER = 1
@@ -66,7 +65,7 @@ def test_key_is_never_rehashed_with_an_older_pepper(issue: Issue, store: QuotaSt
 
 
 def test_older_pepper_signs_while_the_newer_one_is_rolled_out(
-    issue: Issue, store: QuotaStore, settings: Any
+    issue: Issue, db: None, settings: Any
 ) -> None:
     settings.API_KEY_PEPPERS, settings.API_KEY_PEPPER_NUMBER = BOTH, 1
     key, text = issue()
@@ -76,7 +75,7 @@ def test_older_pepper_signs_while_the_newer_one_is_rolled_out(
 
 
 def test_write_rehashes_a_bounded_number_of_keys(
-    issue: Issue, store: QuotaStore, settings: Any, monkeypatch: pytest.MonkeyPatch
+    issue: Issue, db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_behind, "MAX_REHASHES", 2)
     key_texts = [old_key(issue, settings)[1] for _ in range(3)]

@@ -9,11 +9,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from accounts.quota.redis_store import RedisQuotaStore
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client, RequestFactory
 
 from accounts.quota import store
-from accounts.quota.redis_store import RedisQuotaStore
 from petstore.health import sampling
 from petstore.health.checks import OK, Check
 from petstore.health.models import Incident, State, StatusSample

@@ -4,18 +4,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from accounts.quota.redis_store import RedisQuotaStore, build_publish_arguments, get_redis_keys
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
 from accounts.keys import key_format
+from accounts.keys.identity import KeyRejectionReason
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter
 from accounts.quota import key_record
-from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import SECOND
-from accounts.quota.redis_store import RedisQuotaStore, build_publish_arguments, get_redis_keys
-from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api, Issue
@@ -93,8 +92,8 @@ def test_rejected_keys_are_counted_by_reason(suspended: Account, api: Api) -> No
 # --- In both stores -------------------------------------------------------------------------------
 
 
-def test_suspension_and_its_lifting_take_effect_with_the_next_request(store: QuotaStore) -> None:
-    sender = Sender(store, per_minute=5, per_day=20)
+def test_suspension_and_its_lifting_take_effect_with_the_next_request(db: None) -> None:
+    sender = Sender(per_minute=5, per_day=20)
     sender.add_key()
     assert minute(sender.send()).used == 1
     sender.account.suspend(reason="Unpaid", by=OPERATOR)
@@ -105,15 +104,15 @@ def test_suspension_and_its_lifting_take_effect_with_the_next_request(store: Quo
     assert minute(sender.send()).used == 2
 
 
-def test_wrong_secret_does_not_reveal_a_suspension(store: QuotaStore) -> None:
-    sender = Sender(store, per_minute=5, per_day=20)
+def test_wrong_secret_does_not_reveal_a_suspension(db: None) -> None:
+    sender = Sender(per_minute=5, per_day=20)
     sender.account.suspend(reason="Unpaid", by=OPERATOR)
     sender.texts.append(key_format.generate("live", sender.account.public_id).text)
     assert sender.admit(1).rejection is KeyRejectionReason.UNKNOWN
 
 
-def test_errors_of_the_key_precede_the_suspension(store: QuotaStore) -> None:
-    sender = Sender(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
+def test_errors_of_the_key_precede_the_suspension(db: None) -> None:
+    sender = Sender(per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
     for _ in range(2):
         sender.add_key()
     sender.account.suspend(reason="Unpaid", by=OPERATOR)

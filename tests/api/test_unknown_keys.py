@@ -8,19 +8,18 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, NamedTuple
 
 import pytest
+from accounts.quota.redis_store import RedisQuotaStore
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.keys import key_format
+from accounts.keys.identity import KeyRejectionReason
 from accounts.keys.key_format import ParsedKey
 from accounts.models import Account, ApiKey
-from accounts.quota import anonymous, key_record
+from accounts.quota import anonymous, key_record, store
 from accounts.quota.anonymous import LOOKUPS_PER_SECOND, LookupLimiter
-from accounts.quota.key_record import KeyRejectionReason
 from accounts.quota.limits import MINUTE, SECOND
-from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.store_protocol import QuotaStore
 from petstore.cache.local import LocalCounters
 from tests.conftest import OPERATOR, Api, Issue
 from tests.support.customers import expire
@@ -81,7 +80,7 @@ DISTINCT_CODES = {expired: "expired_api_key"}  # For holders of the secret (D17)
 
 
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[ParsedKey], Work]:
+def work(monkeypatch: pytest.MonkeyPatch, db: None) -> Callable[[ParsedKey], Work]:
     """Return a function that measures the admission of a key."""
     counts = {"scripts": 0, "digests": 0}
     digest = key_format.compute_digest
@@ -120,14 +119,14 @@ def in_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None) -> R
     return store
 
 
-def expire_record(store: QuotaStore, key: ParsedKey) -> None:
+def expire_record(db: None, key: ParsedKey) -> None:
     """Delete the cached key record, like its expiry."""
     if isinstance(store, RedisQuotaStore):
         store.delete_record(key.public_id)
 
 
 def test_first_request_of_every_invalid_key_does_the_same_work(
-    issue: Issue, store: QuotaStore, work: Callable[[ParsedKey], Work]
+    issue: Issue, db: None, work: Callable[[ParsedKey], Work]
 ) -> None:
     work_done = []
     work(parse(INVALID_KEYS[0](issue)))  # The very first request also checks Redis's settings.
@@ -140,7 +139,7 @@ def test_first_request_of_every_invalid_key_does_the_same_work(
 
 
 def test_repeated_invalid_key_costs_at_most_one_query(
-    issue: Issue, store: QuotaStore, work: Callable[[ParsedKey], Work]
+    issue: Issue, db: None, work: Callable[[ParsedKey], Work]
 ) -> None:
     work_done = []
     for make in INVALID_KEYS:
@@ -154,7 +153,7 @@ def test_repeated_invalid_key_costs_at_most_one_query(
 
 @pytest.mark.parametrize("make", INVALID_KEYS)
 def test_every_invalid_key_gets_the_same_response(
-    issue: Issue, active_store: QuotaStore, make: Any
+    issue: Issue, db: None, make: Any
 ) -> None:
     response = Api(make(issue)).get("/pets")
     reference = Api(key_format.generate("live", "11111111").text).get("/pets")
@@ -169,7 +168,7 @@ def test_every_invalid_key_gets_the_same_response(
 
 
 def test_key_issued_after_a_failed_lookup_works_at_once(
-    account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
+    account: Account, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = key_format.generate("live", account.public_id)
     assert store.admit(key, ADDRESS).rejection is KeyRejectionReason.UNKNOWN
@@ -265,7 +264,7 @@ def test_counter_that_expires_while_counting_rejects_no_request(
 
 
 def test_valid_key_is_unaffected_by_a_flood_from_its_address(
-    issue: Issue, active_store: QuotaStore, lookup_limiter: LookupLimiter, settings: Any
+    issue: Issue, db: None, lookup_limiter: LookupLimiter, settings: Any
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
     api = Api(issue()[1])

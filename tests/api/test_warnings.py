@@ -14,7 +14,6 @@ from accounts.events.warnings import send_missed_warnings, send_quota_warnings
 from accounts.models import Account, ApiKey, EventDraft, EventType, Feed, KeyStanding, PlanCode
 from accounts.quota.bans import Ban
 from accounts.quota.limits import MINUTE, to_microseconds
-from accounts.quota.store_protocol import QuotaStore
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api, Issue
@@ -85,7 +84,7 @@ class ProcessCrashedError(BaseException):
 
 
 @pytest.fixture
-def crashing_store(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
+def crashing_store(db: None, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
     """A store whose process crashes after counting a request or imposing a ban."""
 
     def crash(*_: Any, **__: Any) -> None:
@@ -103,8 +102,8 @@ def send(sender: Sender, requests: int) -> None:
             sender.send()
 
 
-def test_threshold_warning_survives_a_crash(crashing_store: QuotaStore) -> None:
-    sender = Sender(crashing_store, per_minute=100, per_day=10)
+def test_threshold_warning_survives_a_crash(db: None) -> None:
+    sender = Sender(per_minute=100, per_day=10)
     send(sender, 10)
     sender.wait(86_400)
     send(sender, 1)  # The counters no longer show the usage of the day before.
@@ -116,13 +115,13 @@ def test_threshold_warning_survives_a_crash(crashing_store: QuotaStore) -> None:
     ]
 
 
-def test_warning_of_the_only_daily_request_survives_a_crash(crashing_store: QuotaStore) -> None:
-    send(Sender(crashing_store, per_minute=100, per_day=1), 1)
+def test_warning_of_the_only_daily_request_survives_a_crash(db: None) -> None:
+    send(Sender(per_minute=100, per_day=1), 1)
     assert [data["threshold"] for data in event_data(EventType.QUOTA_REACHED)] == [80, 100]
 
 
-def test_ban_event_survives_a_crash(crashing_store: QuotaStore) -> None:
-    sender = Sender(crashing_store, per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
+def test_ban_event_survives_a_crash(db: None) -> None:
+    sender = Sender(per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
     for _ in range(24):
         send(sender, 2)
         sender.wait(1)
@@ -131,8 +130,8 @@ def test_ban_event_survives_a_crash(crashing_store: QuotaStore) -> None:
     assert [data["key"]["id"] for data in event_data(EventType.KEY_BANNED)] == [sender.keys[0].public_id]
 
 
-def test_thresholds_reached_by_lowering_the_limit_are_warned_of(store: QuotaStore) -> None:
-    sender = Sender(store, per_minute=100, per_day=100)
+def test_thresholds_reached_by_lowering_the_limit_are_warned_of(db: None) -> None:
+    sender = Sender(per_minute=100, per_day=100)
     sender.admitted(20)
     sender.account.assign(PlanCode.ENTERPRISE, 100, 10)
     sender.send()
@@ -161,9 +160,9 @@ def test_check_by_a_clock_that_was_ahead_does_not_block_later_checks() -> None:
 
 
 def test_request_counts_although_its_warning_cannot_be_written(
-    store: QuotaStore, monkeypatch: pytest.MonkeyPatch
+    db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender = Sender(store, per_minute=100, per_day=10)
+    sender = Sender(per_minute=100, per_day=10)
     sender.admitted(7)
     with monkeypatch.context() as patched:
         patched.setattr(

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,13 @@ from uuid import uuid4
 
 import httpx
 import psycopg
-import redis
 from psycopg import sql
 
-from petstore.event_loop.redis_scripts import OWNER_KEY
 from petstore.observability.healthcheck import is_alive
 from tests.support.command_runner import CommandRunner
 from tests.support.packages import python
 from tests.support.postgresql import PostgreSQLServer, postgresql_server
-from tests.support.servers import START_SECONDS, free_port, redis_server
+from tests.support.servers import START_SECONDS, free_port
 
 ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 15
@@ -143,13 +141,6 @@ def is_running(pid: str) -> bool:
         return False
 
 
-def remove_owner(url: str) -> None:
-    """Remove the owner of a Redis: many tests share one, with services of different databases."""
-    if url:
-        with redis.Redis.from_url(url) as client, suppress(redis.ConnectionError):
-            client.delete(OWNER_KEY)
-
-
 @contextmanager
 def temporary_database(folder: Path, copy_of: str = "") -> Iterator[str]:
     """Create a database on the tests' server; yield its URL, and drop it at the end.
@@ -219,14 +210,11 @@ def stopped_service(folder: Path, url: str, **environment: str) -> Service:
 def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[Service]:
     """Yield a migrated, running service; keyword arguments are environment variables.
 
-    On PostgreSQL it has a Redis of its own, so it serves on event loops; on SQLite neither.
+    On PostgreSQL it serves on event loops.
     """
     with ExitStack() as stack:
         url = environment.get("DATABASE_URL")
         url = url or stack.enter_context(temporary_database(folder, copy_of=migrated_database()))
-        if "REDIS_URL" not in environment and not url.startswith("sqlite"):
-            environment["REDIS_URL"] = stack.enter_context(redis_server(folder)).url
-        remove_owner(environment.get("REDIS_URL", ""))
         service = stopped_service(folder, **environment | {"url": url})
         try:
             service.start(workers)

@@ -7,13 +7,9 @@ from ipaddress import IPv4Address
 from accounts.keys import key_format
 from accounts.keys.key_format import ParsedKey
 from accounts.models import Account, Actor, ApiKey, PlanCode
-from accounts.quota import store as default_store
-from accounts.quota.database_store import DatabaseQuotaStore
-from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota import store
 from accounts.quota.limits import DAY, SECOND, RateLimitDecision, Window
-from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.store_protocol import QuotaResult, QuotaStore
-from tests.support.servers import wait_until
+from accounts.quota.store import QuotaResult
 
 ADDRESS = IPv4Address("192.0.2.1")
 NOON = 20_800 * DAY + DAY // 2  # An arbitrary day, at noon.
@@ -31,21 +27,10 @@ def replace_secret(text: str) -> str:
     return start + key_format.compute_checksum(start)
 
 
-def fallback_store(url: str) -> FallbackQuotaStore:
-    """Build the store of a worker that uses this Redis while it is available."""
-    return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
-
-
-def wait_for_redis(*stores: FallbackQuotaStore) -> None:
-    """Wait until these stores use Redis again."""
-    wait_until(lambda: all(store.active_backend == "redis" for store in stores))
-
-
 @dataclass
 class Sender:
-    """Sends requests of one account to a store."""
+    """Sends requests of one account to the quota store."""
 
-    store: QuotaStore
     per_minute: int
     per_day: int
     now: int = NOON
@@ -64,10 +49,10 @@ class Sender:
         self.texts.append(text)
 
     def admit(self, key: int = 0) -> QuotaResult:
-        return self.store.admit(parse(self.texts[key]), ADDRESS, self.now)
+        return store.admit(parse(self.texts[key]), ADDRESS, self.now)
 
     def peek(self, key: int = 0) -> QuotaResult:
-        return self.store.peek(parse(self.texts[key]), ADDRESS, self.now)
+        return store.peek(parse(self.texts[key]), ADDRESS, self.now)
 
     def send(self, key: int = 0) -> RateLimitDecision:
         """Send a request with the account's key of this index."""
@@ -84,12 +69,12 @@ class Sender:
 
     def get_banned(self, key: int = 0) -> RateLimitDecision:
         """Ignore 429 until the key is banned; return the decision that bans it."""
-        decision = send_until_banned(self.store, self.texts[key], self.now)
+        decision = send_until_banned(self.texts[key], self.now)
         self.now = decision.now
         return decision
 
 
-def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecision:
+def send_until_banned(text: str, now: int) -> RateLimitDecision:
     """Ignore 429 from this time on, by the store's clock; return the decision that bans the key."""
     key = parse(text)
     for _ in range(1_000):
@@ -101,9 +86,9 @@ def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecisi
     raise AssertionError("The key was not banned.")
 
 
-def ban_by_now(text: str, store: QuotaStore = default_store.store) -> RateLimitDecision:
+def ban_by_now(text: str) -> RateLimitDecision:
     """Ban a key that has ignored 429 for some seconds; return the decision that bans it."""
-    return send_until_banned(store, text, time.time_ns() // 1000 - 25 * SECOND)
+    return send_until_banned(text, time.time_ns() // 1000 - 25 * SECOND)
 
 
 def minute(decision: RateLimitDecision) -> Window:

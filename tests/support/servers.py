@@ -1,18 +1,14 @@
-"""The real PostgreSQL and Redis servers that the tests use."""
+"""The real PostgreSQL that the tests use."""
 
 from __future__ import annotations
 
 import os
 import random
 import socket
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import psycopg
-import redis
 
 START_SECONDS = 60  # Timeout of a server's start, while other tests keep every core busy.
 LOCAL_POSTGRESQL = (
@@ -32,54 +28,6 @@ def postgresql() -> str | None:
             continue
         return url
     return None
-
-
-@contextmanager
-def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
-    """Start a Redis that a test may flush, stop and restart."""
-    server = RedisServer(folder, free_port(), options)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-
-
-class RedisServer:
-    """A redis-server process on a port of its own, without persistence."""
-
-    program = "redis-server"
-
-    def __init__(self, folder: Path, port: int, options: tuple[str, ...]) -> None:
-        self.folder = folder
-        self.port = port
-        self.options = options
-        self.url = f"redis://127.0.0.1:{port}"
-        self.process: subprocess.Popen[bytes] | None = None
-        self._client: redis.Redis | None = None
-
-    @property
-    def client(self) -> redis.Redis:
-        """A client that is closed when the server stops; otherwise the collector would warn."""
-        self._client = self._client or redis.Redis.from_url(self.url)
-        return self._client
-
-    def start(self) -> None:
-        """Start, and wait until the server responds."""
-        listen = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        keep = ["--save", "", "--appendonly", "no", "--logfile", str(self.folder / "redis.log")]
-        self.process = subprocess.Popen([self.program, *listen, *keep, *self.options])
-        wait_until(self.client.ping)
-
-    def stop(self) -> None:
-        """Stop at once, like a crash."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
 
 
 def wait_until(attempt: Callable[[], object], seconds: float = START_SECONDS) -> None:
@@ -102,7 +50,7 @@ RANDOM = random.SystemRandom()  # Hypothesis seeds the other alike in every proc
 def free_port() -> int:
     """A port on which nothing listens.
 
-    Below the system's ephemeral ports; a Redis in a cluster also listens 10,000 ports higher.
+    Below the system's ephemeral ports.
     """
     while True:
         port = RANDOM.randint(10_000, 22_000)

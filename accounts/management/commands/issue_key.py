@@ -8,7 +8,6 @@ from django.db import transaction
 
 from accounts.keys.scopes import SCOPES
 from accounts.management.base import (
-    KeyCommand,
     comma_separated,
     days_from_now,
     get_operator,
@@ -16,10 +15,10 @@ from accounts.management.base import (
 )
 from accounts.models import Account, ApiKey, PlanCode
 from petstore.db.names import NAME_LENGTH, find_by_name
-from petstore.management.base import escape_nonprintable
+from petstore.management.base import JsonCommand, escape_nonprintable
 
 
-class Command(KeyCommand):
+class Command(JsonCommand):
     help = "Issue an API key. Creates the account if it does not exist."
     examples = """
         manage.py issue_key --account "Acme Pets"
@@ -43,7 +42,7 @@ class Command(KeyCommand):
         add_argument("--per-minute", type=int, metavar="N", help="Minute limit, for Enterprise only.")
         add_argument("--per-day", type=int, metavar="N", help="Daily limit, for Enterprise only.")
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         key, key_text = self.issue(options)
         account = f"{escape_nonprintable(key.account.name)} ({key.account.plan})"
         text = f"{key_text}\n\nKey {key.public_id} of {account}. Copy it now: it can't be shown again."
@@ -82,7 +81,6 @@ class Command(KeyCommand):
             account, is_new = accounts.get_or_create(name__nfc=name, defaults=fields)
             if is_new:
                 return account
-        ApiKey.objects.check_bans(account)  # Locks the rate-limit states before the publications.
         plan = options["plan"] or account.plan_id
         if plan == account.plan_id and per_minute is None and per_day is None:
             per_minute, per_day = account.per_minute, account.per_day

@@ -24,7 +24,7 @@ class Command(JsonCommand):
         parser.add_argument("--account", metavar="NAME", help="Only this account's keys.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        keys = ApiKey.objects.select_related(*KEY_RELATIONS)
+        keys = ApiKey.objects.select_related(*KEY_RELATIONS).prefetch_related("account__usage")
         if options["account"] is not None:
             name = options["account"].strip()
             account = find_by_name(Account.objects.all(), name)

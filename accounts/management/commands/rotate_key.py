@@ -6,13 +6,14 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import KeyCommand, get_key, get_operator, serialize_key
+from accounts.management.base import get_key, get_operator, serialize_key
 from accounts.models import ROTATION_OVERLAP
+from petstore.management.base import JsonCommand
 
 MAX_HOURS = 24 * 365
 
 
-class Command(KeyCommand):
+class Command(JsonCommand):
     help = (
         "Issue a replacement for a key. The old key keeps working for a while, so that clients can switch."
     )
@@ -27,7 +28,7 @@ class Command(KeyCommand):
         text = f"How long the old key keeps working, unless it expires earlier. Default: {hours}."
         parser.add_argument("--overlap-hours", type=int, default=hours, metavar="N", help=text)
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         if not 0 <= options["overlap_hours"] <= MAX_HOURS:
             raise CommandError(f"--overlap-hours must be from 0 to {MAX_HOURS}.")
         old = get_key(options["id"])

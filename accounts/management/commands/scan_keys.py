@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from accounts.keys import key_format
 from accounts.keys.key_format import ParsedKey
-from accounts.management.base import KeyCommand, get_operator
+from accounts.management.base import get_operator
 from accounts.models import ApiKey
-from petstore.management.base import escape_nonprintable
+from petstore.management.base import JsonCommand, escape_nonprintable
 
 # Matches keys in text or binary data, but not inside a longer word.
 KEY = re.compile(rb"(?<![0-9A-Za-z_])" + key_format.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
     line: int  # Counted from 1.
 
 
-class Command(KeyCommand):
+class Command(JsonCommand):
     help = (
         "Find keys of this service in files, directories or standard input (-), by format and checksum, "
         "and report which are live. Prints public IDs only, never keys."
@@ -71,7 +71,7 @@ class Command(KeyCommand):
             "--pattern", action="store_true", help="Print a rule for gitleaks and other scanners."
         )
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         if options["pattern"]:
             self.write_result({"regex": key_format.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
             return

@@ -5,14 +5,13 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import KeyCommand, format_time, get_operator
+from accounts.management.base import format_time, get_operator
 from accounts.models import Account
-from accounts.quota import publication
 from petstore.db.names import find_by_name
-from petstore.management.base import escape_nonprintable
+from petstore.management.base import JsonCommand, escape_nonprintable
 
 
-class Command(KeyCommand):
+class Command(JsonCommand):
     help = "Reject all keys of an account with 403 until the suspension is lifted."
     examples = """
         manage.py suspend_account "Acme Pets" --reason "Unpaid since June"
@@ -26,14 +25,12 @@ class Command(KeyCommand):
         )
         parser.add_argument("--lift", action="store_true", help="Lift the suspension.")
 
-    def run(self, options: dict[str, Any]) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         account = find_by_name(Account.objects.all(), options["account"])
         if account is None:
             raise CommandError(f"No account has the name {options['account']!r}.")
         action = account.lift_suspension if options["lift"] else account.suspend
         action(reason=options["reason"], by=get_operator())
-        if warning := publication.get_warning(account=account.pk):
-            self.stderr.write(warning)
         name, since = escape_nonprintable(account.name), format_time(account.suspended_at)
         text = f"Done. {name} is suspended." if since else f"Done. The suspension of {name} is lifted."
         self.write_result({"account": account.name, "suspended_at": since}, text)

@@ -232,7 +232,7 @@ def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(
 ) -> None:
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     store = FallbackQuotaStore(RedisQuotaStore(redis.url), DatabaseQuotaStore())
-    acme = Sender(store, per_minute=5, per_day=100)
+    acme = Sender(per_minute=5, per_day=100)
     redis.client.set(OWNER_KEY, "another")
     assert acme.admitted(9) == 5
     assert redis.client.keys() == [OWNER_KEY.encode()]

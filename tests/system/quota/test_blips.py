@@ -51,7 +51,7 @@ def test_day_is_counted_exactly_across_redis_blips(
     temporary_redis: RedisServer, db: None, blip: str
 ) -> None:
     store = fallback_store(temporary_redis.url)
-    acme = Sender(store, per_minute=1_000, per_day=100)
+    acme = Sender(per_minute=1_000, per_day=100)
     admitted = 0
     for _ in range(3):
         admitted += acme.admitted(15)
@@ -127,7 +127,7 @@ def test_day_is_counted_exactly_after_an_unnoticed_loss_of_counters(
     temporary_redis: RedisServer, db: None
 ) -> None:
     store = fallback_store(temporary_redis.url)
-    acme = Sender(store, per_minute=1_000, per_day=100)
+    acme = Sender(per_minute=1_000, per_day=100)
     admitted = acme.admitted(50)
     temporary_redis.client.flushall()  # Like a restart between two requests, or an eviction.
     assert admitted + acme.admitted(60) == 100
@@ -139,7 +139,7 @@ def test_request_in_flight_during_failover_is_flushed_at_once(
 ) -> None:
     """The regular write comes too late: until then, the database would admit one more request."""
     store = fallback_store(temporary_redis.url)
-    acme = Sender(store, per_minute=1_000, per_day=20)
+    acme = Sender(per_minute=1_000, per_day=20)
     admitted = acme.admitted(5)
 
     def fail_over_and_finish(*reply: Any) -> QuotaResult:
@@ -240,7 +240,7 @@ def test_database_counts_only_after_the_worker_has_flushed(
 
 @pytest.mark.parametrize("seconds", [2, 6, 600])
 def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, seconds: int) -> None:
-    acme = Sender(store, per_minute=1_000, per_day=10)
+    acme = Sender(per_minute=1_000, per_day=10)
     midnight = NOON - NOON % DAY + DAY
     acme.now = midnight
     admitted = acme.send().admitted + 0
@@ -257,7 +257,7 @@ def test_key_record_that_expires_between_round_trips_is_read_again(
     temporary_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = fallback_store(temporary_redis.url)
-    acme = Sender(store, per_minute=5, per_day=100)
+    acme = Sender(per_minute=5, per_day=100)
     acme.keys[0].allowed_networks = ["192.0.2.0/24"]
     acme.keys[0].save()
     acme.send()
@@ -270,7 +270,7 @@ def test_evicted_key_record_falls_back_to_the_database_without_failover(
     temporary_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = fallback_store(temporary_redis.url)
-    acme = Sender(store, per_minute=5, per_day=100)
+    acme = Sender(per_minute=5, per_day=100)
     expire_records(acme, temporary_redis, monkeypatch, after=range(1, 100))
     assert acme.send().admitted
     assert store.active_backend == "redis"
@@ -308,7 +308,7 @@ def test_reply_for_another_key_is_rejected_and_closes_the_connection(
     temporary_redis: RedisServer, db: None
 ) -> None:
     store = RedisQuotaStore(temporary_redis.url)
-    acme, other = Sender(store, per_minute=5, per_day=100), Sender(store, per_minute=5, per_day=100)
+    acme, other = Sender(per_minute=5, per_day=100), Sender(per_minute=5, per_day=100)
     acme.send()
     connection = store._scripts._client._connection()  # type: ignore[union-attr]
     hashes = get_redis_keys(other.keys[0].public_id)

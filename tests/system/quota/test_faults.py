@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from accounts.models import ApiKey
-from accounts.quota.key_record import KeyRejectionReason
+from accounts.keys.identity import KeyRejectionReason
 from accounts.quota.limits import DAY, MINUTE
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from accounts.usage.write_behind import UsageRecorder
@@ -81,7 +81,7 @@ def test_requests_return_to_redis_after_recovery(
     monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     with redis_server(tmp_path) as server:
         store = fallback_store(server.url)
-        acme = Sender(store, per_minute=100, per_day=1_000)
+        acme = Sender(per_minute=100, per_day=1_000)
         acme.send()
         server.stop()
         acme.send()
@@ -93,7 +93,7 @@ def test_requests_return_to_redis_after_recovery(
 
 
 def test_flushed_scripts_are_loaded_again(store: Any, redis: RedisServer) -> None:
-    acme = Sender(store, per_minute=5, per_day=100)
+    acme = Sender(per_minute=5, per_day=100)
     acme.send()
     redis.client.script_flush()
     assert minute(acme.send()).used == 2

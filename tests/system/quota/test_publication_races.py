@@ -28,7 +28,7 @@ def globex(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, transactional_db
     redis.client.flushall()
     store = RedisQuotaStore(redis.url)
     monkeypatch.setattr("accounts.quota.store.redis", store)
-    sender = Sender(store, per_minute=5, per_day=100)
+    sender = Sender(per_minute=5, per_day=100)
     sender.account.assign(PlanCode.FREE)
     return sender
 

@@ -52,7 +52,7 @@ def test_planned_failover_behind_one_address_is_followed(
     first, second = pair
     with tcp_proxy(first.port) as proxy:
         store = fallback_store(proxy.url)
-        acme = Sender(store, per_minute=1_000, per_day=100)
+        acme = Sender(per_minute=1_000, per_day=100)
         acme.send()
         swap_roles(first, second)
         proxy.target = second.port  # Open connections stay with the old primary.
@@ -70,7 +70,7 @@ def test_planned_failover_behind_one_address_is_followed_on_the_loop(
     first, second = pair
     with tcp_proxy(first.port) as proxy:
         store = RedisQuotaStore(proxy.url)
-        acme = Sender(store, per_minute=1_000, per_day=100)
+        acme = Sender(per_minute=1_000, per_day=100)
         acme.send()
 
         async def main() -> list[Any]:
@@ -98,7 +98,7 @@ def test_accounts_on_other_nodes_are_unaffected_by_a_dead_node(
         shards: list[str] = []
         while len(senders) < 12 or len(set(shards)) < len(nodes):  # Accounts have random nodes.
             assert len(senders) < 200
-            sender = Sender(store, per_minute=60, per_day=1_000)
+            sender = Sender(per_minute=60, per_day=1_000)
             senders.append(sender)
             admitted.append(sender.admitted(5))
             shards.append(store._redis.get_node_name(sender.keys[0].public_id))
@@ -159,7 +159,7 @@ def test_server_that_may_evict_counters_is_logged_once(
     try:
         store = RedisQuotaStore(redis.url)
         for _ in range(2):
-            Sender(store, per_minute=5, per_day=100).send()
+            Sender(per_minute=5, per_day=100).send()
     finally:
         redis.client.config_set("maxmemory", "0")
         redis.client.config_set("maxmemory-policy", "noeviction")

@@ -1,0 +1,102 @@
+"""Statements that count, on a few connections that many requests share.
+
+Each statement is a transaction of its own, so it holds its locks only while it runs. The statements of one
+group (an account) use the same connection, so within a process they never wait for each other's locks. One
+that waits for a lock delays the others of its connection, so a group whose lock was not released in time
+moves to a connection for such groups.
+
+A statement whose connection closes before the reply may have been executed, so it is never repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from functools import cache
+from itertools import count
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection
+from psycopg.errors import LockNotAvailable
+
+from petstore.db.monitor import is_unavailable
+from petstore.event_loop.connection import ConnectionFailedError
+from petstore.event_loop.connector import get_connect_timeout
+from petstore.event_loop.greenlets import is_on_loop
+from petstore.event_loop.libpq import Statement, Value, compile_named_parameters
+from petstore.event_loop.pg_connection import (
+    MAX_ATTEMPTS,
+    NotExecutedError,
+    PostgresqlConnection,
+    Rows,
+    to_django_error,
+)
+from petstore.event_loop.shared_connection import SharedConnection
+
+CONNECTIONS = 3  # Per process, and one for blocked groups.
+BLOCKED_SECONDS = 60  # Since the last statement of a group that waited too long for a lock.
+MAX_BLOCKED = 1_000  # Groups. The one that was blocked first is dropped.
+
+
+class CountingStatement:
+    """A raw SQL statement with %(name)s parameters that returns at most one row."""
+
+    def __init__(self, sql: str) -> None:
+        self._statement, self._names = compile_named_parameters(sql)
+
+    def execute(self, group: Hashable, **parameters: Value) -> tuple[Any, ...] | None:
+        """Run the statement in its own transaction. Raises Django's database errors."""
+        if is_on_loop():
+            values = [parameters[name] for name in self._names]
+            rows = get_counting_connections().fetch_rows(group, self._statement, values)
+        else:
+            with connection.cursor() as cursor:
+                cursor.execute(self._statement.django, parameters)
+                rows = cursor.fetchall()
+        return rows[0] if rows else None
+
+
+class CountingConnection(SharedConnection[PostgresqlConnection]):
+    def __init__(self) -> None:
+        super().__init__(get_connect_timeout(DEFAULT_DB_ALIAS))
+
+    def _is_unavailable(self) -> bool:
+        return is_unavailable(DEFAULT_DB_ALIAS)
+
+    async def _open(self) -> PostgresqlConnection:
+        return await PostgresqlConnection.open(DEFAULT_DB_ALIAS, shared=True, separate=True)
+
+
+class CountingConnections:
+    def __init__(self) -> None:
+        self._connections = [CountingConnection() for _ in range(CONNECTIONS)]
+        self._for_blocked = CountingConnection()
+        self._blocked: dict[Hashable, float] = {}  # The loop's time at which a group leaves.
+
+    def fetch_rows(self, group: Hashable, statement: Statement, values: list[Value]) -> Rows:
+        """Run a statement. Raises Django's database errors."""
+        loop = asyncio.get_running_loop()
+        for attempt in count(1):
+            is_blocked = self._blocked.get(group, 0.0) > loop.time()
+            shared = self._for_blocked if is_blocked else self._connections[hash(group) % CONNECTIONS]
+            try:
+                return shared.get_connection().fetch_rows(statement, values)
+            except ConnectionFailedError as error:
+                if attempt == MAX_ATTEMPTS or not isinstance(error, NotExecutedError):
+                    raise to_django_error(DEFAULT_DB_ALIAS, error) from error
+            except OperationalError as error:
+                if isinstance(error.__cause__, LockNotAvailable):
+                    self._block(group, loop.time() + BLOCKED_SECONDS)
+                raise
+        raise AssertionError  # The last attempt raises.
+
+    def _block(self, group: Hashable, until: float) -> None:
+        self._blocked.pop(group, None)  # Reinsert as the newest.
+        self._blocked[group] = until
+        if len(self._blocked) > MAX_BLOCKED:
+            del self._blocked[next(iter(self._blocked))]
+
+
+@cache
+def get_counting_connections() -> CountingConnections:
+    return CountingConnections()
