@@ -18,17 +18,16 @@ from accounts.quota.limits import DAY, MINUTE, NIGHT_SKEW, PEEKS_PER_MINUTE, SKE
 from petstore.db.identity import is_postgresql
 from petstore.event_loop.counting import CountingStatement
 
-# The transaction of a statement does not wait for the disk, and fails if it waits for a lock for 250 ms.
-# Both are set before a row is locked, and for this transaction only, so they also work through a pooler.
 # OFFSET 0 keeps PostgreSQL from evaluating the clock at each use.
 POSTGRESQL_CLOCK = """(
     SELECT coalesce(
-            CAST(%(now)s AS bigint), CAST(date_part('epoch', statement_timestamp()) * 1000000 AS bigint)
-        ) AS now,
-        set_config('synchronous_commit', 'off', true),
-        set_config('lock_timeout', '250ms', true)
-    OFFSET 0
+        CAST(%(now)s AS bigint), CAST(date_part('epoch', statement_timestamp()) * 1000000 AS bigint)
+    ) AS now{settings} OFFSET 0
 )"""
+# The transaction of a write does not wait for the disk, and fails if it waits for a lock for 250 ms. Both
+# are set before a row is locked, and for this transaction only, so they also work through a pooler.
+WRITE_SETTINGS = """,
+    set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '250ms', true)"""
 SQLITE_CLOCK = "(SELECT CAST(%(now)s AS bigint) AS now)"
 
 KEY = """accounts_apikey AS k
@@ -77,7 +76,7 @@ UPDATE accounts_quotausage AS q SET
     day_used = {DAY_USED} + 1,
     warned_threshold = {WARNED},
     last_write_at = CASE WHEN %(may_write)s = 1 THEN clock.now ELSE q.last_write_at END
-FROM {{clock}} AS clock CROSS JOIN {KEY} {STATE}
+FROM {{writing_clock}} AS clock CROSS JOIN {KEY} {STATE}
 WHERE {IS_VALID}
     AND q.account_id = g.account_id AND q.generation = g.generation
     AND q.updates < {QuotaUsage.MAX_UPDATES} AND {HAS_QUOTA} AND {IS_WARNED} AND NOT ({IS_AHEAD})
@@ -103,7 +102,7 @@ UPDATE accounts_strikecounter AS c SET
         ELSE c.last_strike_at END,
     rejections = CASE WHEN {IS_RUNNING} THEN c.rejections + 1 ELSE 1 END,
     strikes = CASE WHEN NOT ({IS_RUNNING}) THEN 0 WHEN {IS_STRIKE} THEN c.strikes + 1 ELSE c.strikes END
-FROM {{clock}} AS clock CROSS JOIN {KEY} {STATE} {USAGE}
+FROM {{writing_clock}} AS clock CROSS JOIN {KEY} {STATE} {USAGE}
 WHERE {IS_VALID} AND NOT ({HAS_QUOTA}) AND NOT ({IS_AHEAD})
     AND c.key_id = s.key_id AND c.generation = s.strike_generation
     AND c.updates < {StrikeCounter.MAX_UPDATES}
@@ -138,7 +137,7 @@ FROM {{clock}} AS clock CROSS JOIN accounts_account AS a JOIN accounts_plan AS p
     LEFT JOIN accounts_usagegeneration AS g ON g.account_id = a.id {USAGE}
 WHERE a.id = %(account_id)s
 """
-ROW_IN_USE = """FROM {clock} AS clock CROSS JOIN accounts_usagegeneration AS g
+ROW_IN_USE = """FROM {writing_clock} AS clock CROSS JOIN accounts_usagegeneration AS g
 WHERE g.account_id = %(account_id)s AND q.account_id = g.account_id AND q.generation = g.generation"""
 SET_BACK = f"""
 UPDATE accounts_quotausage AS q SET
@@ -161,7 +160,7 @@ IS_PEEK_MINUTE_RUNNING = f"""s.looks_end > excluded.looks_end - {MINUTE}
 PEEK = f"""
 INSERT INTO accounts_keystanding AS s
     (key_id, banned_at, banned_until, ban_level, strike_generation, looks, looks_end)
-SELECT %(key_id)s, 0, 0, 0, 0, 1, clock.now + {MINUTE} FROM {{clock}} AS clock WHERE true
+SELECT %(key_id)s, 0, 0, 0, 0, 1, clock.now + {MINUTE} FROM {{writing_clock}} AS clock WHERE true
 ON CONFLICT (key_id) DO UPDATE SET
     looks = CASE WHEN {IS_PEEK_MINUTE_RUNNING} THEN s.looks + 1 ELSE 1 END,
     looks_end = CASE WHEN {IS_PEEK_MINUTE_RUNNING} THEN s.looks_end ELSE excluded.looks_end END
@@ -185,19 +184,27 @@ def get_statements(pepper_count: int) -> Statements:
     """Build the statements for keys that may be signed with any of this number of peppers.
 
     Parameters: `now`, None for the clock of PostgreSQL; `now_text`, the same for SQLite's dates;
-    `public_id`; `pepper_1`, `digest_1` and so on; `networks`, those that the caller has checked; `may_write`, 0 or 1.
+    `public_id`; `pepper_1`, `digest_1` and so on; `networks`, those that the caller has checked;
+    `may_write`, 0 or 1.
     """
     proof = " OR ".join(
         f"k.pepper_number = %(pepper_{number})s AND k.digest = %(digest_{number})s"
         for number in range(1, pepper_count + 1)
     )
     if is_postgresql():
-        clock, date = POSTGRESQL_CLOCK, "TIMESTAMPTZ 'epoch' + clock.now * INTERVAL '1 microsecond'"
+        clock = POSTGRESQL_CLOCK.format(settings="")
+        writing_clock = POSTGRESQL_CLOCK.format(settings=WRITE_SETTINGS)
+        date = "TIMESTAMPTZ 'epoch' + clock.now * INTERVAL '1 microsecond'"
         names = {"q": "q.", "c": "c."}
     else:
-        clock, date = SQLITE_CLOCK, "%(now_text)s"
+        clock = writing_clock = SQLITE_CLOCK
+        date = "%(now_text)s"
         names = {"q": "", "c": ""}
-    fragments = names | {"clock": clock, "expired": f"k.expires_at <= {date}"}
+    fragments = names | {
+        "clock": clock,
+        "writing_clock": writing_clock,
+        "expired": f"k.expires_at <= {date}",
+    }
 
     def select(columns: tuple[str, ...]) -> str:
         """List columns of other tables than the updated one."""

@@ -223,8 +223,9 @@ def build_unsettled_error() -> ApiError:
 
 
 def ban(quota: Quota, rejections: int, started_at: int) -> int:
-    """Ban the key unless that has happened since the strike window started; return the end, or 0."""
-    return ApiKey.objects.get(pk=quota.key_id).ban(quota.now, started_at, rejections)
+    """Ban the key unless that has happened since the strike window started. Returns the end of the ban."""
+    key = ApiKey.objects.filter(pk=quota.key_id).first()  # It may have just been deleted.
+    return key.ban(quota.now, started_at, rejections) if key else 0
 
 
 def read_windows(account: Account, now: int | None = None) -> tuple[Window, Window]:

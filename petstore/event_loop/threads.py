@@ -1,8 +1,8 @@
-"""Calls from the event loop to threads, which may block, and from threads to the loop."""
+"""Calls from the event loop to threads, which may block."""
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
@@ -13,7 +13,6 @@ from django.db.transaction import TransactionManagementError
 from petstore.event_loop.greenlets import (
     QUEUED_TOO_LONG,
     LoopTimer,
-    RequestTask,
     current_task,
     is_on_loop,
     wait,
@@ -21,12 +20,6 @@ from petstore.event_loop.greenlets import (
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
-
-
-class ServingLoop:
-    """The event loop on which this process serves requests, if any."""
-
-    current: asyncio.AbstractEventLoop | None = None
 
 
 @cache
@@ -62,19 +55,3 @@ def call_and_close_unusable(function: Callable[[], Result]) -> Result:
     finally:
         for connection in connections.all(initialized_only=True):
             connection.close_if_unusable_or_obsolete()
-
-
-def run_on_loop(function: Callable[[], Result]) -> Result:
-    """From a thread, run a function as a request on the worker's loop, or directly if there is none."""
-    if ServingLoop.current is None:
-        return function()
-    call: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            call.set_result(function())
-        except BaseException as error:  # noqa: BLE001  The thread handles it.
-            call.set_exception(error)
-
-    ServingLoop.current.call_soon_threadsafe(RequestTask(run).start)
-    return call.result()

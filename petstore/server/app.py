@@ -19,7 +19,6 @@ from whitenoise.middleware import WhiteNoiseFileResponse
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
 from petstore.api.pipeline import ApiPipeline, is_api_path
 from petstore.backoffice.sessions import STAFF_PAGES, find_session_user
-from petstore.event_loop.threads import ServingLoop
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import get_request_id
 from petstore.server import bodies, body_limits
@@ -55,8 +54,6 @@ class Application:
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare the worker. granian calls this before the worker listens and before the loop runs."""
-        if settings.SERVE_MODE == "loop":
-            ServingLoop.current = loop
         loop.call_soon(set_send_timeout, settings.CLIENT_SECONDS)
         bodies.handle_sigterm(loop)
 
