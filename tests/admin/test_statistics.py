@@ -15,7 +15,7 @@ from accounts.models import (
     KeyStanding,
     Plan,
     PlanCode,
-    QuotaCounter,
+    QuotaUsage,
 )
 from accounts.quota.limits import Limits, to_microseconds
 from accounts.usage import reports
@@ -84,11 +84,10 @@ def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
 ) -> None:
     idle = Account.objects.create(name="Idle", plan_id=PlanCode.PRO)
     today = (TODAY - EPOCH).days
-    counters = {"minute_ends_at": 0, "minute_used": 0, "last_request_at": 0, "last_request_admitted": True}
     for owner, day, used in (
         (account, today, 1_000), (free, today, 900), (custom, today, 45_000), (idle, today - 1, 9),
     ):  # fmt: skip
-        QuotaCounter.objects.create(account=owner, day=day, day_used=used, **counters)
+        QuotaUsage.objects.create(account=owner, day=day, day_used=used)
     assert [(used.account, used.day_used) for used in reports.find_top_accounts(today=TODAY)] == [
         (custom, 45_000),  # Of 50,000.
         (free, 900),  # Of 1,000: the same share, ordered by name.

@@ -1,12 +1,10 @@
 """`GET /v1/account`: the account and its quota, free of charge (D39)."""
 
 import ipaddress
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from accounts.quota.redis_store import RedisQuotaStore
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,13 +12,11 @@ from hypothesis import strategies as st
 from accounts.keys import key_format
 from accounts.keys.identity import KeyRejectionReason
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, Refusal
-from accounts.quota import database_store, store
+from accounts.quota import store
 from accounts.quota.headers import format_headers
 from accounts.quota.limits import DAY, HOUR, MINUTE, PEEKS_PER_MINUTE, SECOND, SKEW, RateLimitDecision
-from accounts.quota.store import read_account_windows
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
-from tests.support.customers import use_quota
 from tests.support.quota import Sender, ban_by_now, parse
 from tests.support.thorough import times
 
@@ -29,7 +25,7 @@ LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 
 @pytest.fixture
 def low_limit_api(db: None) -> Api:
-    """A client of an account with a small quota, in this test's own store."""
+    """A client of an account with a small quota."""
     account = Account(name="Few Pets")
     account.assign(PlanCode.ENTERPRISE, 3, 1000)
     return Api(ApiKey.objects.issue(account, by=OPERATOR)[1])
@@ -76,9 +72,7 @@ def to_json(timestamp: Any) -> str:
     return str(timestamp.isoformat().replace("+00:00", "Z"))
 
 
-def test_windows_agree_with_the_headers_of_the_next_request(
-    db: None, low_limit_api: Api
-) -> None:
+def test_windows_agree_with_the_headers_of_the_next_request(low_limit_api: Api) -> None:
     low_limit_api.get("/pets")
     peeked = low_limit_api.get("/account")
     minute, day = (peeked.json()["quota"][name] for name in ("minute", "day"))
@@ -118,9 +112,9 @@ def test_account_is_readable_while_the_quota_is_used_up(low_limit_api: Api) -> N
     assert timestamp(minute["resetsAt"]) == int(rejected.headers["X-RateLimit-Reset"])
 
 
-def test_banned_key_reads_the_end_of_its_ban(low_limit_api: Api, db: None) -> None:
+def test_banned_key_reads_the_end_of_its_ban(low_limit_api: Api) -> None:
     assert low_limit_api.key is not None
-    ban_by_now(low_limit_api.key, active_store)
+    ban_by_now(low_limit_api.key)
     rejected = low_limit_api.get("/pets")
     assert rejected.json()["code"] == "api_key_banned"
     peeked = low_limit_api.get("/account")
@@ -171,9 +165,7 @@ STEPS = st.lists(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(60, 15)
 )
 @given(steps=STEPS, start=st.integers(20_800 * DAY, 20_801 * DAY))
-def test_peek_agrees_with_the_next_request(
-    db: None, steps: list[tuple[str, int]], start: int
-) -> None:
+def test_peek_agrees_with_the_next_request(db: None, steps: list[tuple[str, int]], start: int) -> None:
     sender = Sender(per_minute=5, per_day=20, now=start)
     for name, value in [*steps, ("send", 1)]:
         match name:
@@ -256,33 +248,6 @@ def test_peek_authenticates_the_key(db: None) -> None:
     assert store.peek(unknown_key, address, sender.now).rejection is KeyRejectionReason.UNKNOWN
 
 
-# --- Changes by staff -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "is_visible"),
-    [
-        (lambda sender: rename(sender.account), lambda record: record.account_name == "Renamed"),
-        (lambda sender: rename(sender.keys[0]), lambda record: record.name == "Renamed"),
-        (lambda sender: sender.account.assign(PlanCode.PRO), lambda record: record.plan == "pro"),
-    ],
-)
-def test_changes_by_staff_are_visible_at_once(
-    db: None, change: Callable[[Sender], object], is_visible: Callable[[Any], bool]
-) -> None:
-    sender = Sender(per_minute=5, per_day=20)
-    sender.peek()
-    change(sender)
-    caller = sender.peek().caller
-    assert caller is not None
-    assert is_visible(caller.record)
-
-
-def rename(row: Account | ApiKey) -> None:
-    row.name = "Renamed"
-    row.save()
-
-
 # --- Usage ----------------------------------------------------------------------------------------
 
 
@@ -298,26 +263,11 @@ def test_peeks_update_last_use_but_not_usage(low_limit_api: Api) -> None:
 # --- The windows on pages -------------------------------------------------------------------------
 
 
-def read_windows(db: None, sender: Sender) -> Any:
-    reader = store.read_windows if isinstance(store, RedisQuotaStore) else database_store.read_windows
-    return reader(sender.account, sender.now)
-
-
-@pytest.mark.parametrize(
-    "later", [0, 1, -3 * SECOND, MINUTE - 1, MINUTE, DAY // 2 - 1, DAY // 2, DAY, -DAY]
-)
+@pytest.mark.parametrize("later", [0, 1, -3 * SECOND, MINUTE - 1, MINUTE, DAY // 2 - 1, DAY // 2, DAY])
 def test_pages_show_the_windows_of_a_peek(db: None, later: int) -> None:
     sender = Sender(3, 1000)
-    assert read_windows(store, sender) == peek(sender).windows  # Without requests.
+    assert store.read_windows(sender.account, sender.now) == peek(sender).windows  # Without requests.
     for _ in range(4):
         sender.admit()
     sender.now += later
-    assert read_windows(store, sender) == peek(sender).windows
-
-
-def test_pages_read_the_database_while_redis_is_unavailable(
-    db: None, account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore("redis://127.0.0.1:1"))
-    use_quota(account, 7)
-    assert [window.used for window in read_account_windows(account)] == [0, 7]
+    assert store.read_windows(sender.account, sender.now) == peek(sender).windows

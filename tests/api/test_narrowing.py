@@ -15,9 +15,8 @@ from accounts.keys import networks
 from accounts.keys.identity import KeyRejectionReason
 from accounts.keys.scopes import READ_SCOPES, SCOPES
 from accounts.models import Account, ApiKey, EventDraft, EventType, KeyStanding
-from accounts.quota.bans import BAN_LENGTHS, Ban
+from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.limits import DAY, MINUTE, SECOND, to_datetime, to_microseconds
-from accounts.usage.batch import write_bans
 from tests.conftest import OPERATOR, Issue
 from tests.support.customers import ban
 from tests.support.quota import Sender
@@ -296,24 +295,18 @@ def test_level_of_a_past_ban_is_inherited(db: None) -> None:
     assert sender.get_banned(1).banned_until - sender.now == BAN_LENGTHS[1]
 
 
-def test_ban_that_began_before_the_rotation_also_bans_the_replacements(issue: Issue) -> None:
-    """Its request may store it only after the rotation."""
-    old, _ = issue()
-    start = to_microseconds(timezone.now())
-    new, _ = old.rotate(by=OPERATOR)
-    newest, _ = new.rotate(by=OPERATOR)
-    write_bans([Ban(old.pk, start, start + 5 * MINUTE, next_level=1, rejections=20)])
-    states = KeyStanding.objects.filter(banned_at=start, banned_until=start + 5 * MINUTE, ban_level=1)
-    assert set(states.values_list("key", flat=True)) == {old.pk, new.pk, newest.pk}
-    assert newest.audit_entries.filter(action="banned").count() == 1
-
-
-def test_ban_that_began_after_the_rotation_does_not_ban_the_replacement(issue: Issue) -> None:
-    old, _ = issue()
-    new, _ = old.rotate(by=OPERATOR)
-    start = to_microseconds(timezone.now())
-    write_bans([Ban(old.pk, start, start + 5 * MINUTE, next_level=1, rejections=20)])
-    assert new.get_ban_end(timezone.now()) is None
+def test_replacement_starts_without_strikes(db: None) -> None:
+    sender = Sender(1, 1_000, now=to_microseconds(timezone.now()) - MINUTE)
+    sender.send()
+    sender.send()  # The first rejection.
+    sender.wait(1)
+    for _ in range(19):
+        sender.wait(1)
+        assert not sender.send().banned
+    sender.texts.append(sender.keys[0].rotate(by=OPERATOR)[1])
+    sender.wait(1)
+    assert not sender.send(1).banned
+    assert sender.send(0).banned
 
 
 def test_account_with_a_banned_key_gets_no_other_key_until_the_ban_is_lifted(issue: Issue) -> None:

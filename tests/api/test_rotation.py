@@ -10,6 +10,7 @@ from django.core.management import call_command
 from accounts.keys import key_format
 from accounts.keys.identity import KeyRejectionReason
 from accounts.models import ApiKey
+from accounts.quota import store
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Issue
 from tests.support.customers import expire
@@ -29,53 +30,49 @@ def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
     return key_and_text
 
 
-def use(db: None, text: str) -> KeyRejectionReason | None:
+def use(text: str) -> KeyRejectionReason | None:
     """Send one request with the key, and write its usage."""
     rejection = store.admit(parse(text), ADDRESS).rejection
     write_behind.recorder.write()
     return rejection
 
 
-def test_used_key_is_rehashed_with_the_signing_pepper(
-    issue: Issue, db: None, settings: Any
-) -> None:
+def test_used_key_is_rehashed_with_the_signing_pepper(issue: Issue, settings: Any) -> None:
     key, text = old_key(issue, settings)
-    assert use(store, text) is None
+    assert use(text) is None
     key.refresh_from_db()
     assert (key.pepper_number, key.digest) == (2, key_format.compute_digest(parse(text), BOTH[2]))
     settings.API_KEY_PEPPERS = {2: BOTH[2]}
-    assert use(store, text) is None
+    assert use(text) is None
     assert "Pepper 2: 1 key" in list_peppers()
 
 
-def test_wrong_secret_rehashes_no_key(issue: Issue, db: None, settings: Any) -> None:
+def test_wrong_secret_rehashes_no_key(issue: Issue, settings: Any) -> None:
     key, text = old_key(issue, settings)
-    assert use(store, replace_secret(text)) is KeyRejectionReason.UNKNOWN
+    assert use(replace_secret(text)) is KeyRejectionReason.UNKNOWN
     key.refresh_from_db()
     assert key.pepper_number == 1
 
 
-def test_key_is_never_rehashed_with_an_older_pepper(issue: Issue, db: None, settings: Any) -> None:
+def test_key_is_never_rehashed_with_an_older_pepper(issue: Issue, settings: Any) -> None:
     settings.API_KEY_PEPPERS = BOTH
     key, text = issue()
     settings.API_KEY_PEPPER_NUMBER = 1
-    assert use(store, text) is None
+    assert use(text) is None
     key.refresh_from_db()
     assert key.pepper_number == 2
 
 
-def test_older_pepper_signs_while_the_newer_one_is_rolled_out(
-    issue: Issue, db: None, settings: Any
-) -> None:
+def test_older_pepper_signs_while_the_newer_one_is_rolled_out(issue: Issue, settings: Any) -> None:
     settings.API_KEY_PEPPERS, settings.API_KEY_PEPPER_NUMBER = BOTH, 1
     key, text = issue()
     assert key.pepper_number == 1
     settings.API_KEY_PEPPERS = {1: BOTH[1]}  # An instance without the newer pepper.
-    assert use(store, text) is None
+    assert use(text) is None
 
 
 def test_write_rehashes_a_bounded_number_of_keys(
-    issue: Issue, db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+    issue: Issue, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_behind, "MAX_REHASHES", 2)
     key_texts = [old_key(issue, settings)[1] for _ in range(3)]

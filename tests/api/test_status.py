@@ -9,11 +9,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from accounts.quota.redis_store import RedisQuotaStore
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client, RequestFactory
 
-from accounts.quota import store
 from petstore.health import sampling
 from petstore.health.checks import OK, Check
 from petstore.health.models import Incident, State, StatusSample
@@ -21,11 +19,10 @@ from petstore.health.sampling import RETENTION, measure, write
 from petstore.health.views import StatusView
 from tests.conftest import COMMITTED
 from tests.support.concurrency import run_concurrently
-from tests.support.servers import free_port
 
 NOW = datetime(2026, 11, 26, 12, 10, tzinfo=UTC)
 MINUTE = int(NOW.timestamp()) // 60
-UP = {"api": State.UP, "database": State.UP, "quota_store": State.UP}
+UP = {"api": State.UP, "database": State.UP}
 DOWN = dict.fromkeys(UP, State.DOWN)
 
 
@@ -61,7 +58,7 @@ def add_samples(start: int, count: int, states: dict[str, State] = UP) -> None:
 def test_page_reports_the_state_now(client: Client, db: None) -> None:
     page = client.get("/status").text
     assert "The service is ready." in page
-    assert page.count("Up now") == 3
+    assert page.count("Up now") == 2
     assert client.get("/").text.count('href="/status"') == 2
 
 
@@ -80,16 +77,16 @@ def test_without_any_sample_there_is_no_percentage(db: None) -> None:
 
 def test_bars_show_the_worst_minute_of_an_hour(db: None) -> None:
     add_samples(MINUTE - 70, 67)
-    add_samples(MINUTE - 3, 1, UP | {"quota_store": State.DEGRADED})
+    add_samples(MINUTE - 3, 1, UP | {"database": State.DEGRADED})
     add_samples(MINUTE - 2, 1, DOWN)
-    add_samples(MINUTE - 1, 1, UP | {"quota_store": State.DEGRADED})
+    add_samples(MINUTE - 1, 1, UP | {"database": State.DEGRADED})
     page = get_page(DOWN)
     parts = get_parts(page)
     assert parts["API"][:2] == ("Down now", ["no-data"] * 23 + ["up", "down"])
     assert parts["API"][2].startswith("Up in 98.57% of the measured minutes: 1 min down, ")
-    assert "1 min down, 2 min degraded" in parts["Quota store"][2]
-    cell = "<td>1 min down, 9 min up</td>"
-    assert f"12:00 UTC</th> {cell}{cell}<td>1 min down, 2 min degraded, 7 min up</td>" in page
+    assert "1 min down, 2 min degraded" in parts["Database"][2]
+    cells = "<td>1 min down, 9 min up</td><td>1 min down, 2 min degraded, 7 min up</td>"
+    assert f"12:00 UTC</th> {cells}" in page
 
 
 def test_samples_outside_the_period_are_not_shown(db: None) -> None:
@@ -103,7 +100,7 @@ def test_page_works_without_the_database() -> None:
     add_samples(MINUTE - 1, 1)
     with database_down():
         page = get_page(DOWN)
-    assert page.count("Down now") == 3
+    assert page.count("Down now") == 2
     assert "The history can't be shown while the database is unavailable." in page
     assert "Incidents can't be shown while the database is unavailable." in page
     assert "min up" not in page
@@ -153,40 +150,28 @@ def test_writer_prunes_old_samples() -> None:
 
 def replace_checks(monkeypatch: pytest.MonkeyPatch, **results: str) -> None:
     checks = {name: Check(partial(str, result)) for name, result in results.items()}
-    monkeypatch.setattr(sampling, "checks", {name: checks[name] for name in ("database", "migrations")})
-    monkeypatch.setattr(sampling, "status_checks", checks)
+    monkeypatch.setattr(sampling, "checks", checks)
 
 
 @pytest.mark.parametrize(
-    ("database", "migrations", "redis", "states"),
+    ("database", "migrations", "states"),
     [
-        (OK, OK, OK, ("up", "up", "up")),
-        (OK, "missing", OK, ("down", "up", "up")),
-        (OK, OK, "unreachable", ("up", "up", "degraded")),
-        ("unreachable", "unknown", OK, ("down", "down", "up")),
-        ("unreachable", "unknown", "unreachable", ("down", "down", "down")),
+        (OK, OK, ("up", "up")),
+        (OK, "missing", ("down", "up")),
+        ("unreachable", "unknown", ("down", "down")),
     ],
 )
 def test_states_follow_the_checks(
-    monkeypatch: pytest.MonkeyPatch, database: str, migrations: str, redis: str, states: tuple[str, ...]
+    monkeypatch: pytest.MonkeyPatch, database: str, migrations: str, states: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(store, "redis", object())
-    replace_checks(monkeypatch, database=database, migrations=migrations, redis=redis)
+    replace_checks(monkeypatch, database=database, migrations=migrations)
     assert tuple(measure().values()) == states
 
 
-def test_slow_database_is_degraded_and_so_is_its_quota_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "redis", None)
+def test_slow_database_is_degraded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "SLOW_SECONDS", 0)
-    replace_checks(monkeypatch, database=OK, migrations=OK, redis=OK)
-    assert measure() == {"api": "up", "database": "degraded", "quota_store": "degraded"}
-
-
-def test_unreachable_redis_is_detected_without_a_request(
-    monkeypatch: pytest.MonkeyPatch, close_redis_scripts: None
-) -> None:
-    monkeypatch.setattr(store, "redis", RedisQuotaStore(f"redis://127.0.0.1:{free_port()}"))
-    assert store.check_redis() == "unreachable"
+    replace_checks(monkeypatch, database=OK, migrations=OK)
+    assert measure() == {"api": "up", "database": "degraded"}
 
 
 # --- Incidents -----------------------------------------------------------------------------------

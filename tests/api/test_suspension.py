@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from accounts.quota.redis_store import RedisQuotaStore, build_publish_arguments, get_redis_keys
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -12,14 +11,12 @@ from prometheus_client import REGISTRY
 
 from accounts.keys import key_format
 from accounts.keys.identity import KeyRejectionReason
-from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter
-from accounts.quota import key_record
+from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, QuotaUsage
 from accounts.quota.limits import SECOND
 from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api, Issue
 from tests.support.quota import Sender, minute
-from tests.support.servers import RedisServer
 
 PATHS = [
     ("GET", "/pets"),
@@ -57,7 +54,7 @@ def test_suspended_request_is_free_and_neither_a_use_nor_a_strike(suspended: Acc
     for _ in range(20):
         api.get("/pets")
     write_behind.recorder.write()
-    for records in (QuotaCounter, DailyUsage, KeyStanding):
+    for records in (QuotaUsage, DailyUsage, KeyStanding):
         assert not records.objects.exists()
     assert ApiKey.objects.get().last_used_at is None
 
@@ -89,7 +86,7 @@ def test_rejected_keys_are_counted_by_reason(suspended: Account, api: Api) -> No
     assert count() == before + 1
 
 
-# --- In both stores -------------------------------------------------------------------------------
+# --- In the quota store ---------------------------------------------------------------------------
 
 
 def test_suspension_and_its_lifting_take_effect_with_the_next_request(db: None) -> None:
@@ -124,19 +121,6 @@ def test_errors_of_the_key_precede_the_suspension(db: None) -> None:
     assert sender.admit(0).rejection is KeyRejectionReason.REVOKED
     assert sender.admit(1).rejection is KeyRejectionReason.EXPIRED
     assert sender.admit(2).rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
-
-
-def test_cached_key_record_of_the_previous_version_is_refreshed(redis: RedisServer, db: None) -> None:
-    redis.client.flushall()
-    sender = Sender(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
-    Account.objects.update(suspended_at=timezone.now(), suspended_reason="Unpaid")
-    sender.admit()
-    public_id = sender.keys[0].public_id
-    assert redis.client.hdel(get_redis_keys(public_id)[0], "suspended") == 1
-    assert sender.admit().rejection is sender.peek().rejection is KeyRejectionReason.SUSPENDED
-    record = key_record.read(public_id)
-    assert record.suspended
-    assert "suspended" in build_publish_arguments(record)
 
 
 # --- Actions -------------------------------------------------------------------------------------

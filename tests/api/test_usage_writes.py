@@ -1,25 +1,22 @@
 """Write-behind of usage: a few statements for thousands of keys, and nothing counted twice."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
-from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteLoad, PlanCode, QuotaCounter
+from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteLoad, PlanCode
 from accounts.quota.limits import DAY, MINUTE, to_datetime
 from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED
 from tests.support.concurrency import other_connection, run_concurrently
+from tests.support.costs import recorded_statements
 from tests.support.quota import NOON
 from tests.support.skips import NEEDS_POSTGRESQL
 
-TODAY = NOON // DAY
 MANY = 3_000
 
 
@@ -42,42 +39,24 @@ def create_keys(count: int) -> list[ApiKey]:
 
 
 def build_batch(keys: list[ApiKey], now: int = NOON) -> Batch:
-    """Build a batch with two requests per key.
-
-    One is admitted, deprecated and counted by Redis; the other is rejected.
-    """
+    """Build a batch with two requests per key. One is admitted and deprecated; the other is rejected."""
     calls = [(key.account_id, "getPet", now // DAY) for key in keys]
     return Batch(
         requests=Counter((key.pk, now // DAY) for key in keys),
         rejections=Counter((key.pk, now // DAY) for key in keys),
         last_used={key.pk: now for key in keys},
-        in_redis=Counter((key.account_id, now // DAY) for key in keys),
         minutes=Counter((key.account_id, now // MINUTE) for key in keys),
         deprecated_calls=Counter(calls),
         last_deprecated_calls=dict.fromkeys(calls, now),
     )
 
 
-@contextmanager
-def recorded_statements() -> Iterator[list[str]]:
-    """Record the executed statements; executemany counts once for each row."""
-    statements: list[str] = []
-
-    def record(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        statements.extend([sql] * (len(params) if many else 1))
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(record):
-        yield statements
-
-
 def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
     keys = create_keys(MANY)
     with recorded_statements() as statements:
         build_batch(keys).write(NOON)
-    assert len(statements) <= 5
+    assert len(statements) == 4
     assert DailyUsage.objects.filter(admitted=1, rejected=1).count() == MANY
-    assert QuotaCounter.objects.filter(day=TODAY, day_used=1).count() == MANY
     assert MinuteLoad.objects.filter(requests=1).count() == MANY
     assert ApiKey.objects.filter(last_used_at=to_datetime(NOON)).count() == MANY
 
@@ -87,7 +66,7 @@ def test_statement_has_a_bounded_number_of_rows(db: None, monkeypatch: pytest.Mo
     keys = create_keys(5)
     with recorded_statements() as statements:
         build_batch(keys).write(NOON)
-    assert len(statements) == 5 * 3
+    assert len(statements) == 4 * 3
     assert DailyUsage.objects.filter(admitted=1, rejected=1).count() == 5
 
 
@@ -97,7 +76,6 @@ def test_writes_add_up(db: None) -> None:
     build_batch(keys[1:]).write(NOON)
     rows = DailyUsage.objects.order_by("key_id").values_list("admitted", "rejected")
     assert list(rows) == [(1, 1), (2, 2), (2, 2)]
-    assert list(QuotaCounter.objects.order_by("account_id").values_list("day_used", flat=True)) == [1, 2, 2]
     assert list(MinuteLoad.objects.order_by("account_id").values_list("requests", flat=True)) == [1, 2, 2]
     assert [use.admitted for key in keys for use in key.account.deprecated_calls.all()] == [1, 2, 2]
 
@@ -110,35 +88,8 @@ def test_usage_of_deleted_keys_and_accounts_is_dropped(db: None) -> None:
     batch.write(NOON)
     assert DailyUsage.objects.get().key == stays
     remaining = {without_key.account_id, stays.account_id}
-    assert {counter.account_id for counter in QuotaCounter.objects.all()} == remaining
     assert {load.account_id for load in MinuteLoad.objects.all()} == remaining
     assert {use.account_id for use in DeprecatedUse.objects.all()} == remaining
-
-
-@pytest.mark.parametrize("known", [None, TODAY - 2, TODAY - 1, TODAY, TODAY + 1])
-def test_batch_across_midnight_keeps_the_later_day(db: None, known: int | None) -> None:
-    (key,) = create_keys(1)
-    if known is not None:
-        fields = {
-            "minute_ends_at": 0,
-            "minute_used": 0,
-            "last_request_at": 0,
-            "last_request_admitted": True,
-        }
-        QuotaCounter.objects.create(
-            account=key.account, day=known, day_used=10, day_used_in_database=4, **fields
-        )
-    counts = {(key.account_id, TODAY): 2, (key.account_id, TODAY - 1): 3}
-    Batch(in_redis=Counter(counts)).write(NOON)
-    quota = QuotaCounter.objects.get()
-    if known is None or known < TODAY:
-        assert (quota.day, quota.day_used, quota.day_used_in_database) == (TODAY, 2, 0)
-    else:
-        assert (quota.day, quota.day_used, quota.day_used_in_database) == (
-            known,
-            10 + 2 * (known == TODAY),
-            4,
-        )
 
 
 def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None) -> None:

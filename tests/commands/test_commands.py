@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import Account, ApiKey, EventDraft
@@ -59,15 +57,6 @@ def test_concurrently_created_account_gets_a_key(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Account, "full_clean", create_concurrently)
     key = run_json("issue_key", "--account", "Concurrent Pets", "--plan", "pro")
     assert ApiKey.objects.get(public_id=key["id"]).account == Account.objects.get(name="Concurrent Pets")
-
-
-def test_issue_key_locks_rate_limit_states_before_publications(key: ApiKey) -> None:
-    with CaptureQueriesContext(connection) as queries:
-        run("issue_key", "--account", key.account.name, "--plan", "pro")
-    statements = [query["sql"] for query in queries if query["sql"].lstrip().startswith("INSERT")]
-    tables = ("accounts_keystanding", "accounts_publication")
-    first_writes = [next(i for i, sql in enumerate(statements) if table in sql) for table in tables]
-    assert first_writes == sorted(first_writes)
 
 
 def test_issue_key_prints_one_json_object() -> None:

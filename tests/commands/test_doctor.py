@@ -16,9 +16,9 @@ from django.core.checks import Error as CheckError
 from django.core.management import CommandError
 from django.db import OperationalError
 from django.utils import timezone
+from petstore.cache.redis_owner import RedisState
 
 from accounts.models import EventDraft, EventType, Publication
-from petstore.cache.redis_owner import RedisState
 from petstore.conformance.client import Response, UnreachableError
 from petstore.db.identity import get_database_id
 from petstore.health import doctor

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection
@@ -22,6 +23,19 @@ def count_queries(page: Page) -> int:
     return len(queries)
 
 
+@contextmanager
+def recorded_statements() -> Iterator[list[tuple[str, Any]]]:
+    """Record the executed statements with their parameters."""
+    statements: list[tuple[str, Any]] = []
+
+    def record(execute: Any, sql: str, params: Any, *others: Any) -> Any:
+        statements.append((sql, params))
+        return execute(sql, params, *others)
+
+    with connection.execute_wrapper(record):
+        yield statements
+
+
 def explain(queries: Iterable[str]) -> Iterator[str]:
     """Yield PostgreSQL's plan of each SELECT."""
     with connection.cursor() as cursor:
@@ -33,17 +47,11 @@ def explain(queries: Iterable[str]) -> Iterator[str]:
 
 def check_page(page: Page, table: str) -> None:
     """Check the cost of every read of the table that the page makes."""
-    statements: list[tuple[str, Any]] = []
-
-    def record(execute: Any, sql: str, params: Any, *others: Any) -> Any:
-        if sql.startswith("SELECT") and f'FROM "{table}"' in sql:
-            statements.append((sql, params))
-        return execute(sql, params, *others)
-
-    with connection.execute_wrapper(record):
+    with recorded_statements() as statements:
         assert page().status_code == 200
-    assert statements
-    for statement in statements:
+    reads = [one for one in statements if one[0].startswith("SELECT") and f'FROM "{table}"' in one[0]]
+    assert reads
+    for statement in reads:
         check_cost(*statement)
 
 

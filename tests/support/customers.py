@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey, KeyStanding, QuotaCounter, Refusal
+from accounts.models import Account, ApiKey, KeyStanding, QuotaUsage, Refusal, UsageGeneration
 from accounts.models.plans import EPOCH
 from accounts.quota.limits import to_microseconds
 
@@ -13,15 +13,8 @@ from accounts.quota.limits import to_microseconds
 def use_quota(account: Account, used: int, days_ago: int = 0) -> None:
     """Use up this many requests of an account's day quota."""
     day = (timezone.now().date() - EPOCH).days - days_ago
-    QuotaCounter.objects.create(
-        account=account,
-        minute_ends_at=0,
-        minute_used=0,
-        day=day,
-        day_used=used,
-        last_request_at=0,
-        last_request_admitted=True,
-    )
+    UsageGeneration.objects.create(account=account)
+    QuotaUsage.objects.create(account=account, day=day, day_used=used)
 
 
 def add_rejection(key: ApiKey, **values: Any) -> Refusal:
