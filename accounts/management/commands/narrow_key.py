@@ -30,8 +30,8 @@ class Command(KeyActionCommand):
         text = "The networks that remain, each within one that the key allows. Default: unchanged."
         parser.add_argument("--allow-from", type=comma_separated, metavar="CIDR,CIDR", help=text)
 
-    def run(self, options: dict[str, Any]) -> None:
-        super().run(options)
+    def handle(self, *args: Any, **options: Any) -> None:
+        super().handle(**options)
         if replacement := ApiKey.objects.filter(rotated_from__public_id=options["id"]).first():
             self.stderr.write(f"Its replacement, key {replacement}, keeps its rights.")
 
