@@ -2,11 +2,12 @@
 
 from django.db import connection
 
-# A role without pg_read_all_stats sees only its own sessions.
+# A transaction that has written keeps versions as well, also without a snapshot (backend_xid). A role
+# without pg_read_all_stats sees only its own sessions.
 OLDEST_SNAPSHOT = """
 SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8
 FROM pg_stat_activity
-WHERE backend_xmin IS NOT NULL AND datname = current_database()
+WHERE coalesce(backend_xid, backend_xmin) IS NOT NULL AND datname = current_database()
 """
 
 
