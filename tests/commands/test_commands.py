@@ -17,6 +17,7 @@ from accounts.models import Account, ApiKey, EventDraft
 from accounts.usage import reports
 from inventory.models import Category, Pet
 from petstore.backoffice.models import AuditEntry
+from petstore.management.commands import serve
 from petstore.management.commands.serve import resolve_free_address
 from tests.conftest import OPERATOR, Api
 from tests.support.commands import get_error, run, run_json
@@ -444,6 +445,21 @@ def test_invalid_port_is_rejected(port: str) -> None:
 @pytest.mark.parametrize("host", ["192.0.2.1", "", "[::1]", "a..b", "x" * 80, "fe80::1%lo"])
 def test_foreign_host_is_rejected(host: str) -> None:
     assert f"Can't listen on {host or 'an empty host'} port " in get_error("serve", "--host", host)
+
+
+@pytest.mark.parametrize(
+    ("url", "warning"),
+    [("", ""), ("redis://cache", "REDIS_URL is ignored: the database counts requests. Remove it.\n")],
+)
+def test_redis_url_is_ignored_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, url: str, warning: str
+) -> None:
+    monkeypatch.setattr(serve, "exec_supervisor", lambda options: None)
+    monkeypatch.setattr("signal.pthread_sigmask", lambda *_: None)
+    monkeypatch.setenv("REDIS_URL", url)
+    err = StringIO()
+    run("serve", "--port", str(free_port()), stderr=err)
+    assert err.getvalue() == warning
 
 
 def test_serve_validates_workers_threads_and_metrics_settings(tmp_path: Path, settings: Any) -> None:

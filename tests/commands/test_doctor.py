@@ -13,18 +13,18 @@ from unittest.mock import Mock
 import pytest
 from django.contrib.sessions.models import Session
 from django.core.checks import Error as CheckError
-from django.core.management import CommandError
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.utils import timezone
-from petstore.cache.redis_owner import RedisState
 
-from accounts.models import EventDraft, EventType, Publication
+from accounts.models import EventDraft, EventType
 from petstore.conformance.client import Response, UnreachableError
-from petstore.db.identity import get_database_id
+from petstore.db.snapshots import get_oldest_snapshot_age
 from petstore.health import doctor
-from tests.conftest import ON_SQLITE
+from tests.conftest import COMMITTED, ON_SQLITE
 from tests.support import commands
+from tests.support.concurrency import uncommitted
 from tests.support.live import ROOT
+from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = pytest.mark.django_db
 
@@ -36,19 +36,6 @@ def run(name: str) -> tuple[str, str, str]:
     result = doctor.run(name, "127.0.0.1", 8000)
     assert result["name"] == name
     return result["state"], result["detail"], result["next"]
-
-
-@pytest.fixture
-def redis(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Set the state of Redis; by default, it is healthy."""
-    settings.REDIS_URL = "redis://redis.example"
-
-    def set_state(owner: str = "", eviction_policy: str = "", seconds_ahead: float = 0) -> None:
-        state = RedisState(owner or get_database_id(), time.time() + seconds_ahead, eviction_policy)
-        monkeypatch.setattr("petstore.cache.redis_owner.inspect", lambda: state)
-
-    set_state()
-    return set_state
 
 
 @pytest.fixture
@@ -100,31 +87,55 @@ def test_missing_migrations_are_a_problem(
     assert run("migrations")[::2] == (state, advice)
 
 
-def test_redis_must_respond_belong_to_the_database_and_evict_nothing(
-    redis: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run("redis")[0] == "ok"
-    redis(owner="postgresql 1/copy")
-    state, detail, advice = run("redis")
-    assert (state, detail) == ("problem", "It belongs to another database, postgresql 1/copy.")
-    assert "claim_redis" in advice
-    redis(eviction_policy="allkeys-lru")
-    assert run("redis")[:2] == ("problem", "It may evict quota counters (maxmemory-policy allkeys-lru).")
-    fail = Mock(side_effect=CommandError("Redis failed: refused"))
-    monkeypatch.setattr("petstore.cache.redis_owner.inspect", fail)
-    assert run("redis")[:2] == ("problem", "Redis failed: refused")
-    assert run("clocks")[:2] == ("skipped", "Redis failed: refused")
-
-
-def test_redis_is_optional() -> None:
-    assert [run(name)[0] for name in ("redis", "publications")] == ["skipped", "skipped"]
-    assert run("clocks")[0] == ("skipped" if ON_SQLITE else "ok")
-
-
 @pytest.mark.parametrize(("seconds", "state"), [(-4, "ok"), (6, "problem"), (-6, "problem")])
-def test_clocks_may_differ_by_five_seconds(redis: Callable[..., None], seconds: float, state: str) -> None:
-    redis(seconds_ahead=seconds)
+@NEEDS_POSTGRESQL
+def test_clocks_may_differ_by_five_seconds(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, state: str
+) -> None:
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() - seconds)
     assert run("clocks")[0] == state
+
+
+@NEEDS_POSTGRESQL
+@pytest.mark.parametrize(("value", "state"), [("on", "ok"), ("local", "ok"), ("off", "problem")])
+def test_commits_must_wait_for_the_disk(value: str, state: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL synchronous_commit = {value}")
+    assert run("commits")[:2] == (state, f"synchronous_commit is {value}.")
+
+
+@NEEDS_POSTGRESQL
+@pytest.mark.parametrize(("seconds", "state"), [(600, "ok"), (601, "problem")])
+def test_old_snapshots_are_a_problem(monkeypatch: pytest.MonkeyPatch, seconds: float, state: str) -> None:
+    monkeypatch.setattr(doctor, "get_oldest_snapshot_age", lambda: seconds)
+    assert run("snapshots")[0] == state
+
+
+READ, WRITE = "SELECT count(*) FROM accounts_plan", "UPDATE accounts_feed SET last_id = last_id"
+
+
+@NEEDS_POSTGRESQL
+@COMMITTED
+@pytest.mark.parametrize(("isolation", "sql"), [("REPEATABLE READ", READ), ("READ COMMITTED", WRITE)])
+def test_idle_transaction_that_keeps_row_versions_is_an_old_snapshot(isolation: str, sql: str) -> None:
+    started: list[float] = []
+
+    def begin() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET TRANSACTION ISOLATION LEVEL {isolation}")
+            cursor.execute(sql)
+        started.append(time.time())
+
+    with uncommitted(begin):
+        seconds = time.time() - started[0]
+        assert get_oldest_snapshot_age() >= seconds
+
+
+@pytest.mark.skipif(not ON_SQLITE, reason="These checks concern PostgreSQL.")
+@pytest.mark.parametrize("name", ["clocks", "commits", "snapshots"])
+def test_check_of_postgresql_is_skipped_on_sqlite(name: str) -> None:
+    assert run(name)[0] == "skipped"
 
 
 def test_folders_must_be_writable_and_have_space(
@@ -146,19 +157,16 @@ def test_folders_must_be_writable_and_have_space(
 
 
 @pytest.mark.parametrize(
-    ("readiness", "redis_url", "problem"),
+    ("readiness", "problem"),
     [
-        ((200, {"quota": "database"}), "", ""),
-        ((200, {"quota": "redis", "replica1": "ok"}), "redis://x", ""),
-        ((503, {"status": "draining"}), "", "PetstoreNotReady"),
-        ((200, {"quota": "database"}), "redis://x", "PetstoreQuotaStoreDown"),
-        ((200, {"quota": "redis", "replica1": "behind"}), "redis://x", "PetstoreReplicaLag"),
+        ((200, {"replica1": "ok"}), ""),
+        ((503, {"status": "draining"}), "PetstoreNotReady"),
+        ((200, {"replica1": "behind"}), "PetstoreReplicaLag"),
     ],
 )
 def test_workers_must_be_ready_and_use_every_server(
-    settings: Any, respond: Respond, readiness: tuple[int, Any], redis_url: str, problem: str
+    respond: Respond, readiness: tuple[int, Any], problem: str
 ) -> None:
-    settings.REDIS_URL = redis_url
     respond(healthz=(200, {}), readyz=readiness)
     state, _, advice = run("workers")
     assert (state, problem in advice) == ("problem" if problem else "ok", True)
@@ -193,13 +201,6 @@ def test_events_without_a_position_are_a_problem() -> None:
     assert "Sequencing events failed" in advice
 
 
-def test_unpublished_changes_are_a_problem(redis: Callable[..., None], issue: Any) -> None:
-    issue()
-    assert run("publications")[:2] == ("problem", "Changes of 1 keys have yet to be published to Redis.")
-    Publication.objects.update(published_version=1_000)
-    assert run("publications")[0] == "ok"
-
-
 def test_neglected_housekeeping_is_a_problem() -> None:
     session = Session(session_key="a", session_data="", expire_date=timezone.now() - timedelta(hours=47))
     session.save()
@@ -213,9 +214,9 @@ def test_problem_is_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     fine, failing = (lambda *_: ("All is well.", "")), (lambda *_: ("A\x1b[2J\nmess", "Tidy up."))
     monkeypatch.setattr(doctor, "CHECKS", {"database": fine})
     assert commands.run("doctor") == "ok       Database: All is well.\nProblems found: 0.\n"
-    monkeypatch.setattr(doctor, "CHECKS", {"database": fine, "redis": failing})
+    monkeypatch.setattr(doctor, "CHECKS", {"database": fine, "clocks": failing})
     printed = commands.run("doctor", status=1)
-    assert "\nproblem  Redis: A\\u001b[2J mess\n         Next: Tidy up.\n" in printed
+    assert "\nproblem  Clocks: A\\u001b[2J mess\n         Next: Tidy up.\n" in printed
     assert commands.run_json("doctor", status=1)["problems"] == 1
 
 

@@ -80,7 +80,6 @@ INVALID = {
     "DATABASE_CONNECT_TIMEOUT": ["-1", "999999999"],
     "DATABASE_QUEUE_TIMEOUT": ["0"],
     "DATABASE_WRITE_CONNECTIONS": ["0"],
-    "REDIS_URL": ["http://localhost:6379", "redis://localhost:none", "redis://[::1"],
     "LOG_FORMAT": ["xml"],
     "LOG_LEVEL": ["INFO"],
     "ACCESS_LOG": ["some"],
@@ -106,7 +105,6 @@ def test_invalid_value_is_rejected_by_name(name: str, value: str) -> None:
         ("DATABASE_URL", "postgresql://petstore:geheim%zz@localhost/petstore"),
         ("DATABASE_URL", "postgresql://petstore:geheim@[::1/petstore"),
         ("DATABASE_URL", "mysql://petstore:geheim@localhost/petstore"),
-        ("REDIS_URL", "redis://petstore:geheim@localhost:none"),
     ],
 )
 def test_error_message_contains_no_secret(name: str, value: str) -> None:
@@ -154,7 +152,7 @@ def test_unset_variables_have_their_defaults() -> None:
         "http://localhost:8000/v1",
         ["localhost", "127.0.0.1", "[::1]"],
     )
-    assert (s.ANONYMOUS_PER_MINUTE, s.REDIS_URL, s.MAIL_SERVER) == (300, "", {})
+    assert (s.ANONYMOUS_PER_MINUTE, s.MAIL_SERVER) == (300, {})
     assert (s.LOG_FORMAT, s.ACCESS_LOG) == ("json", True)
     assert (s.SUPPORT_URL, s.SUPPORT_EMAIL, s.SECURITY_CONTACT, s.SECURITY_EXPIRES) == ("", "", "", None)
     assert s.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3"
@@ -186,7 +184,6 @@ def test_unset_variables_have_their_defaults() -> None:
         ("ALLOWED_HOSTS", "pets.example, .pets.test", "s.ALLOWED_HOSTS", "['pets.example', '.pets.test']"),
         ("TRUSTED_PROXY_COUNT", "2", "s.TRUSTED_PROXY_COUNT", "2"),
         ("LOG_LEVEL", "warning", "s.LOGGING['root']['level']", "WARNING"),
-        ("REDIS_URL", "unix:///run/redis.sock", "s.REDIS_URL", "unix:///run/redis.sock"),
         ("SECRET_KEY_FALLBACKS", "old,older", "s.SECRET_KEY_FALLBACKS", "['old', 'older']"),
         ("API_KEY_PEPPERS", "1:a:b, 20:c", "s.API_KEY_PEPPERS", "{1: b'a:b', 20: b'c'}"),
         ("API_KEY_PEPPER_NUMBER", "1", "s.API_KEY_PEPPER_NUMBER", "1"),
@@ -252,7 +249,6 @@ def test_statement_timeout_and_server_side_cursors_are_configurable() -> None:
 
 WITH_REPLICA = {
     "DATABASE_URL": POSTGRESQL,
-    "REDIS_URL": "redis://localhost",
     "DATABASE_REPLICA_URL": "postgresql://standby/petstore",
 }
 
@@ -273,10 +269,14 @@ def test_each_host_of_a_replica_url_is_a_replica(url: str, addresses: list[tuple
     assert [(replica["HOST"], replica["PORT"]) for replica in replicas] == addresses
 
 
-@pytest.mark.parametrize(("name", "value"), [("REDIS_URL", ""), ("DATABASE_URL", "sqlite:////tmp/a")])
-def test_replicas_need_redis_and_postgresql(name: str, value: str) -> None:
-    message = rejection(**WITH_REPLICA | {name: value})
-    assert re.match(f"DATABASE_REPLICA_URL needs .*{name}", message)
+def test_replicas_need_postgresql() -> None:
+    message = rejection(**WITH_REPLICA | {"DATABASE_URL": "sqlite:////tmp/a"})
+    assert message.startswith("DATABASE_REPLICA_URL needs PostgreSQL")
+
+
+def test_event_loop_serves_with_postgresql_only() -> None:
+    assert load(DATABASE_URL=POSTGRESQL).SERVE_MODE == "loop"
+    assert load().SERVE_MODE == "threads"
 
 
 def test_sqlite_queues_writers_and_never_makes_readers_wait(tmp_path: Path) -> None:
