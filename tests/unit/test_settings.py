@@ -1,7 +1,6 @@
 """The settings from the environment (D35): errors name the invalid or missing variable."""
 
 import os
-import re
 import runpy
 import sys
 from pathlib import Path
