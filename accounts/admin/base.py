@@ -25,7 +25,6 @@ from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 MAX_PANEL_ROWS = 10
 MIN_ID_LENGTH = 4  # Shorter prefixes of a public ID match too many rows.
-# The lookups that find the keys to publish after a change.
 
 
 def is_id_prefix(term: str) -> bool:
