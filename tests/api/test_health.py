@@ -28,7 +28,7 @@ def test_readyz_lists_healthy_checks(client: Client) -> None:
     assert not is_draining()
     response = client.get("/readyz")
     assert response.status_code == 200
-    assert response.json() == {"status": "ok", "database": "ok", "migrations": "ok", "quota": "database"}
+    assert response.json() == {"status": "ok", "database": "ok", "migrations": "ok"}
 
 
 @COMMITTED

@@ -145,15 +145,14 @@ def test_cursor_of_another_list_is_an_invalid_parameter(api: Api, pets: list[Pet
     assert response.json()["code"] == "invalid_parameter"
 
 
-def test_list_uses_three_queries_including_quota(
+def test_list_uses_two_queries_including_quota(
     api: Api, pets: list[Pet], django_assert_num_queries: Any
 ) -> None:
-    api.get("/pets?limit=20")  # Writes the key's last use, which happens once a minute.
-    with django_assert_num_queries(3) as queries:
+    api.get("/pets?limit=20")  # Creates the row of the account's usage.
+    with django_assert_num_queries(2) as queries:
         api.get("/pets?limit=20")
-    key, quota, page = (query["sql"] for query in queries.captured_queries)
-    assert "accounts_apikey" in key
-    assert "accounts_quotacounter" in quota
+    quota, page = (query["sql"] for query in queries.captured_queries)
+    assert "accounts_quotausage" in quota
     assert "inventory_pet" in page
 
 
