@@ -1,9 +1,9 @@
-"""The quota rule (D21 to D28, D39). Both stores implement it; their comments cite its steps by number.
+"""The quota rule (D21 to D28, D39). statements.py implements it; its comments cite the steps by number.
 
-    1. Clock. If `now` is at most SKEW before the account's last request, use that request's time instead.
+    1. Clock. `now` is the time of PostgreSQL, or of this process with SQLite.
     2. Windows.
        a. Minute: if now >= minute_ends_at, the minute has ended and minute.used = 0. If minute_ends_at is
-          more than MINUTE ahead, a clock was set back: lower it to now + MINUTE.
+          more than MINUTE + SKEW ahead, a clock was set back: lower it to now + MINUTE.
        b. Day: the UTC day of `now`. If it is later than the stored day, day.used = 0. If `now` is at most
           NIGHT_SKEW before the stored day, keep the stored day. If `now` is earlier still, move the day
           back, but keep its count.
@@ -38,7 +38,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 86_400 * SECOND
-# Tolerated clock differences between machines (steps 1 and 2). Without NIGHT_SKEW, machines whose clocks
+# Tolerated clock differences between machines (step 2). Without NIGHT_SKEW, machines whose clocks
 # are on different sides of midnight would reset the day's count whenever requests alternate between them.
 SKEW = 5 * SECOND
 NIGHT_SKEW = HOUR
@@ -82,7 +82,7 @@ class RateLimitDecision(NamedTuple):
 
     admitted: bool
     windows: tuple[Window, ...]  # The shortest comes first.
-    now: int  # Microseconds since the epoch, adjusted in step 1.
+    now: int  # Microseconds since the epoch.
     banned_until: int = 0  # 0 or in the past if the key is not banned.
 
     @property
