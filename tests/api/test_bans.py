@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from unittest.mock import Mock
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -280,6 +281,18 @@ def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
 
 
 # --- Bans
+
+
+def test_ban_that_could_not_be_stored_starts_with_the_next_rejection(
+    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = make_sender()
+    assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
+    with monkeypatch.context() as patch:
+        patch.setattr("accounts.quota.store.ban", Mock(side_effect=OperationalError))
+        with pytest.raises(OperationalError):
+            send_rejected(acme, FASTEST_BAN[-1:])
+    assert send_rejected(acme, [21.000001]) == [True]
 
 
 def test_requests_during_a_ban_do_not_prolong_it(make_sender: MakeSender) -> None:

@@ -160,7 +160,7 @@ def test_tracebacks_are_redacted(api: Api, lines: Lines, monkeypatch: pytest.Mon
     [
         ("postgresql://me:geheim@db:5432/petstore", "postgresql://me:***@db:5432/petstore"),
         ("postgresql://me:ge@he/im@db/petstore", "postgresql://me:***@db/petstore"),
-        ("redis://:geheim@cache:6379/1", "redis://:***@cache:6379/1"),
+        ("smtp://:geheim@mail.example", "smtp://:***@mail.example"),
         ("host=db user=me password=geheim dbname=x", "host=db user=me password=*** dbname=x"),
         ("password='ge he im' dbname=x", "password=*** dbname=x"),
         ("{'USER': 'me', 'PASSWORD': 'ge, heim'}", "{'USER': 'me', 'PASSWORD': ***}"),

@@ -1,4 +1,4 @@
-"""The quota rules D21-D24, D27 and D28, on every store; those of bans are in test_bans.py."""
+"""The quota rules D21-D24, D27 and D28; those of bans are in test_bans.py."""
 
 from collections.abc import Callable
 
