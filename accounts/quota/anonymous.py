@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 
+from accounts.keys.key_format import ParsedKey
 from accounts.quota.limits import MINUTE, SECOND, RateLimitDecision, Window
 from petstore.api.client_ip import Address, get_client_network, get_network
 
@@ -22,12 +23,13 @@ class LookupLimiter:
     """Limits database lookups of unknown keys, so that a flood of invented keys does not overload it.
 
     All networks over their anonymous limit share a few lookups per second and worker. Keys that this worker
-    has recently admitted are exempt. From these networks, another valid key may be rejected, too.
+    has recently admitted are exempt, but not others with the same public ID. From these networks, another
+    valid key may be rejected, too.
     """
 
     def __init__(self) -> None:
         self._restricted: dict[str, int] = {}
-        self._known: set[str] = set()  # Public IDs.
+        self._known: set[int] = set()  # Hashes of whole keys, whose secrets must not be stored.
         self._second = self._remaining = 0
 
     def restrict(self, network: str, until: int) -> None:
@@ -37,15 +39,16 @@ class LookupLimiter:
         if len(self._restricted) > MAX_NETWORKS:
             self._restricted.pop(next(iter(self._restricted)), None)
 
-    def remember(self, public_id: str) -> None:
+    def remember(self, key: ParsedKey) -> None:
         """Exempt a key whose secret was proved."""
-        if public_id not in self._known:
+        known = hash(key.text)
+        if known not in self._known:
             if len(self._known) >= MAX_KEYS:
                 self._known.clear()
-            self._known.add(public_id)
+            self._known.add(known)
 
-    def allow(self, public_id: str, address: Address, now: int | None = None) -> bool:
-        if not self._restricted or public_id in self._known:
+    def allow(self, key: ParsedKey, address: Address, now: int | None = None) -> bool:
+        if not self._restricted or hash(key.text) in self._known:
             return True
         now = time.time_ns() // 1000 if now is None else now
         if self._restricted.get(get_network(address), 0) <= now:

@@ -160,7 +160,7 @@ class QuotaCall:
         return statement.execute(self._key.account_id, **self._parameters, **parameters)
 
     def _build_caller(self, quota: Quota, time_since_write: int = 0) -> Caller:
-        lookup_limiter.remember(self._key.public_id)
+        lookup_limiter.remember(self._key)
         write_behind.recorder.rehash(self._key, quota.key_id, quota.pepper_number)
         scopes = frozenset(quota.scopes.split())
         return Caller(quota.account_id, quota.key_id, self._key.public_id, scopes, time_since_write)
@@ -182,7 +182,7 @@ def admit(
     account's latest write restarts. An admitted request takes one statement, a 429 two. Raises ApiError 503
     if the state keeps changing, and Django's database errors.
     """
-    if not lookup_limiter.allow(key.public_id, address):
+    if not lookup_limiter.allow(key, address):
         return QuotaResult(rejection=KeyRejectionReason.LOOKUP_THROTTLED)
     call = QuotaCall(key, address, now, may_write=may_write)
     unexplained = 0
@@ -205,7 +205,7 @@ def peek(key: ParsedKey, address: Address, now: int | None = None) -> QuotaResul
 
     Peeks are limited to PEEKS_PER_MINUTE per key. The decision on a rejected peek has only that window.
     """
-    if not lookup_limiter.allow(key.public_id, address):
+    if not lookup_limiter.allow(key, address):
         return QuotaResult(rejection=KeyRejectionReason.LOOKUP_THROTTLED)
     call = QuotaCall(key, address, now)
     for _ in range(MAX_ATTEMPTS):

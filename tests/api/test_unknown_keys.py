@@ -24,7 +24,7 @@ from tests.support.customers import expire
 from tests.support.quota import ADDRESS, parse, replace_secret
 
 NOW = 1_800_000_000 * SECOND
-KEY_ID = "0" * 14
+KEY = key_format.generate("live", "00000000")
 
 
 class Work(NamedTuple):
@@ -140,9 +140,9 @@ def lookup_limiter(monkeypatch: pytest.MonkeyPatch) -> LookupLimiter:
 
 def test_address_within_its_limit_always_gets_a_lookup() -> None:
     lookup_limiter = LookupLimiter()
-    assert all(lookup_limiter.allow(KEY_ID, ADDRESS, NOW) for _ in range(1_000))
+    assert all(lookup_limiter.allow(KEY, ADDRESS, NOW) for _ in range(1_000))
     lookup_limiter.restrict("192.0.2.1/32", NOW + MINUTE)
-    assert all(lookup_limiter.allow(KEY_ID, ADDRESS, NOW + MINUTE) for _ in range(1_000))
+    assert all(lookup_limiter.allow(KEY, ADDRESS, NOW + MINUTE) for _ in range(1_000))
 
 
 def test_addresses_over_their_limit_share_a_lookup_budget() -> None:
@@ -150,27 +150,30 @@ def test_addresses_over_their_limit_share_a_lookup_budget() -> None:
     for host in range(5):
         lookup_limiter.restrict(f"192.0.2.{host}/32", NOW + MINUTE)
     allowed = sum(
-        lookup_limiter.allow(KEY_ID, IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500)
+        lookup_limiter.allow(KEY, IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500)
     )
     assert allowed == LOOKUPS_PER_SECOND
-    assert not lookup_limiter.allow(KEY_ID, IPv4Address("192.0.2.1"), NOW + SECOND - 1)
-    assert lookup_limiter.allow(KEY_ID, IPv4Address("192.0.2.1"), NOW + SECOND)
-    assert lookup_limiter.allow(KEY_ID, IPv4Address("203.0.113.1"), NOW)
+    assert not lookup_limiter.allow(KEY, IPv4Address("192.0.2.1"), NOW + SECOND - 1)
+    assert lookup_limiter.allow(KEY, IPv4Address("192.0.2.1"), NOW + SECOND)
+    assert lookup_limiter.allow(KEY, IPv4Address("203.0.113.1"), NOW)
 
 
 def test_recently_admitted_key_needs_no_lookup_budget() -> None:
     lookup_limiter = LookupLimiter()
     lookup_limiter.restrict("192.0.2.1/32", NOW + MINUTE)
-    lookup_limiter.remember(KEY_ID)
-    assert all(lookup_limiter.allow(KEY_ID, ADDRESS, NOW) for _ in range(1_000))
-    assert not all(lookup_limiter.allow("1" * 14, ADDRESS, NOW) for _ in range(1_000))
+    lookup_limiter.remember(KEY)
+    wrong_secret = parse(replace_secret(KEY.text))
+    allowed = [
+        sum(lookup_limiter.allow(key, ADDRESS, NOW) for _ in range(100)) for key in (KEY, wrong_secret)
+    ]
+    assert allowed == [100, LOOKUPS_PER_SECOND]
 
 
 def test_ipv6_addresses_of_one_network_count_together() -> None:
     lookup_limiter = LookupLimiter()
     lookup_limiter.restrict("2001:db8::/64", NOW + MINUTE)
     allowed = sum(
-        lookup_limiter.allow(KEY_ID, IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100)
+        lookup_limiter.allow(KEY, IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100)
     )
     assert allowed == LOOKUPS_PER_SECOND
 
@@ -181,7 +184,7 @@ def test_table_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for host in (1, 2, 3, 1, 4):
         lookup_limiter.restrict(f"192.0.2.{host}/32", NOW + MINUTE)
     allowed = {
-        host: sum(lookup_limiter.allow(KEY_ID, IPv4Address(f"192.0.2.{host}"), NOW) for _ in range(50))
+        host: sum(lookup_limiter.allow(KEY, IPv4Address(f"192.0.2.{host}"), NOW) for _ in range(50))
         for host in (1, 2)
     }
     assert allowed[1] <= LOOKUPS_PER_SECOND
