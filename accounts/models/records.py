@@ -6,6 +6,7 @@ accounts/usage writes and prunes usage and rejections, off the request path.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TypeVar
 
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Index, Q, QuerySet, UniqueConstraint
@@ -151,7 +152,10 @@ class StrikeCounter(Record):
                 state.save(update_fields=["strike_generation"])
 
 
-def replace_row(model: type[QuotaUsage | StrikeCounter], generation: int, **owner: int) -> bool:
+ReplacedRecord = TypeVar("ReplacedRecord", QuotaUsage, StrikeCounter)
+
+
+def replace_row(model: type[ReplacedRecord], generation: int, **owner: int) -> bool:
     """Create the row of this generation unless it exists; return whether it became one of the next.
 
     A concurrent request that waits for the row then finds that it is no longer of its generation.

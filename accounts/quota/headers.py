@@ -5,6 +5,7 @@ from time import monotonic
 
 from django.http import HttpRequest
 
+from accounts.keys.identity import Caller
 from accounts.quota import anonymous, store
 from accounts.quota.limits import MINUTE, SECOND, RateLimitDecision
 from petstore.api.context import RequestContext
@@ -18,7 +19,7 @@ def build_quota_headers(request: HttpRequest, context: RequestContext) -> dict[s
     continues to read from the primary.
     """
     began, caller = context.write_began, context.caller
-    if began is not None and caller is not None and monotonic() - began > replicas.WRITE_SECONDS:
+    if began is not None and isinstance(caller, Caller) and monotonic() - began > replicas.WRITE_SECONDS:
         store.record_write(caller)
     decision = context.decision or anonymous.admit(request)
     assert isinstance(decision, RateLimitDecision)
