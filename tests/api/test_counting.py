@@ -83,7 +83,8 @@ def test_request_whose_state_keeps_changing_is_a_503(
     read = QuotaCall.read
 
     def read_another_state(call: QuotaCall) -> Any:
-        return read(call)._replace(reason=reason)
+        state: Any = read(call)
+        return state._replace(reason=reason)
 
     monkeypatch.setattr(QuotaCall, "read", read_another_state)
     monkeypatch.setattr(QuotaUsage, "renew", lambda account_id: None)
