@@ -35,6 +35,7 @@ def test_each_outcome_takes_a_known_number_of_statements(db: None) -> None:
     sender = Sender(per_minute=2, per_day=100)
     sender.send()  # Creates the row of the account's usage.
     assert count_statements(sender.send) == 1
+    assert count_statements(sender.peek) == 2
     sender.send()  # Creates the row of the key's strikes.
     assert count_statements(sender.send) == 2
     sender.get_banned()
