@@ -18,7 +18,7 @@ from tests.system.operations.upgrade import check_out
 
 PROGRAMS = ("debootstrap", "systemd-nspawn", "unshare", "nsenter", "ip", "chroot")
 PACKAGES = (
-    "systemd,dbus,ca-certificates,curl,postgresql,redis-server"  # A machine with its servers.
+    "systemd,dbus,ca-certificates,curl,postgresql"  # A machine with its database.
     ",make,python3-venv,openssl,haproxy"  # Those that docs/deploying.md names.
 )
 INSTALLED = Path(f"opt/petstore-{VERSION}")
