@@ -18,7 +18,7 @@ TransactionManagementError or SynchronousOnlyOperation. Off the loop, some misus
 (tests/api/test_verbs.py).
 
 `greenlets` lets plain functions wait for the loop. A `connection` is never reopened and owns the tasks that
-wait for its replies. Reads and Redis scripts use a `shared_connection`; writes borrow a connection from
-the `connection_pool`. This package knows nothing about pets or accounts. With SERVE_MODE=threads, the same
-code runs in a thread per request.
+wait for its replies. Reads, and the statements of `counting`, use a `shared_connection`; writes borrow
+a connection from the `connection_pool`. This package knows nothing about pets or accounts. With
+SERVE_MODE=threads, the same code runs in a thread per request.
 """
