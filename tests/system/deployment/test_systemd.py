@@ -89,6 +89,7 @@ def test_service_is_served_and_measured_through_the_proxy(machine: Machine) -> N
         assert len(worker_pids(machine, port)) == WORKERS
         assert f"petstore_workers {WORKERS}.0" in machine.run(*curl, f"http://127.0.0.1:1{port}/metrics")
     machine.run("systemctl", "is-system-running")  # No unit has failed.
+    assert machine.run("cat", "/proc/sys/net/ipv4/tcp_migrate_req") == "1\n"
 
 
 def test_proxy_that_starts_after_the_instances_reports_no_empty_backend(machine: Machine) -> None:
