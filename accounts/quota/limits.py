@@ -1,18 +1,23 @@
-"""The quota rule (D21 to D28, D39). statements.py implements it; its comments cite the steps by number.
+"""The quota rule (D21 to D28, D39, D41). statements.py has it in SQL, and cites its steps by number.
 
-    1. Clock. `now` is the time of PostgreSQL, or of this process with SQLite.
-    2. Windows.
-       a. Minute: if now >= minute_ends_at, the minute has ended and minute.used = 0. If minute_ends_at is
-          more than MINUTE + SKEW ahead, a clock was set back: lower it to now + MINUTE.
-       b. Day: the UTC day of `now`. If it is later than the stored day, day.used = 0. If `now` is at most
-          NIGHT_SKEW before the stored day, keep the stored day. If `now` is earlier still, move the day
-          back, but keep its count.
-    3. Ban. The key is banned if now < banned_until.
-    4. Decision. admitted = not banned and minute.used < per_minute and day.used < per_day. If the request
-       brings day.used to a warning threshold, store the warning first (D41).
-    5. Count. If admitted, add 1 to both windows; if the minute had ended, minute_ends_at = now + MINUTE. A
-       rejected request counts in neither window.
-    6. Strikes (D26), if rejected and not banned.
+    1. Clock. `now` is the time at which PostgreSQL received the statement, or on SQLite the process's time.
+    2. Windows, as they are before the request.
+       a. Minute: if now >= minute_ends_at, the minute has ended: minute.used = 0, and minute_ends_at =
+          now + MINUTE.
+       b. Day: the UTC day of `now`. If it is later than the stored day, day.used = 0. If it is earlier, the
+          stored day stays.
+       c. If minute_ends_at is more than MINUTE + SKEW ahead of `now`, or the stored day begins more than
+          NIGHT_SKEW ahead, the clock was set back. Lower minute_ends_at to at most now + MINUTE, and a day
+          that begins more than NIGHT_SKEW ahead to that of `now`, but keep both counts. Start over.
+    3. Key. The first that applies rejects the request, which then counts in no window and is no strike: the
+       key is unknown or its secret wrong; it is revoked; now >= expires_at; the client's address is in none
+       of its networks; its account is suspended (D45); now < banned_until.
+    4. Decision. admitted = minute.used < per_minute and day.used < per_day. The limits are those of the
+       account, or else of its plan.
+    5. Count. If admitted, add 1 to both windows. If that brings day.used to a warning threshold whose
+       warning is not stored for this day, store it first, and start over (D41). A rejected request counts
+       in neither window.
+    6. Strikes (D26), if step 4 rejected the request.
        a. The end of the rejecting window identifies the strike window; if both windows reject, the later
           end does. Start a new strike window, with rejections = strikes = 0, if that end has changed, if
           STRIKE_WINDOW has passed since the first rejection, or if a ban has been set or lifted since.
@@ -25,8 +30,9 @@
     8. Reset. minute_ends_at, or now + MINUTE if no minute is running; the end of the counted day; the end
        of the ban. RateLimitDecision chooses the window that the headers report.
 
-A peek (D39) takes steps 1 to 3, 7 and 8, and has its own limit. Times are whole microseconds since the
-epoch. This module is pure: no models, no settings, no clock.
+A peek (D39) takes steps 1 to 3, 7 and 8. A ban does not reject it, and it has its own limit, whose minute
+follows step 2. Times are whole microseconds since the epoch. This module is pure: no models, no settings,
+no clock.
 """
 
 from datetime import UTC, datetime
@@ -38,8 +44,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 86_400 * SECOND
-# Tolerated clock differences between machines (step 2). Without NIGHT_SKEW, machines whose clocks
-# are on different sides of midnight would reset the day's count whenever requests alternate between them.
+# How far the clock may go back (step 2c), for example in a failover to a server whose clock is behind.
 SKEW = 5 * SECOND
 NIGHT_SKEW = HOUR
 PEEKS_PER_MINUTE = 60  # GET /v1/account requests per key (D39).
@@ -82,7 +87,7 @@ class RateLimitDecision(NamedTuple):
 
     admitted: bool
     windows: tuple[Window, ...]  # The shortest comes first.
-    now: int  # Microseconds since the epoch.
+    now: int  # Microseconds since the epoch, by the clock of step 1.
     banned_until: int = 0  # 0 or in the past if the key is not banned.
 
     @property

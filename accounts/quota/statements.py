@@ -41,7 +41,7 @@ PER_MINUTE = "coalesce(a.per_minute, p.per_minute)"
 PER_DAY = "coalesce(a.per_day, p.per_day)"
 NETWORKS = "CAST(k.allowed_networks AS text)"
 
-# Step 1: both windows as they are before this request.
+# Steps 2a and 2b.
 TODAY = f"clock.now / {DAY}"
 MINUTE_END = f"CASE WHEN q.minute_ends_at > clock.now THEN q.minute_ends_at ELSE clock.now + {MINUTE} END"
 MINUTE_USED = "CASE WHEN q.minute_ends_at > clock.now THEN q.minute_used ELSE 0 END"
@@ -49,14 +49,14 @@ COUNTED_DAY = f"CASE WHEN q.day > {TODAY} THEN q.day ELSE {TODAY} END"
 DAY_USED = f"CASE WHEN q.day >= {TODAY} THEN q.day_used ELSE 0 END"
 WARNED = f"CASE WHEN q.day >= {TODAY} THEN q.warned_threshold ELSE 0 END"
 
-# The clock was set back. SET_BACK then moves the windows back as well, with their usage.
+# Step 2c: the clock was set back. SET_BACK then moves the windows back as well, with their usage.
 IS_AHEAD = f"""q.minute_ends_at > clock.now + {MINUTE + SKEW}
         OR q.day > {TODAY} AND q.day * {DAY} > clock.now + {NIGHT_SKEW}"""
 
 KEY_COLUMNS = ("clock.now", "k.id", "k.account_id", "k.pepper_number", "k.scopes", PER_MINUTE, PER_DAY)
 WINDOW_COLUMNS = (MINUTE_END, MINUTE_USED, COUNTED_DAY, DAY_USED)
 
-# Steps 2 to 4
+# Steps 3 to 5.
 IS_BANNED = "coalesce(s.banned_until, 0) > clock.now"
 HAS_QUOTA = f"{MINUTE_USED} < {PER_MINUTE} AND {DAY_USED} < {PER_DAY}"
 IS_WARNED = f"""CASE
@@ -109,7 +109,7 @@ WHERE {IS_VALID} AND NOT ({HAS_QUOTA}) AND NOT ({IS_AHEAD})
 RETURNING {{key}}, {{windows}}, {{c}}rejections, {{c}}strikes, {{c}}first_rejection_at
 """
 
-# The order of the reasons is that of step 2; a network is checked by the worker.
+# The order of the reasons is that of step 3; a network is checked by the worker.
 READ = f"""
 SELECT {", ".join(KEY_COLUMNS)},
     {", ".join(WINDOW_COLUMNS)}, {NETWORKS},

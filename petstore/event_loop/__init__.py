@@ -10,7 +10,7 @@ Other packages use this interface, and `.importlinter` hides the rest from them:
 - Code under `atomic` must access the database only through the functions of compiled_writes. The options
   `wait=False` and `lock=True` require `atomic`.
 - `run_in_thread` (threads) runs everything else that blocks: Django's ORM, files, other servers. It is not
-  allowed under `atomic`.
+  allowed under `atomic`. `run_on_loop` is its counterpart for background threads.
 
 Model methods that serve API requests use this interface. Methods that only staff or commands call use
 Django's ORM, and may combine it with this interface under `transaction.atomic`. Misuse raises
@@ -18,7 +18,7 @@ TransactionManagementError or SynchronousOnlyOperation. Off the loop, some misus
 (tests/api/test_verbs.py).
 
 `greenlets` lets plain functions wait for the loop. A `connection` is never reopened and owns the tasks that
-wait for its replies. Reads and statements that count (`counting`) share connections; writes borrow one from
-the `connection_pool`. This package knows nothing about pets or accounts. With SERVE_MODE=threads, the same
-code runs in a thread per request.
+wait for its replies. Reads, and the statements of `counting`, use a `shared_connection`; writes borrow
+a connection from the `connection_pool`. This package knows nothing about pets or accounts. With
+SERVE_MODE=threads, the same code runs in a thread per request.
 """

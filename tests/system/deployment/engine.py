@@ -37,7 +37,6 @@ STAND_INS = {
     "postgres:15": "postgres.Dockerfile",
     "prom/prometheus:v2.53.5": "prometheus.Dockerfile",
     "python:3.11-slim-bookworm": "python.Dockerfile",
-    "redis:7": "redis.Dockerfile",
 }
 
 

@@ -16,9 +16,9 @@ from tests.support.servers import wait_until
 from tests.system.deployment.engine import CERTIFICATES, MIRROR, VERSION, run
 from tests.system.operations.upgrade import check_out
 
-PROGRAMS = ("debootstrap", "systemd-nspawn", "unshare", "nsenter", "ip", "chroot")
+PROGRAMS = ("debootstrap", "systemd-nspawn", "unshare", "nsenter", "chroot")
 PACKAGES = (
-    "systemd,dbus,ca-certificates,curl,postgresql,redis-server"  # A machine with its servers.
+    "systemd,dbus,ca-certificates,curl,postgresql"  # A machine with its database.
     ",make,python3-venv,openssl,haproxy"  # Those that docs/deploying.md names.
 )
 INSTALLED = Path(f"opt/petstore-{VERSION}")
@@ -27,9 +27,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 START = """
 folder=$1; shift
 for group; do mkdir "$group" && echo $$ > "$group/cgroup.procs" || exit; done
-exec unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
-    ip link set lo up && exec systemd-nspawn --quiet --register=no --keep-unit --directory "$1" --boot
-' machine "$folder"
+exec unshare --mount --pid --fork --kill-child --mount-proc \\
+    systemd-nspawn --quiet --register=no --keep-unit --private-network --directory "$folder" --boot
 """
 
 

@@ -19,12 +19,12 @@ from tests.system.operations.upgrade import check_out, make_next
 
 pytestmark = pytest.mark.usefixtures("image")
 NEXT = f"{VERSION}-next"
-HEALTHY = ("a", "b", "proxy", "postgresql", "redis")
+HEALTHY = ("a", "b", "proxy", "postgresql")
 
 
 @pytest.fixture
 def deployment(engine: Engine, folder: Path) -> Iterator[Path]:
-    """Two instances, PostgreSQL, Redis and the proxy, started with the documented command."""
+    """Two instances, PostgreSQL and the proxy, started with the documented command."""
     try:
         engine.compose(folder, "up", "-d", "--no-build")  # The engine has built the image already.
         wait_until(lambda: curl(engine, "https://api.example.com/readyz", folder) == "200")

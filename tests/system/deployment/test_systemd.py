@@ -89,6 +89,7 @@ def test_service_is_served_and_measured_through_the_proxy(machine: Machine) -> N
         assert len(worker_pids(machine, port)) == WORKERS
         assert f"petstore_workers {WORKERS}.0" in machine.run(*curl, f"http://127.0.0.1:1{port}/metrics")
     machine.run("systemctl", "is-system-running")  # No unit has failed.
+    assert machine.run("cat", "/proc/sys/net/ipv4/tcp_migrate_req") == "1\n"
 
 
 def test_proxy_that_starts_after_the_instances_reports_no_empty_backend(machine: Machine) -> None:
@@ -142,7 +143,7 @@ def test_stopping_drains_and_no_request_through_the_proxy_fails(machine: Machine
     assert machine.show("petstore@8001", "ExecMainStatus") == "0"
 
 
-def test_instance_has_no_rights_beyond_its_cache(machine: Machine) -> None:
+def test_instance_has_no_rights_beyond_its_folder(machine: Machine) -> None:
     supervisor = main_pid(machine, 8001)
     lines = machine.run("cat", f"/proc/{supervisor}/status").splitlines()
     state = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -154,7 +155,7 @@ def test_instance_has_no_rights_beyond_its_cache(machine: Machine) -> None:
             machine.command(*inside, f"{folder}/x"), capture_output=True, text=True, check=False
         )
         assert "Read-only file system" in denied.stderr, folder
-    for folder in ("/var/cache/petstore", "/tmp"):
+    for folder in ("/run/petstore", "/tmp"):
         machine.run(*inside, f"{folder}/x")
     assert not (machine.root / "tmp/x").exists()
 

