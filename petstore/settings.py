@@ -91,16 +91,12 @@ CACHES: dict[str, Any] = {
         "LOCATION": "cache_entries",
         "OPTIONS": {"MAX_ENTRIES": 100_000},
     },
-    # Short-lived counters that may be lost, such as those of anonymous requests.
-    "counters": {
-        "BACKEND": "petstore.cache.redis.get_redis_counters"
-        if REDIS_URL
-        else "petstore.cache.local.LocalCounters",
-        "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),
-        "OPTIONS": {"redis": REDIS_URL} if REDIS_URL else {},
-    },
+    # Attempts to sign in and the like (django-ratelimit).
+    "counters": {"BACKEND": "petstore.sign_in.cache.CounterCache"},
 }
 RATELIMIT_USE_CACHE = "counters"
+# Where the instances of this machine share the counters of requests without a key.
+COUNTERS_DIR = env.text("COUNTERS_DIR", str(BASE_DIR / "var"))
 
 # The event loop only helps with PostgreSQL and Redis.
 DEFAULT_SERVE_MODE = "loop" if DATABASES["default"]["ENGINE"] == "petstore.db" and REDIS_URL else "threads"

@@ -215,18 +215,6 @@ def test_cluster_of_another_database_is_not_used_and_requests_do_not_wait_for_th
 # --- Without ownership ---------------------------------------------------------------------------
 
 
-def test_machine_counts_anonymous_requests_by_itself_and_logs_it_once(
-    redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    redis.client.set(OWNER_KEY, "another")
-    monkeypatch.setattr("petstore.cache.redis.RETRY_AFTER", 0)
-    counters = RedisCounters(str(tmp_path), {"OPTIONS": {"redis": redis.url}})
-    assert counters.add("visits", 1, 60)
-    assert [counters.incr("visits") for _ in range(3)] == [2, 3, 4]
-    assert redis.client.keys() == [OWNER_KEY.encode()]
-    assert ["claim_redis" in record.message for record in caplog.records] == [True]
-
-
 def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(
     redis: RedisServer, db: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
