@@ -1,8 +1,8 @@
 """Fixed-window counters in memory that all processes of a machine share.
 
 Requests without a valid key can't be counted in the database: a flood must not reach it, and malformed keys
-are rejected during its outages as well (D16). A memory-mapped file holds the counters. It may be deleted
-while the service is stopped.
+are rejected during its outages as well (D16). A memory-mapped file of fixed size holds the counters. It may
+be deleted while the service is stopped.
 """
 
 import fcntl
@@ -28,9 +28,9 @@ BUCKETS = 8192
 class LocalCounters:
     """Counters whose windows start with the first count. Times are in microseconds since the epoch.
 
-    There are BUCKETS * NEIGHBORS counters. The hash of a name, which clients can't predict, selects its
+    There are BUCKETS * NEIGHBORS of them. The hash of a name, which clients can't predict, selects its
     bucket. If the bucket is full, a new name replaces the neighbor with the lowest count. So in a flood from
-    ever new addresses, those that count once replace each other, and an address over its limit remains.
+    random addresses, those that were counted once replace each other, and one over its limit remains.
     """
 
     def __init__(self, file: Path, secret: str, window: int) -> None:
@@ -77,7 +77,9 @@ class LocalCounters:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
-            os.posix_fallocate(descriptor, 0, size)  # On a full disk, writing to a hole would be a bus error.
+            os.posix_fallocate(
+                descriptor, 0, size
+            )  # On a full disk, writing to a hole would be a bus error.
         except OSError:
             logger.exception("This process counts requests without a key alone, since COUNTERS_DIR failed.")
             descriptor = os.memfd_create("counters")

@@ -2,6 +2,8 @@
 
 import multiprocessing
 import secrets
+import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import chain, pairwise
 from pathlib import Path
@@ -49,7 +51,16 @@ def test_processes_count_exactly_together(file: Path) -> None:
         assert any(after - before > 1 for before, after in pairwise(counts))
 
 
-def test_threads_count_exactly_together(counters: LocalCounters) -> None:
+@pytest.fixture
+def switching_often() -> Iterator[None]:
+    """Let threads take turns within a count."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_threads_count_exactly_together(counters: LocalCounters, switching_often: None) -> None:
     with ThreadPoolExecutor(WORKERS) as pool:
         results = list(pool.map(lambda _: counters.count("client", NOW)[0], range(INCREMENTS)))
     assert sorted(results) == list(range(1, INCREMENTS + 1))

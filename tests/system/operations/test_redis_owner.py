@@ -16,7 +16,6 @@ from django.db import DatabaseError, connection, connections
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
-from petstore.cache.redis import RedisCounters
 from petstore.db.identity import get_database_id
 from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import (
