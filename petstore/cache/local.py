@@ -29,8 +29,8 @@ class LocalCounters:
     """Counters whose windows start with the first count. Times are in microseconds since the epoch.
 
     There are BUCKETS * NEIGHBORS of them. The hash of a name, which clients can't predict, selects its
-    bucket. If the bucket is full, a new name replaces the neighbor with the lowest count. So in a flood from
-    random addresses, those that were counted once replace each other, and one over its limit remains.
+    bucket. If it is full, a new name replaces the neighbor with the lowest count. So in a flood from random
+    addresses, those that were counted once replace each other, and one over its limit remains.
     """
 
     def __init__(self, file: Path, secret: str, window: int) -> None:
@@ -77,9 +77,7 @@ class LocalCounters:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
-            os.posix_fallocate(
-                descriptor, 0, size
-            )  # On a full disk, writing to a hole would be a bus error.
+            os.posix_fallocate(descriptor, 0, size)  # On a full disk, writing to a hole is a bus error.
         except OSError:
             logger.exception("This process counts requests without a key alone, since COUNTERS_DIR failed.")
             descriptor = os.memfd_create("counters")

@@ -142,7 +142,7 @@ def test_stopping_drains_and_no_request_through_the_proxy_fails(machine: Machine
     assert machine.show("petstore@8001", "ExecMainStatus") == "0"
 
 
-def test_instance_has_no_rights_beyond_its_cache(machine: Machine) -> None:
+def test_instance_has_no_rights_beyond_its_folder(machine: Machine) -> None:
     supervisor = main_pid(machine, 8001)
     lines = machine.run("cat", f"/proc/{supervisor}/status").splitlines()
     state = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -154,7 +154,7 @@ def test_instance_has_no_rights_beyond_its_cache(machine: Machine) -> None:
             machine.command(*inside, f"{folder}/x"), capture_output=True, text=True, check=False
         )
         assert "Read-only file system" in denied.stderr, folder
-    for folder in ("/var/cache/petstore", "/tmp"):
+    for folder in ("/run/petstore", "/tmp"):
         machine.run(*inside, f"{folder}/x")
     assert not (machine.root / "tmp/x").exists()
 
