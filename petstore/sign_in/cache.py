@@ -10,12 +10,14 @@ from django.db import connection, transaction
 MIN_TIMEOUT = 120  # Seconds. A code is valid for three steps of 30 s (MFA_TOTP_TOLERANCE).
 
 SET = """
-INSERT INTO sign_in_counter (name, value, expires) VALUES (%s, %s, %s)
+INSERT INTO sign_in_attemptcounter (name, value, expires) VALUES (%s, %s, %s)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, expires = excluded.expires
 """
-ADD = SET + "WHERE sign_in_counter.expires <= %s RETURNING value"
-INCREMENT = "UPDATE sign_in_counter SET value = value + %s WHERE name = %s AND expires > %s RETURNING value"
-GET = "SELECT value FROM sign_in_counter WHERE name = %s AND expires > %s"
+ADD = SET + "WHERE sign_in_attemptcounter.expires <= %s RETURNING value"
+INCREMENT = (
+    "UPDATE sign_in_attemptcounter SET value = value + %s WHERE name = %s AND expires > %s RETURNING value"
+)
+GET = "SELECT value FROM sign_in_attemptcounter WHERE name = %s AND expires > %s"
 
 
 class SharedCache(DatabaseCache):

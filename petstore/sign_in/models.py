@@ -21,7 +21,7 @@ class CacheEntry(models.Model):
         return self.cache_key
 
 
-class Counter(models.Model):
+class AttemptCounter(models.Model):
     """A row of `petstore.sign_in.cache.CounterCache`."""
 
     name = models.CharField(max_length=255, primary_key=True)

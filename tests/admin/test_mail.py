@@ -32,7 +32,7 @@ from petstore.mail import outbox
 from petstore.mail.models import DISCARDED, QueuedMail
 from petstore.observability.metrics import BACKGROUND_FAILURES
 from petstore.sign_in import rate_limits
-from petstore.sign_in.models import Counter
+from petstore.sign_in.models import AttemptCounter
 from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import run_concurrently
 from tests.support.servers import free_port
@@ -439,7 +439,7 @@ def test_requests_for_unknown_addresses_cost_the_same_and_send_nothing(
     costs = {}
     for name in ("kim", "colleague", "unconfirmed", "inactive", "unknown"):
         hashes.clear()
-        Counter.objects.all().delete()  # The first attempt takes fewer statements.
+        AttemptCounter.objects.all().delete()  # The first attempt takes fewer statements.
         before = QueuedMail.objects.count()
         with CaptureQueriesContext(connection) as queries:
             request_reset(f"{name}@example.com")

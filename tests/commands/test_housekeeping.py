@@ -19,7 +19,7 @@ from inventory.models import PetUpload
 from petstore.db import batches
 from petstore.health.management.commands.housekeeping import TASKS
 from petstore.mail.models import QueuedMail
-from petstore.sign_in.models import CacheEntry, Counter
+from petstore.sign_in.models import CacheEntry
 from tests.conftest import COMMITTED
 from tests.support.commands import run, run_json
 
@@ -40,7 +40,6 @@ def create_records(account: Account, age: timedelta) -> None:
     PetUpload.objects.create(user=user, token=uuid4(), content=b"", made_at=now - age - timedelta(hours=1))
     UserSession.objects.create(user=user, session_key=name, ip="::1", user_agent="")
     CacheEntry.objects.create(cache_key=name, value="", expires=now - age)
-    Counter.objects.create(name=name, value=1, expires=(now - age).timestamp())
     QueuedMail.objects.create(recipient="a@b.example", created_at=now - age - timedelta(days=3))
     EventDraft.build(EventType.PET_DELETED, {}).save()
     sequence_all()
@@ -54,7 +53,7 @@ def test_expired_records_of_every_kind_are_deleted(account: Account) -> None:
     create_records(account, -timedelta(minutes=1))
     assert delete_expired() == dict.fromkeys(TASKS, 1)
     assert delete_expired() == dict.fromkeys(TASKS, 0)
-    left = (IdempotencyRecord, Session, PetUpload, UserSession, CacheEntry, Counter, QueuedMail, Event)
+    left = (IdempotencyRecord, Session, PetUpload, UserSession, CacheEntry, QueuedMail, Event)
     assert [model._default_manager.count() for model in left] == [1] * len(left)
 
 
@@ -62,7 +61,7 @@ def test_expired_records_of_every_kind_are_deleted(account: Account) -> None:
 def test_result_is_one_sentence() -> None:
     assert run("housekeeping") == (
         "Done. Deleted 0 idempotency keys, 0 sessions, 0 uploads, 0 user sessions, "
-        "0 cache entries, 0 counters, 0 emails, 0 events.\n"
+        "0 cache entries, 0 emails, 0 events.\n"
     )
 
 

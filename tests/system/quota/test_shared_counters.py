@@ -8,9 +8,11 @@ from django.db import transaction
 from django.test import RequestFactory
 from django_ratelimit import core
 
+from accounts.quota.limits import SECOND
+from accounts.usage.write_behind import clean_up
 from petstore.sign_in import cache
 from petstore.sign_in.cache import CounterCache
-from petstore.sign_in.models import Counter
+from petstore.sign_in.models import AttemptCounter
 from petstore.sign_in.rate_limits import count_attempt
 from tests.admin.test_login import Clock
 from tests.conftest import COMMITTED
@@ -37,7 +39,7 @@ def test_of_concurrent_attempts_exactly_the_limit_is_admitted(rf: RequestFactory
     limits = [("test", "subject", "10/d")]
     results = run_concurrently(*[lambda: count_attempt(rf.get("/"), limits)] * ATTEMPTS)
     assert sum(wait == 0 for wait in results) == 10
-    assert Counter.objects.get().value == ATTEMPTS
+    assert AttemptCounter.objects.get().value == ATTEMPTS
 
 
 def test_concurrent_increments_are_exact(counters: CounterCache) -> None:
@@ -76,6 +78,13 @@ def test_value_that_is_set_replaces_the_counter_and_its_timeout(
     assert counters.get("attempts") == 7
     clock.now += 1
     assert counters.get("attempts") is None
+
+
+def test_expired_counters_are_deleted(counters: CounterCache, clock: Clock) -> None:
+    for name, seconds in (("expired", 60), ("current", 61)):
+        counters.add(name, 1, seconds)
+    clean_up(int(clock.now + 60) * SECOND)
+    assert counters.get("current") == AttemptCounter.objects.get().value == 1
 
 
 @pytest.mark.parametrize("method", ["add", "incr"])

@@ -1,6 +1,5 @@
 """Delete expired data."""
 
-import time
 from typing import Any
 
 from django.contrib.sessions.models import Session
@@ -11,7 +10,7 @@ from inventory.models import PetUpload
 from petstore.db.batches import delete_in_batches
 from petstore.mail.models import find_expired
 from petstore.management.base import JsonCommand
-from petstore.sign_in.models import CacheEntry, Counter, find_ended_sessions
+from petstore.sign_in.models import CacheEntry, find_ended_sessions
 
 # Events are last, because only their deletion waits for other processes.
 TASKS = {
@@ -20,7 +19,6 @@ TASKS = {
     "uploads": lambda: delete_in_batches(PetUpload.objects.expired()),
     "user_sessions": lambda: delete_in_batches(find_ended_sessions()),
     "cache_entries": lambda: delete_in_batches(CacheEntry.objects.filter(expires__lt=timezone.now())),
-    "counters": lambda: delete_in_batches(Counter.objects.filter(expires__lt=time.time())),
     "emails": lambda: delete_in_batches(find_expired()),
     "events": clear_events.prune_expired,
 }
@@ -29,8 +27,8 @@ TASKS = {
 class Command(JsonCommand):
     help = (
         "Delete expired data: idempotency keys, sessions, uploaded files that were not imported, used "
-        "codes, counters of attempts, emails that could not be sent for 3 days, and events older than "
-        "EVENTS_KEPT_DAYS. Run it daily. It may run on several machines at the same time."
+        "codes, emails that could not be sent for 3 days, and events older than EVENTS_KEPT_DAYS. Run it "
+        "daily. It may run on several machines at the same time."
     )
     examples = "manage.py housekeeping"
 
