@@ -89,13 +89,12 @@ CACHES: dict[str, Any] = {
         "LOCATION": "cache_entries",
         "OPTIONS": {"MAX_ENTRIES": 100_000},
     },
-    # Short-lived counters that may be lost, such as those of anonymous requests.
-    "counters": {
-        "BACKEND": "petstore.cache.local.LocalCounters",
-        "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),
-    },
+    # Attempts to sign in and the like (django-ratelimit).
+    "counters": {"BACKEND": "petstore.sign_in.cache.CounterCache"},
 }
 RATELIMIT_USE_CACHE = "counters"
+# Where the instances of this machine share the counters of requests without a key.
+COUNTERS_DIR = env.text("COUNTERS_DIR", str(BASE_DIR / "var"))
 
 # SQLite has no protocol that an event loop could wait for.
 DEFAULT_SERVE_MODE = "loop" if DATABASES["default"]["ENGINE"] == "petstore.db" else "threads"

@@ -1,18 +1,15 @@
 """The anonymous limit: requests per client address without a valid key (D25)."""
 
-import logging
-import sqlite3
 import time
+from pathlib import Path
 
 from django.conf import settings
 from django.http import HttpRequest
-from django_ratelimit.core import get_usage
 
 from accounts.keys.key_format import ParsedKey
 from accounts.quota.limits import MINUTE, SECOND, RateLimitDecision, Window
 from petstore.api.client_ip import Address, get_client_network, get_network
-
-logger = logging.getLogger(__name__)
+from petstore.cache.local import LocalCounters
 
 LOOKUPS_PER_SECOND = 20  # Per worker.
 MAX_KEYS = 10_000
@@ -62,26 +59,21 @@ class LookupLimiter:
 lookup_limiter = LookupLimiter()
 
 
+# A flood must neither reach the database nor depend on it, so each machine counts by itself.
+counters = LocalCounters(Path(settings.COUNTERS_DIR) / "anonymous-requests", settings.SECRET_KEY, MINUTE)
+
+
 def peek(request: HttpRequest) -> RateLimitDecision:
     """Read the window of the client address. Neither counts nor rejects the request."""
-    return admit(request, increment=False)._replace(admitted=True)
+    return admit(request, increment=0)._replace(admitted=True)
 
 
-def admit(request: HttpRequest, *, increment: bool = True) -> RateLimitDecision:
-    network, rate = get_client_network(request), f"{settings.ANONYMOUS_PER_MINUTE}/m"
-    used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
-    try:
-        usage = get_usage(request, "anonymous", key=lambda *_: network, rate=rate, increment=increment)
-    except sqlite3.Error:  # Fail open.
-        logger.exception("The counters of client addresses are unavailable.")
-    else:
-        if usage["limit"]:  # 0 if the counter expired or Redis failed while counting.
-            used, admitted = usage["count"], not usage["should_limit"]
-            # django-ratelimit still counts during the second that it reports as the end.
-            ends_at = (int(time.time()) + usage["time_left"] + 1) * SECOND
-        if increment and not admitted:
-            lookup_limiter.restrict(network, ends_at)
-    now = time.time_ns() // 1000
+def admit(request: HttpRequest, *, increment: int = 1) -> RateLimitDecision:
+    network, now = get_client_network(request), time.time_ns() // 1000
+    used, ends_at = counters.count(network, now, increment)
+    admitted = used <= settings.ANONYMOUS_PER_MINUTE
+    if not admitted:
+        lookup_limiter.restrict(network, ends_at)
     return RateLimitDecision(admitted, (build_window(used, ends_at),), now)
 
 

@@ -22,12 +22,14 @@ from accounts.keys import key_format
 from accounts.keys.identity import Caller
 from accounts.keys.key_format import ParsedKey
 from accounts.models import get_signing_pepper_number
-from accounts.quota.limits import DAY, HOUR, MINUTE, RateLimitDecision
+from accounts.quota.limits import DAY, HOUR, MINUTE, SECOND, RateLimitDecision
 from accounts.usage import minute_counts, rejection_log
 from accounts.usage.batch import Batch, write_digests
 from accounts.usage.rejection_log import MAX_DENIED_PER_WRITE, MAX_PER_WRITE, RejectedRequest
 from petstore.backoffice.models import FailedSignIn
+from petstore.db.batches import delete_in_batches
 from petstore.observability.metrics import BACKGROUND_FAILURES, REJECTIONS_DROPPED
+from petstore.sign_in.models import AttemptCounter
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +159,7 @@ def clean_up(now: int | None = None) -> None:
         minute_counts.prune(now)
         rejection_log.prune(now)
         FailedSignIn.objects.prune()
+        sum(delete_in_batches(AttemptCounter.objects.filter(expires__lte=now / SECOND)))
     except Error:
         BACKGROUND_FAILURES.labels("cleanup").inc()
         logger.warning("Cleanup of old records failed and will be retried.", exc_info=True)

@@ -2,7 +2,7 @@
 
 import re
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -62,5 +62,6 @@ def get_client_network(request: HttpRequest) -> str:
 
 
 def get_network(address: Address) -> str:
-    prefix = 64 if address.version == 6 else 32
-    return str(ip_network((address, prefix), strict=False))
+    if address.version == 4:
+        return f"{address}/32"
+    return f"{IPv6Address(int(address) >> 64 << 64)}/64"

@@ -108,8 +108,7 @@ def check_clocks(host: str, port: int) -> tuple[str, str]:
 
 
 def check_folders(host: str, port: int) -> tuple[str, str]:
-    counters = str(settings.CACHES["counters"]["LOCATION"])
-    folders = {"COUNTERS_DIR": counters, "METRICS_DIR": settings.METRICS_DIR}
+    folders = {"COUNTERS_DIR": settings.COUNTERS_DIR, "METRICS_DIR": settings.METRICS_DIR}
     if not is_postgresql():
         folders["DATABASE_URL"] = str(Path(settings.DATABASES["default"]["NAME"]).parent)
     found, is_problem = [], False

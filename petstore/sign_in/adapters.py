@@ -8,12 +8,10 @@ import segno
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.internal.flows.login import get_authentication_records
 from allauth.core import context
-from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.mfa.adapter import DefaultMFAAdapter
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.http import HttpRequest
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -21,7 +19,6 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from petstore.api.client_ip import get_client_address
 from petstore.api.link_header import get_page_url
 from petstore.mail.outbox import check_address
-from petstore.sign_in.rate_limits import count_attempt, describe_wait, get_mail_limits
 
 WRONG_LOGIN = "Wrong username, email address or password."
 WRONG_CODE = "This code is wrong or has been used before. Wait for the next code and try again."
@@ -65,11 +62,6 @@ class AccountAdapter(DefaultAccountAdapter):
         return bool(timezone.now().timestamp() - last >= settings.ACCOUNT_REAUTHENTICATION_TIMEOUT)
 
     def send_confirmation_mail(self, request: HttpRequest, emailconfirmation: Any, signup: bool) -> None:
-        """Limit the mails to each address and from each client. Beyond the limits, the response is 429."""
-        limits = get_mail_limits(request, emailconfirmation.email_address.email)
-        if seconds := count_attempt(request, limits):
-            page = render(request, "account/too_many.html", {"wait": describe_wait(seconds)})
-            raise ImmediateHttpResponse(page)
         # Sign-up uses the same template.
         super().send_confirmation_mail(request, emailconfirmation, signup=False)
 

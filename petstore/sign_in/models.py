@@ -1,4 +1,4 @@
-"""The table of Django's database cache, which stores used one-time codes, and ended sessions."""
+"""The tables of used one-time codes and of attempts to sign in, and ended sessions."""
 
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session
@@ -19,6 +19,20 @@ class CacheEntry(models.Model):
 
     def __str__(self) -> str:
         return self.cache_key
+
+
+class AttemptCounter(models.Model):
+    """A row of `petstore.sign_in.cache.CounterCache`."""
+
+    name = models.CharField(max_length=255, primary_key=True)
+    value = models.BigIntegerField()
+    expires = models.FloatField(db_index=True)  # In seconds since the epoch.
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def find_ended_sessions() -> QuerySet[UserSession]:

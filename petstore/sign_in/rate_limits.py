@@ -1,10 +1,7 @@
 """Rate limits of passwords, codes, mails and passkey challenges."""
 
-import logging
 import math
-import sqlite3
 import time
-from contextlib import suppress
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -17,8 +14,6 @@ from django_ratelimit.core import get_usage
 from petstore.api.client_ip import get_client_network
 from petstore.backoffice.text import format_count
 from petstore.sign_in.known_browsers import get_known_browser_id
-
-logger = logging.getLogger(__name__)
 
 ATTEMPTS_PER_ADDRESS = "10/m"
 ATTEMPTS_PER_NAME = "10/5m"  # Also per known browser.
@@ -37,17 +32,14 @@ def count_attempt(request: HttpRequest, limits: list[Limit]) -> int:
 
     An attempt that one limit rejects does not count for those after it, and gets the status 429.
     """
-    try:
-        for group, key, rate in limits:
-            usage = get_usage(request, group=group, key=lambda *_, key=key: key, rate=rate, increment=True)
-            # django-ratelimit reports a limit of 0 if the window has just ended.
-            if usage["should_limit"] and usage["limit"]:
-                # The window includes the second that django-ratelimit reports as its end.
-                seconds = max(1, int(usage["time_left"]) + 1)
-                request.META[SECONDS_TO_WAIT] = seconds
-                return seconds
-    except sqlite3.Error:  # Fail open, so that users can sign in without counters.
-        logger.exception("The counters of sign-in attempts are unavailable.")
+    for group, key, rate in limits:
+        usage = get_usage(request, group=group, key=lambda *_, key=key: key, rate=rate, increment=True)
+        # django-ratelimit reports a limit of 0 if the window has just ended.
+        if usage["should_limit"] and usage["limit"]:
+            # The window includes the second that django-ratelimit reports as its end.
+            seconds = max(1, int(usage["time_left"]) + 1)
+            request.META[SECONDS_TO_WAIT] = seconds
+            return seconds
     return 0
 
 
@@ -62,9 +54,7 @@ def check_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool =
 
     A known browser has its own limit. Other browsers share those of their address and of the name.
     """
-    unlocked_at = None
-    with suppress(sqlite3.Error):  # As in count_attempt, which logs it.
-        unlocked_at = caches[settings.RATELIMIT_USE_CACHE].get(f"sign-in unlocked {username}")
+    unlocked_at = caches[settings.RATELIMIT_USE_CACHE].get(f"sign-in unlocked {username}")
     suffix = f"\0{username}\0{unlocked_at}" if unlocked_at else ""
     subject = get_known_browser_id(request, username) or username
     limits = [("login by name", subject + suffix, ATTEMPTS_PER_NAME)]

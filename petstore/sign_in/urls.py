@@ -7,7 +7,6 @@ from allauth.mfa.recovery_codes import views as recovery_codes
 from allauth.mfa.totp import views as totp
 from allauth.mfa.webauthn import views as passkeys
 from allauth.usersessions import views as sessions
-from django.db.transaction import atomic
 from django.urls import path, re_path
 
 from petstore.sign_in import views
@@ -35,7 +34,7 @@ urlpatterns = [
         name="account_reset_password_from_key",
     ),
     # Email address
-    path("email/", reauthentication_required(atomic(account.email)), name="account_email"),
+    path("email/", reauthentication_required(views.EmailView.as_view()), name="account_email"),
     path("email/sent/", account.email_verification_sent, name="account_email_verification_sent"),
     re_path(
         r"^email/confirm/(?P<key>[-:\w]+)/$",

@@ -12,6 +12,7 @@ from allauth.mfa.utils import is_mfa_enabled
 from allauth.mfa.webauthn import views as passkey_views
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.decorators import method_decorator
@@ -22,7 +23,12 @@ from petstore.api.client_ip import get_client_network
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 from petstore.sign_in.forms import DeactivateForm
 from petstore.sign_in.known_browsers import remember_browser
-from petstore.sign_in.rate_limits import CHALLENGES_PER_ADDRESS, count_attempt
+from petstore.sign_in.rate_limits import (
+    CHALLENGES_PER_ADDRESS,
+    count_attempt,
+    describe_wait,
+    get_mail_limits,
+)
 from petstore.sign_in.second_factors import has_second_factor
 
 
@@ -75,6 +81,18 @@ class RemovePasskeyView(passkey_views.RemoveWebAuthnView):
 
 class ChangePasswordView(RememberBrowserView, account_views.PasswordChangeView):
     pass
+
+
+class EmailView(account_views.EmailView):
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Limit the confirmations to each address and from each client."""
+        email = request.POST.get("email", "").lower()
+        if {"action_add", "action_send"} & request.POST.keys() and (
+            seconds := count_attempt(request, get_mail_limits(request, email))
+        ):
+            return render(request, "account/too_many.html", {"wait": describe_wait(seconds)})
+        with transaction.atomic():
+            return super().post(request, *args, **kwargs)
 
 
 class ConfirmEmailView(account_views.ConfirmEmailView):

@@ -1,6 +1,5 @@
 """The sign-in page limits attempts per address and per name."""
 
-import sqlite3
 import zlib
 from typing import Any
 
@@ -11,7 +10,7 @@ from django.test import Client
 from django_ratelimit import core
 
 from petstore.backoffice.models import FailedSignIn
-from petstore.cache import local
+from petstore.sign_in import cache
 from petstore.sign_in.rate_limits import describe_wait
 from tests.support.staff import PASSWORD
 
@@ -33,7 +32,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of django-ratelimit and of the counters."""
     clock = Clock()
-    for module in (core, base, local):
+    for module in (core, base, cache):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -172,17 +171,6 @@ def test_viewing_the_login_page_counts_no_attempt(clock: Clock) -> None:
     client = Client(REMOTE_ADDR="192.0.2.1")
     assert {client.get(LOGIN).status_code for _ in range(30)} == {200}
     assert attempt(password=PASSWORD).status_code == 302
-
-
-def test_staff_can_sign_in_while_the_counters_are_unavailable(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(counters: local.LocalCounters) -> None:
-        raise sqlite3.OperationalError("disk I/O error")
-
-    monkeypatch.setattr(local.LocalCounters, "_connection", property(fail))
-    assert attempt(password=PASSWORD).status_code == 302
-    assert "The counters of sign-in attempts are unavailable." in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -102,17 +102,5 @@ def test_address_over_its_limit_gets_429_with_retry_after(anonymous_api: Api, se
     assert get_headers(response)[:2] == [3, 0]
 
 
-def test_unavailable_counters_reject_no_request(
-    anonymous_api: Api, settings: Any, tmp_path: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").touch()
-    counters = settings.CACHES["counters"] | {"LOCATION": str(tmp_path / "file")}
-    settings.CACHES = settings.CACHES | {"counters": counters}
-    response = anonymous_api.get("/pets")
-    assert (response.status_code, response.json()["code"]) == (401, "missing_api_key")
-    assert "are unavailable" in caplog.text
-    assert get_headers(response)[:2] == [settings.ANONYMOUS_PER_MINUTE, settings.ANONYMOUS_PER_MINUTE]
-
-
 def test_pages_for_people_carry_no_quota(client: Any) -> None:
     assert "X-RateLimit-Limit" not in client.get("/healthz").headers

@@ -9,11 +9,13 @@ from math import ceil
 from typing import Any, NamedTuple
 from unittest import mock
 
+from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.redis_store import RedisQuotaStore
+from petstore.event_loop.redis_connection import RedisConnection, SharedRedisConnection
+from petstore.event_loop.redis_scripts import RedisUnavailableError, ScriptRunner
 from psycopg import pq
 
 from accounts.quota import redis_store
-from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.redis_store import RedisQuotaStore
 from petstore.event_loop import (
     connection,
     connection_pool,
@@ -26,8 +28,6 @@ from petstore.event_loop.connection import Connection, ConnectionFailedError
 from petstore.event_loop.connection_pool import COMMIT, ConnectionPool, Transaction
 from petstore.event_loop.greenlets import TICK
 from petstore.event_loop.pg_connection import PostgresqlConnection
-from petstore.event_loop.redis_connection import RedisConnection, SharedRedisConnection
-from petstore.event_loop.redis_scripts import RedisUnavailableError, ScriptRunner
 from tests.simulation.quota_models import Recorder
 
 

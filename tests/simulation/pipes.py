@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import hiredis
+from petstore.event_loop.redis_connection import SharedRedisConnection
 
 from petstore.event_loop.connection import ConnectionFailedError
-from petstore.event_loop.redis_connection import SharedRedisConnection
 from tests.simulation.redis import ADDRESS, SimulatedRedis
 from tests.simulation.scenario import Request, Scenario, response_bound
 

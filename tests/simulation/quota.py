@@ -12,18 +12,18 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.redis_store import RedisQuotaStore
+from accounts.quota.store_protocol import QuotaResult
 from django.conf import settings
+from petstore.event_loop.redis_scripts import TIMEOUT, ScriptRunner
 
 from accounts.events.warnings import find_reached_thresholds
 from accounts.keys.key_format import ParsedKey
 from accounts.quota import fallback, key_record, redis_store
-from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.limits import DAY, SECOND, Limits
-from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.store_protocol import QuotaResult
 from accounts.usage import write_behind
 from petstore.event_loop import redis_scripts, threads
-from petstore.event_loop.redis_scripts import TIMEOUT, ScriptRunner
 from tests.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
 from tests.simulation.redis import ADDRESS, SimulatedRedis
 from tests.simulation.scenario import Request, Scenario, response_bound

@@ -8,7 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import hiredis
+from accounts.quota.store_protocol import QuotaResult
 from django.conf import settings
+from petstore.event_loop.redis_connection import pack
+from petstore.event_loop.redis_scripts import TIMEOUT, Script
 
 from accounts.events.warnings import find_reached_thresholds
 from accounts.keys import key_format
@@ -17,10 +20,7 @@ from accounts.keys.key_format import ParsedKey
 from accounts.quota import key_record
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, build_windows
-from accounts.quota.store_protocol import QuotaResult
 from petstore.event_loop.greenlets import is_on_loop, wait
-from petstore.event_loop.redis_connection import pack
-from petstore.event_loop.redis_scripts import TIMEOUT, Script
 from tests.simulation.redis import ADDRESS
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import EPOCH, World

@@ -1,21 +1,22 @@
 """Isolation of tests that share a process."""
 
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
-from django.core.cache import caches
 
+from accounts.quota import anonymous
+from accounts.quota.limits import MINUTE
 from accounts.usage.write_behind import UsageRecorder
 from inventory.fields import known_category_ids
+from petstore.cache import local
+from petstore.cache.local import LocalCounters
 
 
 @pytest.fixture
-def isolated_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
-    counters = {"BACKEND": "petstore.cache.local.LocalCounters", "LOCATION": str(tmp_path)}
-    settings.CACHES = settings.CACHES | {"counters": counters}
-    yield
-    caches["counters"].close()
+def isolated_counters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Give each test counters of anonymous requests of its own, in a small file."""
+    monkeypatch.setattr(local, "BUCKETS", 64)
+    monkeypatch.setattr(anonymous, "counters", LocalCounters(tmp_path / "counters", "secret", MINUTE))
 
 
 @pytest.fixture

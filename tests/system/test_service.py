@@ -1,9 +1,9 @@
 """Background work of the service, and its pages while something is unavailable."""
 
 import json
-import multiprocessing
 import re
-from concurrent.futures import ProcessPoolExecutor
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -12,7 +12,6 @@ from tests.api.test_logs import get_secret
 from tests.api.test_pages import PAGES
 from tests.support.live import Service, live_service, stopped_service
 from tests.support.servers import wait_until
-from tests.unit.test_counters import INCREMENTS, WORKERS, count_concurrently
 
 
 def test_service_flushes_usage_by_itself(service: Service) -> None:
@@ -48,7 +47,8 @@ def test_service_has_flushed_every_request_when_it_exits(tmp_path: Path) -> None
 
 
 def test_pages_are_served_while_the_database_is_down(tmp_path: Path) -> None:
-    service = stopped_service(tmp_path, "postgresql://nobody@127.0.0.1:1/nothing")
+    shared = {"COUNTERS_DIR": str(tmp_path), "ANONYMOUS_PER_MINUTE": "300"}
+    service = stopped_service(tmp_path, "postgresql://nobody@127.0.0.1:1/nothing", **shared)
     service.start(1)
     try:
         page = httpx.get(service.url, timeout=30)
@@ -58,11 +58,33 @@ def test_pages_are_served_while_the_database_is_down(tmp_path: Path) -> None:
         assert httpx.get(f"{service.url}/readyz", timeout=30).status_code == 503
         for path in PAGES[1:-1]:
             assert httpx.get(service.url + path, timeout=30).status_code == 200
+        malformed = {"Authorization": "Bearer psk_live_x"}
+        response = httpx.get(f"{service.url}/v1/pets", headers=malformed, timeout=30)
+        assert (response.status_code, response.json()["code"]) == (401, "invalid_api_key")
+        assert response.headers["X-RateLimit-Remaining"] == "299"  # D16, D25
+        with httpx.Client(base_url=service.url, timeout=30) as browser:
+            browser.get("/account/login/")
+            token = {"csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+            rejected = browser.post("/account/login/", data=token | {"login": "ann", "password": "guess"})
+            assert rejected.is_server_error  # Signing in and its counters need the database.
+            assert "sessionid" not in browser.cookies
     finally:
         service.stop()
 
 
-def test_counters_of_one_machine_are_exact_across_processes(tmp_path: Path) -> None:
-    fresh = multiprocessing.get_context("spawn")  # A fork of a process with threads may hang.
-    reached = count_concurrently(ProcessPoolExecutor(3, mp_context=fresh), tmp_path)
-    assert reached == list(range(1, WORKERS * INCREMENTS + 1))
+def test_workers_and_instances_of_a_machine_admit_exactly_the_anonymous_limit(tmp_path: Path) -> None:
+    shared = {"COUNTERS_DIR": str(tmp_path / "counters"), "ANONYMOUS_PER_MINUTE": "100"}
+    folders = tmp_path / "a", tmp_path / "b"
+    for folder in folders:
+        folder.mkdir()
+    with (
+        live_service(folders[0], workers=2, **shared) as one,
+        live_service(folders[1], workers=1, **shared) as other,
+    ):
+
+        def send(number: int) -> int:
+            return httpx.get(f"{(one, other)[number % 2].url}/v1/pets").status_code
+
+        with ThreadPoolExecutor(16) as pool:
+            statuses = list(pool.map(send, range(300)))
+    assert Counter(statuses) == {401: 100, 429: 200}

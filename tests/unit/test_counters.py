@@ -1,130 +1,145 @@
-"""The counters shared by the processes of one machine."""
+"""The counters of anonymous requests, which the processes of one machine share."""
 
-import sqlite3
-import threading
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing
-from itertools import chain
+import multiprocessing
+import secrets
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
 
-from petstore.cache.local import CLEANUP_INTERVAL, LocalCounters
+from petstore.cache import local
+from petstore.cache.local import NEIGHBORS, LocalCounters
 
-EXPIRED = -1  # Seconds.
-WORKERS = 8
-INCREMENTS = 50
-
-
-def count_concurrently(pool: Executor, folder: Path) -> list[int]:
-    """Count in every worker of the pool, and return all results in order."""
-    with pool:
-        return sorted(chain.from_iterable(pool.map(count, [str(folder)] * WORKERS)))
+WORKERS = 3
+INCREMENTS = 20_000  # Of each worker, so that all of them run at the same time.
+NOW, WINDOW = 1_900_000_000_000_000, 60_000_000  # Microseconds.
 
 
 @pytest.fixture
-def counters(tmp_path: Path) -> LocalCounters:
-    return LocalCounters(str(tmp_path), {})
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "counters"
 
 
-def count_rows(folder: Path) -> int:
-    with closing(sqlite3.connect(folder / "counters.sqlite3")) as connection:
-        return int(connection.execute("SELECT count(*) FROM counter").fetchone()[0])
+@pytest.fixture
+def counters(file: Path) -> LocalCounters:
+    return LocalCounters(file, "secret", WINDOW)
 
 
-def count(folder: str) -> list[int]:
-    """Start the counter or increment it, like a request, and return each result."""
-    counters = LocalCounters(folder, {})
-    return [1 if counters.add("requests", 1, 60) else counters.incr("requests") for _ in range(INCREMENTS)]
+def count(counters: LocalCounters, name: str = "client", times: int = 1, now: int = NOW) -> int:
+    """Count some times, and return the last count."""
+    return [counters.count(name, now)[0] for _ in range(times)][-1]
 
 
-def test_concurrent_increments_are_exact(tmp_path: Path) -> None:
-    results = count_concurrently(ThreadPoolExecutor(WORKERS), tmp_path)
-    assert results == list(range(1, WORKERS * INCREMENTS + 1))
+def count_in_process(file: Path) -> list[int]:
+    """Count when the processes of all workers have started, and return each count."""
+    counters = LocalCounters(file, "secret", WINDOW)
+    counters.count("started", NOW)
+    while counters.count("started", NOW, 0)[0] < WORKERS:
+        pass
+    return [counters.count("client", NOW)[0] for _ in range(INCREMENTS)]
 
 
-def test_concurrent_first_use_creates_the_file_once(tmp_path: Path) -> None:
-    barrier = threading.Barrier(WORKERS)
-
-    def start(folder: Path) -> bool:
-        counters = LocalCounters(str(folder), {})
-        barrier.wait()
-        return counters.add("requests", 1, 60)
-
-    with ThreadPoolExecutor(WORKERS) as workers:
-        for round_ in range(30):
-            assert sum(workers.map(start, [tmp_path / str(round_)] * WORKERS)) == 1
+def test_processes_count_exactly_together(file: Path) -> None:
+    fresh = multiprocessing.get_context("spawn")  # A fork of a process with threads may hang.
+    with ProcessPoolExecutor(WORKERS, mp_context=fresh) as pool:
+        results = list(pool.map(count_in_process, [file] * WORKERS))
+    assert sorted(chain.from_iterable(results)) == list(range(1, WORKERS * INCREMENTS + 1))
+    for counts in results:  # They really raced.
+        assert any(after - before > 1 for before, after in pairwise(counts))
 
 
-def test_connection_is_closed_when_its_thread_ends(counters: LocalCounters, tmp_path: Path) -> None:
-    with ThreadPoolExecutor(1) as worker:
-        assert worker.submit(counters.add, "requests", 1, 60).result()
-    # SQLite deletes the write-ahead log with the last connection.
-    assert [file.name for file in tmp_path.iterdir()] == ["counters.sqlite3"]
+@pytest.fixture
+def switching_often() -> Iterator[None]:
+    """Let threads take turns within a count."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
 
 
-def test_connection_is_closed_with_its_counters(tmp_path: Path) -> None:
-    assert LocalCounters(str(tmp_path), {}).add("requests", 1, 60)
-    assert [file.name for file in tmp_path.iterdir()] == ["counters.sqlite3"]
+def test_threads_count_exactly_together(counters: LocalCounters, switching_often: None) -> None:
+    with ThreadPoolExecutor(WORKERS) as pool:
+        results = list(pool.map(lambda _: counters.count("client", NOW)[0], range(INCREMENTS)))
+    assert sorted(results) == list(range(1, INCREMENTS + 1))
 
 
-def test_counters_are_thread_safe(counters: LocalCounters) -> None:
-    counters.add("requests", 0, 60)
-    with ThreadPoolExecutor(WORKERS) as workers:
-        list(workers.map(lambda _: counters.incr("requests"), range(WORKERS * INCREMENTS)))
-    assert counters.get("requests") == WORKERS * INCREMENTS
+def test_window_starts_with_the_first_count_and_ends_after_its_length(counters: LocalCounters) -> None:
+    assert counters.count("client", NOW) == (1, NOW + WINDOW)
+    assert counters.count("client", NOW + WINDOW - 1) == (2, NOW + WINDOW)
+    assert counters.count("client", NOW + WINDOW) == (1, NOW + 2 * WINDOW)
 
 
-def test_counter_continues_from_the_value_that_was_set(counters: LocalCounters) -> None:
-    assert counters.add("requests", 5, None)
-    assert not counters.add("requests", 9, 60)
-    assert counters.incr("requests", 3) == 8
-    assert counters.decr("requests", 2) == 6
-    counters.set("requests", 9, 60)
-    assert counters.get("requests") == 9
+def test_reading_a_counter_changes_nothing(counters: LocalCounters) -> None:
+    assert counters.count("client", NOW, 0) == (0, NOW + WINDOW)
+    assert counters.count("client", NOW + 1) == (1, NOW + 1 + WINDOW)
+    assert counters.count("client", NOW + 2, 0) == (1, NOW + 1 + WINDOW)
 
 
-def test_counters_are_independent(counters: LocalCounters) -> None:
-    counters.add("one", 1, 60)
-    counters.add("other", 10, 60)
-    counters.add("one", 100, 60, version=2)
-    counters.incr("one")
-    assert counters.get_many(["one", "other"]) == {"one": 2, "other": 10}
-    assert counters.delete("one")
-    assert (counters.get("one"), counters.get("other"), counters.get("one", version=2)) == (None, 10, 100)
-    counters.clear()
-    assert counters.get("other") is None
+def test_clock_that_is_set_back_does_not_prolong_a_window(counters: LocalCounters) -> None:
+    count(counters, times=5, now=NOW + 10 * WINDOW)
+    assert counters.count("client", NOW) == (1, NOW + WINDOW)
 
 
-@pytest.mark.parametrize("seconds", [0, EXPIRED])
-def test_expired_counter_starts_from_zero(counters: LocalCounters, seconds: int) -> None:
-    counters.set("requests", 5, seconds)
-    assert counters.get("requests", "none") == "none"
-    assert not counters.delete("requests")
-    with pytest.raises(ValueError, match="requests"):
-        counters.incr("requests")
-    assert counters.add("requests", 1, 60)
-    assert counters.get("requests") == 1
+def test_processes_whose_clock_readings_cross_count_in_the_same_window(counters: LocalCounters) -> None:
+    assert counters.count("client", NOW) == (1, NOW + WINDOW)
+    assert counters.count("client", NOW - 5) == (2, NOW + WINDOW)
 
 
-def test_cleanup_removes_only_expired_counters(counters: LocalCounters, tmp_path: Path) -> None:
-    counters.add("runs", 1, 60)
-    for number in range(3 * CLEANUP_INTERVAL):
-        counters.add(f"expired {number}", 1, EXPIRED)
-    assert count_rows(tmp_path) <= CLEANUP_INTERVAL
-    assert counters.get("runs") == 1
+def test_names_count_separately(counters: LocalCounters) -> None:
+    assert (count(counters, "one", 3), count(counters, "other", 2), count(counters, "one")) == (3, 2, 4)
 
 
-def test_counters_survive_deletion_of_their_file(counters: LocalCounters, tmp_path: Path) -> None:
-    counters.add("requests", 1, 60)
-    for file in tmp_path.iterdir():
-        file.unlink()
-    assert counters.incr("requests") == 2
-    assert LocalCounters(str(tmp_path), {}).add("requests", 1, 60)
+def test_client_over_its_limit_stays_there_through_a_flood_from_random_addresses(
+    counters: LocalCounters, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "BUCKETS", 16)
+    clients = [f"198.51.100.{number}/32" for number in range(16)]
+    for client in clients:
+        count(counters, client, 301)
+    size = file.stat().st_size
+    for _ in range(20_000):
+        count(counters, secrets.token_hex(8))
+    assert [count(counters, client) for client in clients] == [302] * len(clients)
+    assert file.stat().st_size == size == 16 * NEIGHBORS * local.COUNTER.size
 
 
-def test_unwritable_folder_raises_operational_error(tmp_path: Path) -> None:
+def test_client_reaches_its_limit_during_a_flood(
+    counters: LocalCounters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "BUCKETS", 16)
+    for _ in range(301):  # Its bucket gets a new address with every second of its requests.
+        for _ in range(8):
+            count(counters, secrets.token_hex(8))
+        reached = count(counters)
+    assert reached >= 290
+
+
+def test_expired_counters_are_replaced_first(
+    counters: LocalCounters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "BUCKETS", 1)
+    for number in range(NEIGHBORS - 1):
+        count(counters, f"expired {number}", 301)
+    later = NOW + WINDOW
+    count(counters, now=later)
+    for number in range(NEIGHBORS - 1):
+        count(counters, f"new {number}", now=later)
+    assert count(counters, now=later) == 2
+
+
+def test_clients_can_not_predict_their_bucket(counters: LocalCounters, file: Path) -> None:
+    count(counters, times=5)
+    assert count(LocalCounters(file, "another secret", WINDOW)) == 1
+    assert count(LocalCounters(file, "secret", WINDOW)) == 6
+
+
+def test_process_counts_by_itself_without_a_writable_folder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").touch()
-    counters = LocalCounters(str(tmp_path / "file" / "folder"), {})
-    with pytest.raises(sqlite3.Error, match="counters"):
-        counters.get("requests")
+    counters = LocalCounters(tmp_path / "file" / "counters", "secret", WINDOW)
+    assert count(counters, times=3) == 3
+    assert len(caplog.records) == 1

@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError
+from petstore.event_loop.redis_connection import SharedRedisConnection
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import get_response_timeout
@@ -21,7 +22,6 @@ from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, is_on_loop, wait
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import ReadPipeline
-from petstore.event_loop.redis_connection import SharedRedisConnection
 from petstore.event_loop.threads import ServingLoop, run_in_thread, run_on_loop
 from tests.conftest import COMMITTED
 from tests.support.event_loop import Function, run, run_request, serve

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from accounts.quota import store
 from accounts.quota.redis_store import RedisQuotaStore
-from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import (
     CLUSTER_WARNING,
     RedisUnavailableError,
     ScriptRunner,
     make_script,
 )
+
+from accounts.quota import store
+from petstore.event_loop import redis_scripts
 from petstore.event_loop.threads import ServingLoop
 from petstore.health.checks import run_checks
 from petstore.health.sampling import status_checks

@@ -10,15 +10,11 @@ from unittest.mock import Mock
 import httpx
 import psycopg
 import pytest
-from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection, connections
-
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
-from petstore.cache.redis import RedisCounters
-from petstore.db.identity import get_database_id
-from petstore.event_loop import redis_scripts
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, connections
 from petstore.event_loop.redis_scripts import (
     CHECK_INTERVAL,
     OWNER_KEY,
@@ -26,6 +22,9 @@ from petstore.event_loop.redis_scripts import (
     RedisUnavailableError,
     ScriptRunner,
 )
+
+from petstore.db.identity import get_database_id
+from petstore.event_loop import redis_scripts
 from tests.support.command_runner import CommandRunner
 from tests.support.event_loop import run, run_request
 from tests.support.live import Service, migrated_database, stopped_service, temporary_database
@@ -213,18 +212,6 @@ def test_cluster_of_another_database_is_not_used_and_requests_do_not_wait_for_th
 
 
 # --- Without ownership ---------------------------------------------------------------------------
-
-
-def test_machine_counts_anonymous_requests_by_itself_and_logs_it_once(
-    redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    redis.client.set(OWNER_KEY, "another")
-    monkeypatch.setattr("petstore.cache.redis.RETRY_AFTER", 0)
-    counters = RedisCounters(str(tmp_path), {"OPTIONS": {"redis": redis.url}})
-    assert counters.add("visits", 1, 60)
-    assert [counters.incr("visits") for _ in range(3)] == [2, 3, 4]
-    assert redis.client.keys() == [OWNER_KEY.encode()]
-    assert ["claim_redis" in record.message for record in caplog.records] == [True]
 
 
 def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(

@@ -9,13 +9,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from django.db import OperationalError
-
-from accounts.keys import key_format
-from accounts.quota import redis_store
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.limits import DAY, SECOND
 from accounts.quota.redis_store import (
     ADMIT,
     MismatchedReplyError,
@@ -25,9 +20,14 @@ from accounts.quota.redis_store import (
     get_redis_keys,
 )
 from accounts.quota.store_protocol import QuotaResult
+from django.db import OperationalError
+from petstore.event_loop.redis_scripts import Script, ScriptRunner
+
+from accounts.keys import key_format
+from accounts.quota import redis_store
+from accounts.quota.limits import DAY, SECOND
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
-from petstore.event_loop.redis_scripts import Script, ScriptRunner
 from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
 from tests.support.quota import ADDRESS, NOON, Sender, day, fallback_store, wait_for_redis

@@ -13,14 +13,14 @@ from typing import Any
 
 import httpx
 import pytest
-
-from accounts.models import ApiKey
-from accounts.keys.identity import KeyRejectionReason
-from accounts.quota.limits import DAY, MINUTE
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
-from accounts.usage.write_behind import UsageRecorder
 from petstore.event_loop.redis_client import RedisClient
 from petstore.event_loop.redis_scripts import make_script
+
+from accounts.keys.identity import KeyRejectionReason
+from accounts.models import ApiKey
+from accounts.quota.limits import DAY, MINUTE
+from accounts.usage.write_behind import UsageRecorder
 from tests.support.live import Service, live_service
 from tests.support.quota import Sender, fallback_store, minute
 from tests.support.servers import RedisServer, redis_server, wait_until

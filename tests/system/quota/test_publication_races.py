@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from accounts.quota.redis_store import RedisQuotaStore
 from django.db import DatabaseError, transaction
 from django.db.models import Model
 from django.utils import timezone
@@ -11,7 +12,6 @@ from accounts.models import Account, ApiKey, KeyStanding, Plan, PlanCode
 from accounts.quota import publication
 from accounts.quota.bans import Ban
 from accounts.quota.limits import MINUTE
-from accounts.quota.redis_store import RedisQuotaStore
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import before_commit

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from petstore.event_loop.redis_scripts import RedisUnavailableError
+
 from tests.support.event_loop import run, run_request
 from tests.support.quota import Sender, day, fallback_store, wait_for_redis
 from tests.support.servers import RedisServer, redis_server, wait_until

@@ -6,16 +6,16 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, OperationalError
-
-from accounts.keys import key_format
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore, RedisNode
-from accounts.quota.limits import DAY, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
+from django.db import DatabaseError, OperationalError
+from petstore.event_loop.redis_scripts import RedisUnavailableError
+
+from accounts.keys import key_format
+from accounts.quota.limits import DAY, SECOND
 from petstore.db import monitor, replicas
 from petstore.db.monitor import Server, WalPosition
-from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.conftest import COMMITTED
 from tests.support.quota import ADDRESS, Sender
 from tests.support.servers import RedisServer

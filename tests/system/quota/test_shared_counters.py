@@ -1,97 +1,96 @@
-"""Counters that all machines share (petstore.cache.redis.RedisCounters)."""
+"""The counters of attempts, which all machines share (petstore.sign_in.cache.CounterCache)."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from itertools import chain
 
 import pytest
+from django.core.cache.backends import base
+from django.db import transaction
+from django.test import RequestFactory
+from django_ratelimit import core
 
-from petstore.cache.redis import RedisCounters, get_redis_counters
-from petstore.event_loop.threads import run_in_thread
-from tests.support.event_loop import serve
-from tests.support.servers import RedisServer
+from accounts.quota.limits import SECOND
+from accounts.usage.write_behind import clean_up
+from petstore.sign_in import cache
+from petstore.sign_in.cache import CounterCache
+from petstore.sign_in.models import AttemptCounter
+from petstore.sign_in.rate_limits import count_attempt
+from tests.admin.test_login import Clock
+from tests.conftest import COMMITTED
+from tests.support.concurrency import run_concurrently
 
-MakeCounters = Callable[[str, str], RedisCounters]
+pytestmark = [pytest.mark.each_database, COMMITTED]
+ATTEMPTS = 24
 
 
 @pytest.fixture
-def make_machine(tmp_path: Path) -> MakeCounters:
-    """Return a function that creates the counters of a machine with this name and Redis URL."""
-    return lambda name, url: RedisCounters(str(tmp_path / name), {"OPTIONS": {"redis": url}})
+def counters() -> CounterCache:
+    return CounterCache("", {})
 
 
-def test_machines_count_together(redis: RedisServer, make_machine: MakeCounters) -> None:
-    redis.client.flushall()
-    machines = [make_machine(name, redis.url) for name in "ab"]
-    assert [machine.add("visits", 1, 60) for machine in machines] == [True, False]
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda number: machines[number % 2].incr("visits"), range(200)))
-    assert sorted(results) == list(range(2, 202))
-    assert machines[0].get("visits") == 201
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in (base, cache, core):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
-def test_missing_counter_is_a_value_error(redis: RedisServer, make_machine: MakeCounters) -> None:
-    redis.client.flushall()
-    with pytest.raises(ValueError, match="nothing"):
-        make_machine("a", redis.url).incr("nothing")
+def test_of_concurrent_attempts_exactly_the_limit_is_admitted(rf: RequestFactory, clock: Clock) -> None:
+    limits = [("test", "subject", "10/d")]
+    results = run_concurrently(*[lambda: count_attempt(rf.get("/"), limits)] * ATTEMPTS)
+    assert sum(wait == 0 for wait in results) == 10
+    assert AttemptCounter.objects.get().value == ATTEMPTS
 
 
-def test_machine_counts_locally_while_redis_is_unavailable(
-    make_machine: MakeCounters, caplog: pytest.LogCaptureFixture
+def test_concurrent_increments_are_exact(counters: CounterCache) -> None:
+    counters.add("attempts", 0, 60)
+    results = run_concurrently(*[lambda: [counters.incr("attempts") for _ in range(20)]] * 8)
+    assert sorted(chain.from_iterable(results)) == list(range(1, 161))
+
+
+def test_of_concurrent_additions_one_succeeds(counters: CounterCache, clock: Clock) -> None:
+    for _ in range(3):  # The first time the row is new, later it is expired.
+        assert sum(run_concurrently(*[lambda: counters.add("attempts", 1, 60)] * 8)) == 1
+        clock.now += 60
+
+
+def test_counter_expires_at_its_timeout_and_counting_does_not_extend_it(
+    counters: CounterCache, clock: Clock
 ) -> None:
-    machine = make_machine("a", "redis://127.0.0.1:1")
-    assert machine.add("visits", 1, 60)
-    assert [machine.incr("visits") for _ in range(3)] == [2, 3, 4]
-    assert machine.delete("visits")
-    assert machine.get("visits", "none") == "none"
-    assert len(caplog.records) == 1
+    assert counters.add("attempts", 1, 60)
+    clock.now += 59.5
+    assert not counters.add("attempts", 1, 60)
+    assert counters.incr("attempts") == counters.get("attempts") == 2
+    clock.now += 0.5
+    assert counters.get("attempts", "none") == "none"
+    with pytest.raises(ValueError, match="attempts"):
+        counters.incr("attempts")
+    assert counters.add("attempts", 1, 60)
+    assert counters.get("attempts") == 1
 
 
-@pytest.mark.parametrize("start", ["add", "set"])
-@pytest.mark.parametrize("seconds", [0, -1])
-def test_expired_counter_starts_from_zero(
-    redis: RedisServer, make_machine: MakeCounters, start: str, seconds: int
+def test_value_that_is_set_replaces_the_counter_and_its_timeout(
+    counters: CounterCache, clock: Clock
 ) -> None:
-    machine = make_machine("a", redis.url)
-    machine.delete("visits")
-    getattr(machine, start)("visits", 5, seconds)
-    assert machine.get("visits", "none") == "none"
-    assert not machine.delete("visits")
+    for value, seconds in ((5, 60), (7, 120)):
+        counters.set("attempts", value, seconds)
+    clock.now += 119
+    assert counters.get("attempts") == 7
+    clock.now += 1
+    assert counters.get("attempts") is None
 
 
-def test_counter_expires_in_redis_as_set(redis: RedisServer, make_machine: MakeCounters) -> None:
-    machine = make_machine("a", redis.url)
-    machine.set("minute", 5, 60)
-    machine.set("ever", 5, None)
-    name = machine.make_key("minute").encode()
-    assert 59_000 < redis.client.pttl(name) <= 60_000
-    assert redis.client.pttl(machine.make_key("ever")) == -1
+def test_expired_counters_are_deleted(counters: CounterCache, clock: Clock) -> None:
+    for name, seconds in (("expired", 60), ("current", 61)):
+        counters.add(name, 1, seconds)
+    clean_up(int(clock.now + 60) * SECOND)
+    assert counters.get("current") == AttemptCounter.objects.get().value == 1
 
 
-def test_requests_on_the_event_loop_count_without_a_thread(
-    redis: RedisServer, make_machine: MakeCounters, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("method", ["add", "incr"])
+def test_attempts_are_not_counted_in_a_transaction_that_could_be_rolled_back(
+    counters: CounterCache, method: str
 ) -> None:
-    def fail(*arguments: object) -> None:
-        raise AssertionError("The call used a thread.")
-
-    redis.client.flushall()
-    machine = make_machine("a", redis.url)
-    monkeypatch.setattr("petstore.event_loop.redis_scripts.run_in_thread", fail)
-    assert serve(lambda: machine.add("visits", 1, 60)) == [True]
-    assert sorted(serve(*[lambda: machine.incr("visits")] * 50)) == list(range(2, 52))
-
-
-def test_requests_on_the_event_loop_count_while_redis_is_unavailable(make_machine: MakeCounters) -> None:
-    machine = make_machine("a", "redis://127.0.0.1:1")
-    assert serve(lambda: machine.add("visits", 1, 60)) == [True]
-    assert sorted(serve(*[lambda: machine.incr("visits")] * 10)) == list(range(2, 12))
-
-
-def test_every_thread_and_request_has_the_same_counters(tmp_path: Path) -> None:
-    params = {"OPTIONS": {"redis": "redis://127.0.0.1:1"}}
-
-    def get_counters() -> RedisCounters:
-        return get_redis_counters(str(tmp_path), params)
-
-    instances = serve(get_counters, get_counters, lambda: run_in_thread(get_counters))
-    assert instances == [get_counters()] * 3
+    counters.add("attempts", 1, 60)
+    with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
+        getattr(counters, method)("attempts", 1)
