@@ -30,6 +30,7 @@ MAX_CLOCK_DIFFERENCE = 5.0  # Seconds.
 MIN_FREE = 16  # MiB.
 MAX_EVENT_AGE = 10  # Seconds for which an event may lack its position in the feed.
 RESPONSE_TIMEOUT = 5  # Seconds.
+CONNECTION_MIGRATION = Path("/proc/sys/net/ipv4/tcp_migrate_req")
 # The metrics in deploy/prometheus/alerts.yaml that every instance exports.
 ALERT_METRICS = {
     "petstore_bans_total", "petstore_event_backlog_seconds", "petstore_foreign_replies_total",
@@ -127,6 +128,17 @@ def check_folders(host: str, port: int) -> tuple[str, str]:
     return f"{', '.join(found)}.", advice if is_problem else ""
 
 
+def check_kernel(host: str, port: int) -> tuple[str, str]:
+    try:
+        enabled = int(CONNECTION_MIGRATION.read_text())
+    except OSError:
+        raise SkippedError(f"{CONNECTION_MIGRATION} can't be read. It needs Linux 5.14.") from None
+    if enabled:
+        return "Another worker accepts the connections that wait for one that ends.", ""
+    text = "net.ipv4.tcp_migrate_req is 0: connections that wait for a worker are reset when it ends."
+    return text, 'Set it to 1. See "Replacing workers" in docs/deploying.md.'
+
+
 def fetch(host: str, port: int, path: str) -> Response:
     """Send a GET request to the instance. Raises UnreachableError."""
     address = f"[{host}]" if ":" in host else host
@@ -194,8 +206,8 @@ def check_housekeeping(host: str, port: int) -> tuple[str, str]:
 
 CHECKS: dict[str, Check] = {
     "settings": check_settings, "database": check_database, "migrations": check_schema,
-    "redis": check_redis, "clocks": check_clocks, "folders": check_folders, "workers": check_workers,
-    "metrics": check_metrics, "events": check_events, "publications": check_publications,
+    "redis": check_redis, "clocks": check_clocks, "folders": check_folders, "kernel": check_kernel,
+    "workers": check_workers, "metrics": check_metrics, "events": check_events, "publications": check_publications,
     "housekeeping": check_housekeeping,
 }  # fmt: skip
 

@@ -145,6 +145,19 @@ def test_folders_must_be_writable_and_have_space(
     assert run("folders")[0] == "problem"
 
 
+@pytest.mark.parametrize(("value", "state"), [("1\n", "ok"), ("0\n", "problem"), (None, "skipped")])
+def test_kernel_must_migrate_connections_to_another_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, state: str
+) -> None:
+    """Kernels before 5.14, and systems other than Linux, lack the file."""
+    file = tmp_path / "tcp_migrate_req"
+    if value is not None:
+        file.write_text(value)
+    monkeypatch.setattr(doctor, "CONNECTION_MIGRATION", file)
+    found, _, advice = run("kernel")
+    assert (found, "docs/deploying.md" in advice) == (state, state == "problem")
+
+
 @pytest.mark.parametrize(
     ("readiness", "redis_url", "problem"),
     [
