@@ -14,14 +14,16 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.core import checks
 from django.core.management.base import CommandError
-from django.db import Error, connection
+from django.db import Error, connection, transaction
 from django.utils import timezone
 
 from accounts.idempotency import RETENTION
 from accounts.models import EventDraft, IdempotencyRecord
 from accounts.quota.publication import find_unpublished
+from petstore.api.link_header import get_page_url
 from petstore.cache import redis_owner
 from petstore.conformance.client import Response, UnreachableError, ViolationError, exchange
+from petstore.db import failures
 from petstore.db.identity import get_database_id, is_postgresql
 from petstore.db.names import check_encoding
 from petstore.health.checks import OK, check_migrations
@@ -62,19 +64,43 @@ def check_database(host: str, port: int) -> tuple[str, str]:
     try:
         encoding_errors = check_encoding(["default"])
         version = ".".join(map(str, connection.get_database_version()))
+        if check_migrations() != "missing":
+            try_write()
     except Error as error:
         advice = "Start it, or correct DATABASE_URL. See PetstoreDatabaseDown in docs/runbooks.md."
-        return str(error), advice
+        return str(error), failures.explain_failure(error) or advice
     for message in encoding_errors:
         return message.msg, message.hint or ""
-    return f"{connection.display_name} {version} responds.", ""
+    return f"{connection.display_name} {version} accepts writes.", ""
+
+
+def try_write() -> None:
+    """Insert a row, and roll back. Raises django.db.Error."""
+    with transaction.atomic():
+        Session.objects.create(session_key="doctor", expire_date=timezone.now())
+        transaction.set_rollback(True)
 
 
 def check_schema(host: str, port: int) -> tuple[str, str]:
     state = check_migrations()
     if state == "unknown":
         raise SkippedError("The database can't be read.")
-    return f"The migrations of this version: {state}.", "" if state == OK else "Run manage.py migrate."
+    advice = "" if state == OK else "Run manage.py migrate."
+    if advice and not may_create_tables():
+        return (
+            "The database has no tables of this version, and the role may create none.",
+            failures.explain_missing_right(),
+        )
+    return f"The migrations of this version: {state}.", advice
+
+
+def may_create_tables() -> bool:
+    """Return whether the role may do so. PostgreSQL 15 allows it only to the owner of the database."""
+    if not is_postgresql():
+        return True
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT has_schema_privilege(current_schema(), 'CREATE')")
+        return bool(cursor.fetchone()[0])  # NULL if the role may not use any schema.
 
 
 def check_redis(host: str, port: int) -> tuple[str, str]:
@@ -113,8 +139,10 @@ def check_clocks(host: str, port: int) -> tuple[str, str]:
 def check_folders(host: str, port: int) -> tuple[str, str]:
     counters = str(settings.CACHES["counters"]["LOCATION"])
     folders = {"COUNTERS_DIR": counters, "METRICS_DIR": settings.METRICS_DIR}
+    files = list(Path(counters).glob("*"))
     if not is_postgresql():
-        folders["DATABASE_URL"] = str(Path(settings.DATABASES["default"]["NAME"]).parent)
+        files += failures.find_database_files()
+        folders["DATABASE_URL"] = str(files[-1].parent)
     found, is_problem = [], False
     for name, folder in folders.items():
         path = Path(folder or tempfile.gettempdir()).absolute()
@@ -124,6 +152,8 @@ def check_folders(host: str, port: int) -> tuple[str, str]:
         writable = os.access(path, os.W_OK | os.X_OK)
         found.append(f"{path} ({name}) {f'has {free} MiB left' if writable else 'is not writable'}")
         is_problem |= free < MIN_FREE or not writable
+    if unwritable := failures.describe_unwritable(files):
+        return f"{', '.join(found)}.", unwritable
     advice = "Free space, or set the variable to a folder that the user of the service can write to."
     return f"{', '.join(found)}.", advice if is_problem else ""
 
@@ -143,6 +173,20 @@ def fetch(host: str, port: int, path: str) -> Response:
     """Send a GET request to the instance. Raises UnreachableError."""
     address = f"[{host}]" if ":" in host else host
     return exchange(f"http://{address}:{port}", "GET", path, {}, timeout=RESPONSE_TIMEOUT)
+
+
+def check_address(host: str, port: int) -> tuple[str, str]:
+    """Request the home page as browsers do, from this machine."""
+    url = get_page_url("").removesuffix("/")
+    try:
+        response = exchange(url, "GET", "/", {}, timeout=RESPONSE_TIMEOUT)
+    except UnreachableError as error:
+        raise SkippedError(str(error)) from None
+    if response.status == 200:
+        return f"{url}/ responds.", ""
+    location = f" to {response.headers['Location']}" if "Location" in response.headers else ""
+    advice = "Compare BASE_URL, ALLOWED_HOSTS and TRUSTED_PROXY_COUNT with the proxy. See docs/settings.md."
+    return f"{url}/ responds with status {response.status}{location}.", advice
 
 
 def check_workers(host: str, port: int) -> tuple[str, str]:
@@ -207,8 +251,8 @@ def check_housekeeping(host: str, port: int) -> tuple[str, str]:
 CHECKS: dict[str, Check] = {
     "settings": check_settings, "database": check_database, "migrations": check_schema,
     "redis": check_redis, "clocks": check_clocks, "folders": check_folders, "kernel": check_kernel,
-    "workers": check_workers, "metrics": check_metrics, "events": check_events, "publications": check_publications,
-    "housekeeping": check_housekeeping,
+    "workers": check_workers, "address": check_address, "metrics": check_metrics, "events": check_events,
+    "publications": check_publications, "housekeeping": check_housekeeping,
 }  # fmt: skip
 
 
