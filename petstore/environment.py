@@ -267,8 +267,8 @@ def mail_server(name: str) -> dict[str, Any]:
     assert url is not None
     parameters = dict(parse_qsl(url.query))
     sender = parameters.pop("from", "")
-    valid = "@" in sender and not re.search(r"[\s<>,]", sender) and accepts(to_ascii, sender)
-    require(valid, name, "must name a sender: ?from=address.")
+    is_address = "@" in sender and not re.search(r"[\s<>,]", sender) and accepts(to_ascii, sender)
+    require(is_address, name, "must name a sender: ?from=address.")
     require(not parameters, name, f"has the unknown parameter {', '.join(parameters)}.")
     return {
         "EMAIL_BACKEND": "petstore.mail.outbox.OutboxBackend",
