@@ -6,6 +6,7 @@ from django.db.models import BinaryField, CharField, Func, Q, QuerySet, Value
 from django.db.models.functions import Cast, Concat, Length
 from django.db.models.lookups import GreaterThan
 
+from petstore.db.folding import fold
 from petstore.db.identity import is_postgresql
 from petstore.db.names import to_nfc
 
@@ -26,8 +27,8 @@ class Folded(Func):
     output_field = CharField()
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        # Prefix ranges need the order of code points; the default collation may be that of a language.
-        template = '(%(function)s(NORMALIZE(%(expressions)s)) COLLATE "C")'
+        # Prefix ranges need the order of code points.
+        template = f'({fold("NORMALIZE(%(expressions)s)")} COLLATE "C")'
         return self.as_sql(compiler, connection, template=template, **context)
 
 

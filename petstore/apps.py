@@ -14,6 +14,8 @@ class PetstoreConfig(AppConfig):
     name = "petstore"
 
     def ready(self) -> None:
+        from petstore import checks  # noqa: F401
+
         check_field_types(apps.get_models())
 
     def start_worker(self) -> None:

@@ -5,6 +5,7 @@ They raise ImproperlyConfigured, with the name of the variable, for an invalid v
 
 import os
 import re
+import unicodedata
 from collections.abc import Callable
 from datetime import datetime
 from importlib.util import find_spec
@@ -15,11 +16,13 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.utils.encoding import iri_to_uri
 from dotenv.parser import parse_stream
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
 POSTGRESQL_SCHEMES = {"postgres", "postgresql"}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 TRACING_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds. A read that exceeds it is retried on the primary.
@@ -95,9 +98,11 @@ def hosts(name: str, default: str) -> list[str]:
     """Get a comma-separated list of host names, in the syntax of ALLOWED_HOSTS."""
     values = comma_separated(name, default)
     for host in values:
-        valid = re.fullmatch(r"\*|\.?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]", host)
+        valid = accepts(to_ascii, host) and re.fullmatch(
+            r"\*|\.?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]", to_ascii(host)
+        )
         require(valid, name, f"must list host names without scheme or port, not {host!r}.")
-    return values
+    return [to_ascii(host) for host in values]
 
 
 def networks(name: str, default: str) -> list[str]:
@@ -130,7 +135,7 @@ def api_url(name: str, default: str) -> str:
     value = text(name, default).rstrip("/")
     valid = not value or is_api_url(value)
     require(valid, name, f"must be an absolute http(s) URL that ends in /v1, not {value!r}.")
-    return value[:5].lower() + value[5:]  # Settings test whether it starts with https://.
+    return to_ascii(value)
 
 
 def is_api_url(value: str) -> bool:
@@ -138,17 +143,45 @@ def is_api_url(value: str) -> bool:
 
 
 def split_url(url: str) -> SplitResult | None:
-    """Split a URL. Return None if its host is malformed or its port is not from 1 to 65535."""
+    """Split a URL, in the form that browsers and headers use: in ASCII, without a default port.
+
+    Return None if its host is malformed or its port is not from 1 to 65535.
+    """
     try:
         parts = urlsplit(url)
-        return parts if parts.port != 0 else None
+        userinfo, at, _ = parts.netloc.rpartition("@")
+        host, port = to_ascii(parts.hostname or ""), parts.port
     except ValueError:
         return None
+    netloc = userinfo + at + (f"[{host}]" if ":" in host else host)
+    if port is not None and port != DEFAULT_PORTS.get(parts.scheme):
+        netloc += f":{port}"
+    return SplitResult(parts.scheme, netloc, *map(iri_to_uri, parts[2:])) if port != 0 else None
+
+
+def to_ascii(address: str) -> str:
+    """Encode a URL, an email address or a host in ASCII (Punycode, percent-encoding).
+
+    Raises ValueError for a host that is invalid, or that browsers don't encode like Python (IDNA 2003).
+    """
+    if "://" in address and (parts := split_url(address)):
+        return parts.geturl()
+    local, at, host = address.rpartition("@")
+    return local + at + ".".join(map(encode_label, host.lower().split(".")))
+
+
+def encode_label(label: str) -> str:
+    if label.isascii():
+        return label
+    encoded = label.encode("idna")
+    if encoded.decode("idna") != unicodedata.normalize("NFKC", label):
+        raise ValueError(f"{label!r} must be in Punycode.")
+    return encoded.decode()
 
 
 def page_url(name: str) -> str:
     """Get an absolute URL. It may be empty."""
-    return optional(name, is_page_url, "an absolute http(s) URL")
+    return to_ascii(optional(name, is_page_url, "an absolute http(s) URL"))
 
 
 def is_page_url(value: str) -> bool:
@@ -159,18 +192,18 @@ def is_page_url(value: str) -> bool:
 
 def email(name: str) -> str:
     """Get an email address. It may be empty."""
-    return optional(name, is_email, "an email address")
+    return to_ascii(optional(name, is_email, "an email address"))
 
 
 def is_email(value: str) -> bool:
     from django.core.validators import validate_email  # Slow to import.
 
-    return accepts(validate_email, value)
+    return accepts(validate_email, value) and accepts(to_ascii, value)
 
 
 def contact(name: str) -> str:
     """Get an https or mailto URI (Contact in RFC 9116 section 2.5.3). It may be empty."""
-    return optional(name, is_contact, "an https:// URL or a mailto: address")
+    return to_ascii(optional(name, is_contact, "an https:// URL or a mailto: address"))
 
 
 def is_contact(value: str) -> bool:
@@ -223,8 +256,11 @@ def mail_server(name: str) -> dict[str, Any]:
     valid = url is not None and url.scheme in {"smtp", "smtps"} and url.hostname
     require(valid, name, "must look like smtp://user:password@host:587?from=shop@example.com.")
     assert url is not None
-    sender = dict(parse_qsl(url.query)).get("from", "")
-    require("@" in sender and not re.search(r"[\s<>,]", sender), name, "must name a sender: ?from=address.")
+    parameters = dict(parse_qsl(url.query))
+    sender = parameters.pop("from", "")
+    is_address = "@" in sender and not re.search(r"[\s<>,]", sender) and accepts(to_ascii, sender)
+    require(is_address, name, "must name a sender: ?from=address.")
+    require(not parameters, name, f"has the unknown parameter {', '.join(parameters)}.")
     return {
         "EMAIL_BACKEND": "petstore.mail.outbox.OutboxBackend",
         "EMAIL_HOST": url.hostname,
@@ -233,7 +269,7 @@ def mail_server(name: str) -> dict[str, Any]:
         "EMAIL_HOST_PASSWORD": unquote(url.password or ""),
         "EMAIL_USE_SSL": url.scheme == "smtps",
         "EMAIL_USE_TLS": url.scheme == "smtp" and not is_this_machine(url.hostname),
-        "DEFAULT_FROM_EMAIL": sender,
+        "DEFAULT_FROM_EMAIL": to_ascii(sender),
     }
 
 
@@ -256,7 +292,7 @@ def pepper_number(name: str, secrets: dict[int, bytes]) -> int | None:
 
 
 def database(name: str, default: str) -> dict[str, Any]:
-    """Build Django's database settings from `sqlite:///file` or a PostgreSQL URL.
+    """Build Django's database settings from `sqlite:///file?timeout=seconds` or a PostgreSQL URL.
 
     libpq parses PostgreSQL URLs, which may have several hosts, sockets and parameters (section "Connection
     URIs" of its documentation).
@@ -271,10 +307,14 @@ def database(name: str, default: str) -> dict[str, Any]:
 
 def sqlite(name: str, url: str) -> dict[str, Any]:
     """Configure SQLite so that reads don't wait for writes, and writes queue until the timeout."""
-    path = unquote(url.removeprefix("sqlite:///"))
+    path, _, query = url.removeprefix("sqlite:///").partition("?")
+    path, parameters = unquote(path), dict(parse_qsl(query, keep_blank_values=True))
     file = Path(path)
     valid = url.startswith("sqlite:///") and path and not file.is_dir() and file.parent.is_dir()
     require(valid, name, "must be sqlite:///FILE, with a FILE in an existing folder.")
+    timeout = parameters.pop("timeout", "5")
+    require(re.fullmatch("[0-9]{1,4}", timeout), name, "has a timeout that is not a number of seconds.")
+    require(not parameters, name, f"has the unknown parameter {', '.join(parameters)}. timeout is known.")
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": path,
@@ -283,7 +323,7 @@ def sqlite(name: str, url: str) -> dict[str, Any]:
             # Take the write lock at the start. A read transaction that upgrades to a write can't wait for
             # the lock, and fails with "database is locked".
             "transaction_mode": "IMMEDIATE",
-            "timeout": 5,  # Seconds.
+            "timeout": int(timeout),  # Seconds.
             # With NORMAL, a crash of the machine can undo the last commits, but that of a process can't.
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         },
@@ -322,7 +362,11 @@ def postgresql(name: str, url: str) -> dict[str, Any]:
 
     try:
         parameters = dict(conninfo_to_dict(url))
-    except ProgrammingError as error:
+        hosts = str(parameters.get("host") or "").split(",")
+        parameters["host"] = ",".join(host if host[:1] in {"/", "@"} else to_ascii(host) for host in hosts)
+    except (ProgrammingError, ValueError) as error:
+        if unknown := re.search(r'invalid URI query parameter: "(\w+)"', str(error)):
+            raise ImproperlyConfigured(f"{name} has the unknown parameter {unknown[1]}.") from None
         reason = str(error).partition(': "')[0].strip()  # The rest may contain the password.
         raise ImproperlyConfigured(f"{name} is not a PostgreSQL URL: {reason}.") from None
     for port in str(parameters.get("port") or "").split(","):

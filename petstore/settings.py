@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from csp.constants import NONE, SELF
 
@@ -25,6 +25,7 @@ ENVIRONMENT = env.choice("ENVIRONMENT", "production", ("production", "staging"))
 PORT = env.integer("PORT", 8000, 1, 65535)
 BASE_URL = env.api_url("BASE_URL", f"http://localhost:{PORT}/v1")
 HTTPS = BASE_URL.startswith("https://")
+ORIGIN = urljoin(BASE_URL, "/")[:-1]  # RFC 6454
 STAGING_BASE_URL = env.api_url("STAGING_BASE_URL", "")
 ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 TRUSTED_PROXY_COUNT = env.integer("TRUSTED_PROXY_COUNT", 0, 0, 16)
@@ -134,6 +135,7 @@ MIDDLEWARE = [
     "petstore.site.middleware.ContentLengthMiddleware",
     "petstore.site.middleware.ProbesMiddleware",
     # The following middleware applies to pages only.
+    "petstore.site.middleware.RedirectLoopMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "petstore.site.middleware.PermissionsPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -305,8 +307,11 @@ SESSION_IDLE_SECONDS = 60 * 60
 SESSION_COOKIE_AGE = 12 * 60 * 60
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True
+# A proxy may omit the port from the Host header, which Django compares with the Origin of forms.
+CSRF_TRUSTED_ORIGINS = [ORIGIN]
 CSRF_FAILURE_VIEW = "petstore.site.error_pages.csrf_failure"
 SECURE_SSL_REDIRECT = HTTPS
+SECURE_SSL_HOST = urlsplit(BASE_URL).netloc
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS

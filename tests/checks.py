@@ -15,6 +15,7 @@ PRODUCTION = {
     "DEBUG": "false",
     "BASE_URL": "https://api.example.com/v1",
     "ALLOWED_HOSTS": "api.example.com",
+    "TRUSTED_PROXY_COUNT": "1",
     "SECRET_KEY": "a production secret that is long enough, and has many different characters: 0123",
     "API_KEY_PEPPERS": "1:a-production-pepper-that-is-long-enough",
     "DATABASE_URL": "sqlite:////tmp/petstore-checks.sqlite3",

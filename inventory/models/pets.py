@@ -112,7 +112,7 @@ class Pet(models.Model):
             models.Index("category", OneFilterKey("id"), name="pet_of_category"),
             # Also serves the index-only scan of the stock count.
             models.Index("category", "status", TwoFilterKey("id"), name="pet_of_category_and_status"),
-            models.Index(Folded("name"), "id", name="pet_by_name_in_nfc"),
+            models.Index(Folded("name"), "id", name="pet_by_folded_name"),
             *(
                 models.Index(fields=["id"], name=f"pet_{status}", condition=Q(status=status))
                 for status in PetStatus.values

@@ -70,8 +70,8 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
         A cookie records that the form was lost, because anonymous requests must not create sessions.
         """
-        form_url, hosts = request.headers.get("Referer", ""), {request.get_host()}
-        if url_has_allowed_host_and_scheme(form_url, hosts, require_https=request.is_secure()):
+        form_url = request.headers.get("Referer", "")
+        if form_url.startswith((f"{settings.ORIGIN}/", request.build_absolute_uri("/"))):
             next_url = urlsplit(form_url)._replace(scheme="", netloc="").geturl()
         else:
             next_url = request.get_full_path()

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import orjson
 from django.core.management.base import CommandError
 
-from petstore.environment import is_api_url
+from petstore.environment import is_api_url, to_ascii
 
 Headers = dict[str, str]
 NEXT_LINK = re.compile(r'<([^<>]*)>; rel="next"')
@@ -102,4 +102,4 @@ def get_url_and_key(options: dict[str, Any]) -> tuple[str, str]:
     key = (options["key"] or os.environ.get("PETSTORE_KEY", "")).strip()
     if not key or not (key.isascii() and key.isprintable()):
         raise CommandError("Pass a key with --key or PETSTORE_KEY.", returncode=INVALID_OPTIONS)
-    return url, key
+    return to_ascii(url), key

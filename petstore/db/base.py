@@ -11,11 +11,12 @@ from typing import Any
 
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, operations
 from psycopg import IsolationLevel
 
 from petstore.db import monitor
 from petstore.db.connection import TICK, Connection, connect, requires_primary
+from petstore.db.folding import fold
 from petstore.db.monitor import DatabaseUnavailableError
 
 MAX_WAIT = 3.0  # Seconds for which connecting waits for the monitor, which may be connecting itself.
@@ -33,8 +34,24 @@ SESSION = {
 }
 
 
+class DatabaseOperations(operations.DatabaseOperations):
+    def lookup_cast(self, lookup_type: str, internal_type: str | None = None) -> str:
+        return super().lookup_cast(lookup_type, internal_type).replace("UPPER(%s::text)", fold("%s::text"))
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Adds timeouts in a serving process, where the monitor runs, and rejects unsupported options."""
+    """Adds timeouts in a serving process, where the monitor runs, and rejects unsupported options.
+
+    Lookups such as `iexact` fold case by Unicode's rules.
+    """
+
+    ops_class = DatabaseOperations
+    operators = {
+        name: sql.replace("UPPER(%s)", fold("%s")) for name, sql in base.DatabaseWrapper.operators.items()
+    }
+    pattern_ops = {
+        name: sql.replace("UPPER({})", fold("{}")) for name, sql in base.DatabaseWrapper.pattern_ops.items()
+    }
 
     @property
     def server(self) -> monitor.Server | None:

@@ -1,5 +1,6 @@
 """A psycopg connection on which waiting for a reply can be aborted."""
 
+import os
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -8,6 +9,8 @@ import psycopg
 from psycopg.abc import RV, PQGen
 
 TICK = 0.05  # Seconds between two checks of `should_abort`.
+# libpq sends it when it connects. psycopg can't parse other styles, which the database may have as default.
+os.environ["PGDATESTYLE"] = "ISO"
 STALL_SECONDS = 0.3  # If connecting exceeds its timeout by this time, the process was suspended.
 
 

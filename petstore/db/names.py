@@ -19,6 +19,8 @@ from django.db.backends.signals import connection_created
 from django.db.models import CharField, QuerySet, Transform
 from django.dispatch import receiver
 
+from petstore.db.folding import fold
+
 NAME_LENGTH = 255
 # Categories of invisible characters: controls, format characters, marks without a width, separators.
 INVISIBLE_CATEGORIES = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
@@ -69,7 +71,8 @@ class SearchKey(Transform):
     bilateral = True
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        return self.as_sql(compiler, connection, template="UPPER(NORMALIZE(%(expressions)s))", **context)
+        template = fold("NORMALIZE(%(expressions)s)")
+        return self.as_sql(compiler, connection, template=template, **context)
 
 
 @receiver(connection_created)

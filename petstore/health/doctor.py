@@ -14,12 +14,14 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.core import checks
 from django.core.management.base import CommandError
-from django.db import Error, connection
+from django.db import Error, connection, transaction
 from django.utils import timezone
 
 from accounts.idempotency import RETENTION
 from accounts.models import EventDraft, IdempotencyRecord
+from petstore.api.link_header import get_page_url
 from petstore.conformance.client import Response, UnreachableError, ViolationError, exchange
+from petstore.db import failures
 from petstore.db.identity import is_postgresql
 from petstore.db.names import check_encoding
 from petstore.db.snapshots import get_oldest_snapshot_age
@@ -30,6 +32,7 @@ MIN_FREE = 16  # MiB.
 MAX_SNAPSHOT_AGE = 600  # Seconds.
 MAX_EVENT_AGE = 10  # Seconds for which an event may lack its position in the feed.
 RESPONSE_TIMEOUT = 5  # Seconds.
+CONNECTION_MIGRATION = Path("/proc/sys/net/ipv4/tcp_migrate_req")
 # The metrics in deploy/prometheus/alerts.yaml that every instance exports.
 ALERT_METRICS = {
     "petstore_bans_total", "petstore_event_backlog_seconds",
@@ -61,19 +64,43 @@ def check_database(host: str, port: int) -> tuple[str, str]:
     try:
         encoding_errors = check_encoding(["default"])
         version = ".".join(map(str, connection.get_database_version()))
+        if check_migrations() != "missing":
+            try_write()
     except Error as error:
         advice = "Start it, or correct DATABASE_URL. See PetstoreDatabaseDown in docs/runbooks.md."
-        return str(error), advice
+        return str(error), failures.explain_failure(error) or advice
     for message in encoding_errors:
         return message.msg, message.hint or ""
-    return f"{connection.display_name} {version} responds.", ""
+    return f"{connection.display_name} {version} accepts writes.", ""
+
+
+def try_write() -> None:
+    """Insert a row, and roll back. Raises django.db.Error."""
+    with transaction.atomic():
+        Session.objects.create(session_key="doctor", expire_date=timezone.now())
+        transaction.set_rollback(True)
 
 
 def check_schema(host: str, port: int) -> tuple[str, str]:
     state = check_migrations()
     if state == "unknown":
         raise SkippedError("The database can't be read.")
-    return f"The migrations of this version: {state}.", "" if state == OK else "Run manage.py migrate."
+    advice = "" if state == OK else "Run manage.py migrate."
+    if advice and not may_create_tables():
+        return (
+            "The database has no tables of this version, and the role may create none.",
+            failures.explain_missing_right(),
+        )
+    return f"The migrations of this version: {state}.", advice
+
+
+def may_create_tables() -> bool:
+    """Return whether the role may do so. PostgreSQL 15 allows it only to the owner of the database."""
+    if not is_postgresql():
+        return True
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT has_schema_privilege(current_schema(), 'CREATE')")
+        return bool(cursor.fetchone()[0])  # NULL if the role may not use any schema.
 
 
 def check_commits(host: str, port: int) -> tuple[str, str]:
@@ -109,8 +136,10 @@ def check_clocks(host: str, port: int) -> tuple[str, str]:
 
 def check_folders(host: str, port: int) -> tuple[str, str]:
     folders = {"COUNTERS_DIR": settings.COUNTERS_DIR, "METRICS_DIR": settings.METRICS_DIR}
+    files = list(Path(settings.COUNTERS_DIR).glob("*"))
     if not is_postgresql():
-        folders["DATABASE_URL"] = str(Path(settings.DATABASES["default"]["NAME"]).parent)
+        files += failures.find_database_files()
+        folders["DATABASE_URL"] = str(files[-1].parent)
     found, is_problem = [], False
     for name, folder in folders.items():
         path = Path(folder or tempfile.gettempdir()).absolute()
@@ -120,14 +149,41 @@ def check_folders(host: str, port: int) -> tuple[str, str]:
         writable = os.access(path, os.W_OK | os.X_OK)
         found.append(f"{path} ({name}) {f'has {free} MiB left' if writable else 'is not writable'}")
         is_problem |= free < MIN_FREE or not writable
+    if unwritable := failures.describe_unwritable(files):
+        return f"{', '.join(found)}.", unwritable
     advice = "Free space, or set the variable to a folder that the user of the service can write to."
     return f"{', '.join(found)}.", advice if is_problem else ""
+
+
+def check_kernel(host: str, port: int) -> tuple[str, str]:
+    try:
+        enabled = int(CONNECTION_MIGRATION.read_text())
+    except OSError:
+        raise SkippedError(f"{CONNECTION_MIGRATION} can't be read. It needs Linux 5.14.") from None
+    if enabled:
+        return "Another worker accepts the connections that wait for one that ends.", ""
+    text = "net.ipv4.tcp_migrate_req is 0: connections that wait for a worker are reset when it ends."
+    return text, 'Set it to 1. See "Replacing workers" in docs/deploying.md.'
 
 
 def fetch(host: str, port: int, path: str) -> Response:
     """Send a GET request to the instance. Raises UnreachableError."""
     address = f"[{host}]" if ":" in host else host
     return exchange(f"http://{address}:{port}", "GET", path, {}, timeout=RESPONSE_TIMEOUT)
+
+
+def check_address(host: str, port: int) -> tuple[str, str]:
+    """Request the home page as browsers do, from this machine."""
+    url = get_page_url("").removesuffix("/")
+    try:
+        response = exchange(url, "GET", "/", {}, timeout=RESPONSE_TIMEOUT)
+    except UnreachableError as error:
+        raise SkippedError(str(error)) from None
+    if response.status == 200:
+        return f"{url}/ responds.", ""
+    location = f" to {response.headers['Location']}" if "Location" in response.headers else ""
+    advice = "Compare BASE_URL, ALLOWED_HOSTS and TRUSTED_PROXY_COUNT with the proxy. See docs/settings.md."
+    return f"{url}/ responds with status {response.status}{location}.", advice
 
 
 def check_workers(host: str, port: int) -> tuple[str, str]:
@@ -182,8 +238,8 @@ def check_housekeeping(host: str, port: int) -> tuple[str, str]:
 CHECKS: dict[str, Check] = {
     "settings": check_settings, "database": check_database, "migrations": check_schema,
     "commits": check_commits, "snapshots": check_snapshots, "clocks": check_clocks,
-    "folders": check_folders, "workers": check_workers, "metrics": check_metrics, "events": check_events,
-    "housekeeping": check_housekeeping,
+    "folders": check_folders, "kernel": check_kernel, "workers": check_workers, "address": check_address,
+    "metrics": check_metrics, "events": check_events, "housekeeping": check_housekeeping,
 }  # fmt: skip
 
 

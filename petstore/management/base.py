@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter, OutputWrapper
 from django.core.management.color import no_style
 from django.db import OperationalError
+
+from petstore.db.failures import explain_failure
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -31,7 +34,9 @@ class HelpFormatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
 
 def describe_database_failure(error: Exception, note: str = "") -> str:
     """Describe the failure in one line. `note` is a sentence about the state."""
-    text = f"The database failed. {note} {error} manage.py doctor looks for the cause."
+    advice = explain_failure(error) or "manage.py doctor looks for the cause."
+    message = re.sub(r"\w$", r"\g<0>.", str(error).strip())
+    text = f"The database failed. {note} {message} {advice}"
     return escape_nonprintable(" ".join(text.split()))
 
 

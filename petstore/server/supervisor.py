@@ -5,6 +5,7 @@ To save memory, it imports granian but not Django. The workers read their settin
 
 import gc
 import json
+import multiprocessing
 import os
 import resource
 import signal
@@ -138,6 +139,8 @@ def announce(host: str, port: int, workers: int) -> None:
 
 def main() -> None:
     options = SimpleNamespace(**json.loads(sys.argv[1]))
+    # Workers share the supervisor's memory and at-fork hooks. From Python 3.14 on, fork is not the default.
+    multiprocessing.set_start_method("fork")
     register_worker_signals()
     Supervisor.workers = options.workers
     with create_metrics_folder(options.metrics_dir) as metrics_dir:

@@ -3,7 +3,6 @@
 import json
 import struct
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from allauth.account import forms as account_forms
 from allauth.account.models import EmailAddress
@@ -174,12 +173,10 @@ class CredentialField(forms.CharField):
     """
 
     def clean(self, value: Any) -> Any:
-        text, base_url = super().clean(value), urlsplit(settings.BASE_URL)
-        origin = f"{base_url.scheme}://{base_url.netloc}"  # RFC 6454
         try:
-            credential = json.loads(text)
+            credential = json.loads(super().clean(value))
             client_data = json.loads(websafe_decode(credential["response"]["clientDataJSON"]))
-            if client_data["origin"] == origin and isinstance(credential["rawId"], str):
+            if client_data["origin"] == settings.ORIGIN and isinstance(credential["rawId"], str):
                 return credential
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             pass

@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -24,10 +25,21 @@ PAGE_EXPIRED = (
     "Go back, reload the page, and try again."
 )
 
+FOREIGN_FORM = (
+    "Nothing was saved, because your browser says that the form is from {}, but this service is at {}. "
+    "Open it there. If you operate the service, set BASE_URL to the address that browsers use."
+)
+
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Reject a form that fails the CSRF check (CSRF_FAILURE_VIEW)."""
-    text = COOKIES_UNREADABLE if has_unreadable_cookies(request) else PAGE_EXPIRED
+    if has_unreadable_cookies(request):
+        text = COOKIES_UNREADABLE
+    elif reason.startswith(("Origin checking", "Referer checking")):
+        sender = request.headers.get("Origin") or request.headers.get("Referer") or "an unknown address"
+        text = FOREIGN_FORM.format(sender[:200], settings.ORIGIN)
+    else:
+        text = PAGE_EXPIRED
     context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": text}
     return render(request, "error.html", context, status=HTTPStatus.FORBIDDEN)
 

@@ -19,6 +19,10 @@ from petstore.site.password_hashers import HashingBusyError
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
+UNTRUSTED_PROXY = (
+    "The pages of this service need HTTPS, and no trusted proxy says that this request used it. Set "
+    "TRUSTED_PROXY_COUNT to the number of proxies in front of the service. They must set X-Forwarded-Proto."
+)
 PROBES = {"/healthz", "/readyz", "/metrics"}
 
 
@@ -74,6 +78,23 @@ class ProbesMiddleware(MiddlewareMixin):
         view = request.resolver_match = resolve(request.path_info, settings.API_URLCONF)
         response: HttpResponse = view.func(request, *view.args, **view.kwargs)
         return response
+
+
+class RedirectLoopMiddleware(MiddlewareMixin):
+    """Explains why the redirect to HTTPS would never end, instead of sending it.
+
+    The last proxy may have received the request over HTTPS, but not be trusted, or not say so.
+    """
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        scheme, is_forwarded = (
+            request.headers.get("X-Forwarded-Proto"),
+            "X-Forwarded-For" in request.headers,
+        )
+        may_be_https = scheme == "https" or (scheme is None and is_forwarded)
+        if settings.SECURE_SSL_REDIRECT and may_be_https and not request.is_secure():
+            return HttpResponse(f"{UNTRUSTED_PROXY}\n", "text/plain", HTTPStatus.BAD_REQUEST)
+        return None
 
 
 class PermissionsPolicyMiddleware(MiddlewareMixin):

@@ -25,7 +25,7 @@ REJECTED = "belongs to another site, or its response is incomplete"
 
 @pytest.fixture(autouse=True)
 def own_host(settings: Any) -> None:
-    settings.BASE_URL = f"{ORIGIN}/v1"
+    settings.BASE_URL, settings.ORIGIN = f"{ORIGIN}/v1", ORIGIN
     settings.ALLOWED_HOSTS = ["*"]
 
 

@@ -1,4 +1,4 @@
-"""`check --deploy` reports weak secrets."""
+"""`check --deploy` reports weak secrets, and pages that would redirect forever."""
 
 from typing import Any
 
@@ -21,3 +21,13 @@ def test_weak_pepper_is_reported(settings: Any) -> None:
 def test_long_random_pepper_is_accepted(settings: Any, number: int) -> None:
     settings.API_KEY_PEPPERS = {number: b"x" * 32}
     assert not find_ids() & {"accounts.W001", "accounts.W002"}
+
+
+@pytest.mark.parametrize(
+    ("https", "count", "is_reported"), [(True, 0, True), (True, 1, False), (False, 0, False)]
+)
+def test_https_without_a_trusted_proxy_is_reported(
+    settings: Any, https: bool, count: int, is_reported: bool
+) -> None:
+    settings.HTTPS, settings.TRUSTED_PROXY_COUNT = https, count
+    assert ("petstore.W002" in find_ids()) == is_reported

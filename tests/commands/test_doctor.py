@@ -156,6 +156,49 @@ def test_folders_must_be_writable_and_have_space(
     assert run("folders")[0] == "problem"
 
 
+@pytest.mark.parametrize(("value", "state"), [("1\n", "ok"), ("0\n", "problem"), (None, "skipped")])
+def test_kernel_must_migrate_connections_to_another_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, state: str
+) -> None:
+    """Kernels before 5.14, and systems other than Linux, lack the file."""
+    file = tmp_path / "tcp_migrate_req"
+    if value is not None:
+        file.write_text(value)
+    monkeypatch.setattr(doctor, "CONNECTION_MIGRATION", file)
+    found, _, advice = run("kernel")
+    assert (found, "docs/deploying.md" in advice) == (state, state == "problem")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "state", "finding"),
+    [
+        (200, {}, "ok", "responds."),
+        (
+            301,
+            {"Location": "http://testserver/"},
+            "problem",
+            "responds with status 301 to http://testserver/.",
+        ),
+        (400, {}, "problem", "responds with status 400."),
+    ],
+)
+def test_base_url_must_respond_with_the_home_page(
+    monkeypatch: pytest.MonkeyPatch, status: int, headers: dict[str, str], state: str, finding: str
+) -> None:
+    message = Message()
+    for name, value in headers.items():
+        message[name] = value
+    exchange = Mock(return_value=Response("GET /", status, message, b""))
+    monkeypatch.setattr(doctor, "exchange", exchange)
+    found, detail, advice = run("address")
+    assert (found, detail, "TRUSTED_PROXY_COUNT" in advice) == (
+        state, f"http://testserver/ {finding}", state == "problem"
+    )  # fmt: skip
+    assert exchange.call_args.args[:3] == ("http://testserver", "GET", "/")
+    exchange.side_effect = UnreachableError("refused")
+    assert run("address")[:2] == ("skipped", "refused")
+
+
 @pytest.mark.parametrize(
     ("readiness", "problem"),
     [

@@ -116,6 +116,23 @@ def test_draining_service_is_not_ready_and_closes_each_connection_after_a_respon
         assert service.process.wait(STOP_SECONDS) == 0
 
 
+# From Python 3.14 on, this is the default on Linux. granian then spawns workers, which share no memory.
+FORKSERVER_BY_DEFAULT = """
+from multiprocessing import context
+
+context._default_context._default_context = context._concrete_contexts["forkserver"]
+"""
+
+
+def test_workers_are_forked_whatever_the_default_start_method_of_python(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(FORKSERVER_BY_DEFAULT)
+    with live_service(tmp_path, workers=2, DRAIN_SECONDS="3", PYTHONPATH=str(tmp_path)) as service:
+        assert service.process is not None
+        service.process.terminate()
+        wait_until(lambda: is_draining(service))
+        assert service.process.wait(STOP_SECONDS) == 0
+
+
 def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServer:
     """A server that has not started to serve."""
     monkeypatch.setattr(shutdown, "_draining", mmap.mmap(-1, 1))

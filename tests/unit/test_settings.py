@@ -47,21 +47,22 @@ INVALID = {
     "TRUSTED_PROXY_COUNT": ["17"],
     "ANONYMOUS_PER_MINUTE": ["0"],
     "SUPPORT_URL": ["javascript:alert(1)", 'https://help.example/"'],
-    "SUPPORT_EMAIL": ["help"],
+    "SUPPORT_EMAIL": ["help", "help@straße.example"],
     "EMAIL_URL": [
         "mail.example.com", "http://mail.example.com?from=a@pets.example", "smtp://mail.example.com",
         "smtp://mail.example.com:x?from=a@pets.example",
         "smtp://mail.example.com?from=a@pets.example%0Abcc: b@c",
+        "smtp://mail.example.com?from=a@straße.example",
     ],
     "SECURITY_CONTACT": ["security@pets.example", "http://pets.example", "mailto:nobody"],
     "SECURITY_EXPIRES": ["tomorrow", "2030-01-31T00:00:00"],
     "BASE_URL": [
         "pets.example/v1", "ftp://pets.example/v1", "https://pets.example", "https://:443/v1",
         "https://pets.example:x/v1", "https://[::1/v1", "https://pets.example/v1?version=/v1",
-        "https://name:secret@pets.example/v1", "https://pets.example/a b/v1",
+        "https://name:secret@pets.example/v1", "https://pets.example/a b/v1", "https://straße.example/v1",
     ],
     "STAGING_BASE_URL": ["https://staging.pets.example"],
-    "ALLOWED_HOSTS": ["https://pets.example/"],
+    "ALLOWED_HOSTS": ["https://pets.example/", "straße.example"],
     "METRICS_ALLOW_FROM": ["everywhere", "10.0.0.1/8"],
     "SECRET_KEY": ["", INVALID_BYTE],
     "API_KEY_PEPPERS": ["", "secret", "1:", "0:secret", "1:one,1:other", "1:one,", INVALID_BYTE],
@@ -69,6 +70,7 @@ INVALID = {
     "DATABASE_URL": [
         "petstore", "mysql://localhost/petstore", "sqlite://petstore.sqlite3",
         "sqlite:////no/such/folder/petstore.sqlite3", f"sqlite:///{ROOT}", "postgresql://localhost",
+        "sqlite:////tmp/a?timeout=soon", "sqlite:////tmp/a?mode=ro&mode", "postgresql://stra\u00dfe.example/petstore",
         "postgresql://localhost:http/petstore", "postgresql://one,two:65536/petstore",
         "postgresql://localhost/petstore?color=blue", "postgresql://[::1/petstore",
         f"postgresql://{INVALID_BYTE}/petstore",
@@ -108,6 +110,20 @@ def test_invalid_value_is_rejected_by_name(name: str, value: str) -> None:
 )
 def test_error_message_contains_no_secret(name: str, value: str) -> None:
     assert "geheim" not in rejection(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("DATABASE_URL", f"{POSTGRESQL}?schema=public&sslmode=require"),
+        ("DATABASE_URL", f"{POSTGRESQL}?sslmode=require&schema=public"),
+        ("DATABASE_URL", "sqlite:////tmp/a?timeout=20&schema=public"),
+        ("DATABASE_REPLICA_URL", "postgresql://standby/petstore?schema=public"),
+        ("EMAIL_URL", "smtp://mail.example.com?from=a@pets.example&schema=public"),
+    ],
+)
+def test_unknown_parameter_of_a_url_is_named(name: str, url: str) -> None:
+    assert "parameter schema" in rejection(**{"DATABASE_URL": POSTGRESQL} | {name: url})
 
 
 def test_demo_key_is_rejected_with_https() -> None:
@@ -178,6 +194,13 @@ def test_unset_variables_have_their_defaults() -> None:
         ("BASE_URL", "http://[::1]:8000/v1", "s.BASE_URL", "http://[::1]:8000/v1"),
         ("BASE_URL", "HTTPS://pets.example/v1", "s.BASE_URL", "https://pets.example/v1"),
         ("BASE_URL", "HTTPS://pets.example/v1", "s.HTTPS, s.SESSION_COOKIE_SECURE", "(True, True)"),
+        (
+            "BASE_URL",
+            "https://Pets.example:443/v1",
+            "s.ORIGIN, s.BASE_URL",
+            "('https://pets.example', 'https://pets.example/v1')",
+        ),
+        ("BASE_URL", "https://pets.example:8443/v1", "s.SECURE_SSL_HOST", "pets.example:8443"),
         ("BASE_URL", "https://pets.example/v1", "s.SECURE_SSL_REDIRECT", "True"),
         ("BASE_URL", "http://pets.example/v1", "s.SECURE_SSL_REDIRECT", "False"),
         ("ALLOWED_HOSTS", "pets.example, .pets.test", "s.ALLOWED_HOSTS", "['pets.example', '.pets.test']"),
@@ -186,11 +209,47 @@ def test_unset_variables_have_their_defaults() -> None:
         ("SECRET_KEY_FALLBACKS", "old,older", "s.SECRET_KEY_FALLBACKS", "['old', 'older']"),
         ("API_KEY_PEPPERS", "1:a:b, 20:c", "s.API_KEY_PEPPERS", "{1: b'a:b', 20: b'c'}"),
         ("API_KEY_PEPPER_NUMBER", "1", "s.API_KEY_PEPPER_NUMBER", "1"),
-        ("DATABASE_URL", "sqlite:////tmp/a%20b", "s.DATABASES['default']['NAME']", "/tmp/a b"),
+        ("DATABASE_URL", "sqlite:////tmp/a%20b%3Fc", "s.DATABASES['default']['NAME']", "/tmp/a b?c"),
+        ("DATABASE_URL", "sqlite:////tmp/a?timeout=20", "s.DATABASES['default']['NAME']", "/tmp/a"),
+        (
+            "DATABASE_URL",
+            "sqlite:////tmp/a?timeout=20",
+            "s.DATABASES['default']['OPTIONS']['timeout']",
+            "20",
+        ),
     ],
 )
 def test_valid_value_is_parsed(name: str, value: str, expression: str, expected: str) -> None:
     assert setting(expression, **{name: value}) == expected
+
+
+@pytest.mark.parametrize(
+    "host", ["b\u00fccher.example", "B\u00dcCHER.example", "bu\u0308cher.example", "xn--bcher-kva.EXAMPLE"]
+)
+def test_international_addresses_become_ascii(host: str) -> None:
+    """In headers, every byte that is not ASCII is lost or encoded in a way that clients don't expect."""
+    s = load(
+        DATABASE_URL=f"postgresql://one,{host},%2Frun%2Fl\u00e4ufe/petstore",
+        BASE_URL=f"https://{host}:8443/l\u00e4den/v1",
+        STAGING_BASE_URL=f"https://{host}:443/l%C3%A4den/v1",
+        SUPPORT_URL=f"https://{host}/hilfe?zu=k\u00e4fig#\u00fc",
+        SUPPORT_EMAIL=f"hilfe@{host}",
+        SECURITY_CONTACT=f"mailto:hilfe@{host}",
+        ALLOWED_HOSTS=f"{host}, .{host}",
+        EMAIL_URL=f"smtp://ann:k\u00e4fig@{host}?from=laden@{host}",
+    )
+    name = "xn--bcher-kva.example"
+    expected = {
+        "BASE_URL": f"https://{name}:8443/l%C3%A4den/v1", "ORIGIN": f"https://{name}:8443",
+        "CSRF_TRUSTED_ORIGINS": [f"https://{name}:8443"],
+        "STAGING_BASE_URL": f"https://{name}/l%C3%A4den/v1",
+        "SUPPORT_URL": f"https://{name}/hilfe?zu=k%C3%A4fig#%C3%BC",
+        "SUPPORT_EMAIL": f"hilfe@{name}", "SECURITY_CONTACT": f"mailto:hilfe@{name}",
+        "ALLOWED_HOSTS": [name, f".{name}"],
+        "EMAIL_HOST": name, "EMAIL_HOST_PASSWORD": "k\u00e4fig", "DEFAULT_FROM_EMAIL": f"laden@{name}",
+    }  # fmt: skip
+    assert {setting: getattr(s, setting) for setting in expected} == expected
+    assert s.DATABASES["default"]["HOST"] == f"one,{name},/run/l\u00e4ufe"
 
 
 def test_debug_logs_text_by_default() -> None:

@@ -21,7 +21,7 @@ from petstore.conformance.client import (
     ViolationError,
     exchange,
 )
-from petstore.environment import is_page_url
+from petstore.environment import is_page_url, to_ascii
 from petstore.management.base import JsonCommand, escape_nonprintable
 
 LIMIT = 100
@@ -77,7 +77,7 @@ class Command(JsonCommand):
             for event in self.follow(options):
                 self.write_result(event, format_event(event))
                 if forward:
-                    self.forward(forward, event)
+                    self.forward(to_ascii(forward), event)
         except KeyboardInterrupt:
             self.write_note("")  # End the line on which the terminal shows ^C.
         except (ViolationError, LookupError, TypeError, ValueError) as error:

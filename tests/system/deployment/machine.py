@@ -23,12 +23,15 @@ PACKAGES = (
 )
 INSTALLED = Path(f"opt/petstore-{VERSION}")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Its control groups are in a separate group, in the hierarchies that systemd uses.
+# Its control groups are in a separate group, in the hierarchies that systemd uses. Like a real machine, it
+# may change the settings of its network.
 START = """
 folder=$1; shift
 for group; do mkdir "$group" && echo $$ > "$group/cgroup.procs" || exit; done
-exec unshare --mount --pid --fork --kill-child --mount-proc \\
-    systemd-nspawn --quiet --register=no --keep-unit --private-network --directory "$folder" --boot
+exec unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
+    export SYSTEMD_NSPAWN_API_VFS_WRITABLE=network
+    ip link set lo up && exec systemd-nspawn --quiet --register=no --keep-unit --directory "$1" --boot
+' machine "$folder"
 """
 
 
