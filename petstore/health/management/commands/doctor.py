@@ -14,8 +14,8 @@ class Command(JsonCommand):
     requires_system_checks: list[str] = []  # The first check runs them.
     help = (
         "Check this deployment from inside: settings, database, snapshots, clocks, folders, kernel, "
-        "workers, address, metrics, backlogs. Says what to do about each problem. Changes nothing. Run it as the "
-        "user of the service."
+        "workers, address, metrics, backlogs. Says what to do about each problem. Changes nothing. Run it "
+        "as the user of the service."
     )
     examples = """
         manage.py doctor
