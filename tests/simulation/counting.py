@@ -19,8 +19,8 @@ from tests.simulation.reads import FAIL, WRITE_ERRORS, PostgresqlScenario, get_e
 from tests.simulation.scenario import Request, response_bound
 
 COUNT = Statement(b"count", b"COUNT $1 $2")
-GROUPS = 2
-LONGEST_LOCK = 9.0  # Seconds.
+GROUPS = 5
+LONGEST_LOCK = 1.0  # Seconds.
 
 
 class CountingScenario(PostgresqlScenario):
