@@ -100,8 +100,7 @@ SLOWEST = (
     "simulation/test_simulation.py", "system/hostile/test_slow_clients.py", "system/test_order_races.py",
     "system/browser/test_reference.py", "system/test_readme.py", "system/operations/test_doctor.py",
     "system/quota/test_faults.py", "system/operations/test_backup.py",
-    "system/quota/test_redis_servers.py", "system/operations/test_pgbouncer.py", "system/test_mail.py",
-    "system/operations/test_redis_owner.py",
+    "system/operations/test_pgbouncer.py", "system/test_mail.py",
 )  # fmt: skip
 
 

@@ -11,8 +11,14 @@ from unittest import mock
 
 from psycopg import pq
 
-from petstore.event_loop import connection, connection_pool, connector, counting, pg_connection
-from petstore.event_loop import shared_connection
+from petstore.event_loop import (
+    connection,
+    connection_pool,
+    connector,
+    counting,
+    pg_connection,
+    shared_connection,
+)
 from petstore.event_loop.connection import Connection, ConnectionFailedError
 from petstore.event_loop.connection_pool import COMMIT, ConnectionPool, Transaction
 from petstore.event_loop.counting import CountingConnection, CountingConnections

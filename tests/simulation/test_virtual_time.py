@@ -2,8 +2,8 @@
 
 from contextlib import nullcontext
 
-from tests.simulation.faults import planted
 from tests.simulation.counting import CountingScenario
+from tests.simulation.faults import planted
 from tests.simulation.reads import READ, ReaderScenario
 from tests.simulation.scenario import Request, Scenario
 

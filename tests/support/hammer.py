@@ -45,7 +45,7 @@ def main(text: str, processes: int, threads: int, requests: int) -> None:
 def hammer(connection: Connection, text: str, threads: int, requests: int) -> None:
     """Send requests for each time that arrives, and report the number admitted."""
     from accounts.keys import key_format
-    from accounts.quota.store import store
+    from accounts.quota import store
     from tests.support.quota import ADDRESS
 
     key = key_format.parse(text)

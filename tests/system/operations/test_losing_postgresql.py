@@ -18,7 +18,7 @@ from tests.support.postgresql import (
     postgresql_server,
     standby_server,
 )
-from tests.support.servers import RedisServer, wait_until
+from tests.support.servers import wait_until
 from tests.system.operations.machines import OWN_SERVERS, Customers, instance
 
 pytestmark = OWN_SERVERS
@@ -38,12 +38,11 @@ def postgresql() -> Iterator[PostgreSQLServer]:
 def service(
     request: pytest.FixtureRequest,
     postgresql: PostgreSQLServer,
-    redis: RedisServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp(request.param)
     settings = {"SERVE_MODE": request.param, "DATABASE_STATEMENT_TIMEOUT": "700"}
-    with instance(folder, postgresql.url, REDIS_URL=redis.url, **settings) as service:
+    with instance(folder, postgresql.url, **settings) as service:
         yield service
 
 
@@ -120,9 +119,7 @@ def test_service_that_starts_without_its_database_waits_for_it(
 
 
 @pytest.mark.parametrize(("mode", "end"), [("threads", FAST), ("loop", signal.SIGKILL)])
-def test_service_continues_with_a_promoted_standby(
-    redis: RedisServer, tmp_path: Path, mode: str, end: signal.Signals
-) -> None:
+def test_service_continues_with_a_promoted_standby(tmp_path: Path, mode: str, end: signal.Signals) -> None:
     with ExitStack() as stack:
         # Acknowledged commits are on the standby as well.
         primary = stack.enter_context(
@@ -133,7 +130,7 @@ def test_service_continues_with_a_promoted_standby(
             f"postgresql://postgres@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/postgres"
             "?target_session_attrs=read-write"
         )
-        service = stack.enter_context(instance(tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode))
+        service = stack.enter_context(instance(tmp_path, url, SERVE_MODE=mode))
         key, pet = service.issue_high_limit_key("Loyal"), {"name": "Rex", "categoryId": 1}
         with Customers(8, service.url, key, lambda client: client.post("/pets", json=pet)) as load:
             wait_until(lambda: load.each_got(201, since=0))

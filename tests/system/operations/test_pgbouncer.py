@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.live import migrated_server
 from tests.support.postgresql import PostgreSQLServer, owner, postgresql_server, server_folder
-from tests.support.servers import RedisServer, free_port, wait_until
+from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
 from tests.system.operations.machines import OWN_SERVERS, instance
 
@@ -61,15 +61,11 @@ def pgbouncer(server: PostgreSQLServer) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("mode", ["threads", "loop"])
-def test_service_works_behind_pgbouncer_in_transaction_mode(
-    redis: RedisServer, tmp_path: Path, mode: str
-) -> None:
+def test_service_works_behind_pgbouncer_in_transaction_mode(tmp_path: Path, mode: str) -> None:
     with (
         postgresql_server(copy_of=migrated_server()) as server,
         pgbouncer(server) as url,
-        instance(
-            tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode, DATABASE_PREPARED_STATEMENTS="false"
-        ) as service,
+        instance(tmp_path, url, SERVE_MODE=mode, DATABASE_PREPARED_STATEMENTS="false") as service,
     ):
         key = service.issue_high_limit_key("Pooled")
 

@@ -1,4 +1,4 @@
-"""Admission is exact under any concurrency (D21), on the production server and on the bare stores."""
+"""Admission is exact under any concurrency (D21), on the production server and on the bare store."""
 
 import json
 import socket
@@ -18,7 +18,6 @@ from tests.support.hammer import times_to_ban
 from tests.support.live import ROOT, Service, live_service, migrated_server
 from tests.support.packages import python
 from tests.support.postgresql import postgresql_server, programs
-from tests.support.servers import RedisServer
 from tests.support.thorough import times
 
 REQUEST = (
@@ -28,15 +27,13 @@ BANS = """
 from accounts.models import ApiKey
 print(ApiKey.objects.get(public_id="{}").audit_entries.filter(action="banned").count())
 """
-COUNTED_IN = [pytest.param("database", marks=pytest.mark.each_database), "redis"]
+pytestmark = pytest.mark.each_database
 
 
-@pytest.fixture(scope="module", params=COUNTED_IN)
-def service(
-    request: pytest.FixtureRequest, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
-    """A service with each store in turn. PostgreSQL has connections for 64 threads and the service."""
-    options = {"REDIS_URL": redis.url if request.param == "redis" else ""}
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose PostgreSQL has connections for 64 threads and the service."""
+    options = {}
     with ExitStack() as stack:
         if connection.vendor == "postgresql" and programs() is not None:
             server = postgresql_server("max_connections=300", copy_of=migrated_server())

@@ -5,12 +5,12 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from accounts.quota.database_store import DatabaseQuotaStore
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from accounts.models import Account, ApiKey, EventDraft, EventType, KeyStanding
 from accounts.quota.bans import Ban
-from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.limits import MINUTE, SECOND, to_microseconds
 from accounts.usage.batch import write_bans
 from petstore.backoffice.models import AuditEntry
