@@ -11,16 +11,22 @@ from psycopg.errors import LockNotAvailable
 
 from petstore.db.monitor import get_response_timeout
 from petstore.event_loop.connector import get_connect_timeout
-from petstore.event_loop.counting import BLOCKED_SECONDS, CountingConnection, CountingConnections
+from petstore.event_loop.counting import (
+    BLOCKED_SECONDS,
+    CONNECTIONS,
+    CountingConnection,
+    CountingConnections,
+)
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import MAX_ATTEMPTS
 from tests.simulation.postgresql import ALIAS
-from tests.simulation.reads import FAIL, WRITE_ERRORS, PostgresqlScenario, get_error
+from tests.simulation.reads import FAIL, QUEUE_TIMEOUT, WRITE_ERRORS, PostgresqlScenario, get_error
 from tests.simulation.scenario import Request, response_bound
 
 COUNT = Statement(b"count", b"COUNT $1 $2")
-GROUPS = 5
-LONGEST_LOCK = 1.0  # Seconds.
+GROUPS = CONNECTIONS + 1  # The first and the last share a connection.
+LOCKABLE = b"0"  # The first.
+LONGEST_LOCK = 9.0  # Seconds.
 
 
 class CountingScenario(PostgresqlScenario):
@@ -31,10 +37,11 @@ class CountingScenario(PostgresqlScenario):
         if self.is_calm:  # Replies arrive just in time.
             self.server.slow = self.chance.choice((0.0, 0.3))
             self.server.slowest = get_response_timeout(ALIAS) - 0.05
+        self.burst = self.chance.choice((3, 12, 24))
         self.counting = CountingConnections()
         self.acknowledged: list[bytes] = []
-        self.locked: dict[bytes, float] = {}  # When the latest lock ends, by group.
-        self.blocked_at: dict[bytes, float] = {}  # The latest failure to lock in time, by group.
+        self.was_locked = False
+        self.blocked_at = float("-inf")  # The latest failure to lock in time.
         self.sessions: defaultdict[bool, set[int]] = defaultdict(set)  # By whether the group was blocked.
 
     def requests(self) -> list[Request]:
@@ -47,7 +54,7 @@ class CountingScenario(PostgresqlScenario):
         if self.chance.random() < 0.1:
             return Request(
                 f"fails {number}",
-                lambda: get_error(lambda: self.counting.fetch_rows(number % GROUPS, FAIL, [])),
+                lambda: get_error(lambda: self.counting.fetch_rows(1 + number % CONNECTIONS, FAIL, [])),
                 lambda error: None,
                 (OperationalError,),
                 self.bound,
@@ -55,20 +62,20 @@ class CountingScenario(PostgresqlScenario):
         return self._count(number)
 
     def _count(self, number: int) -> Request:
-        group = self.chance.randrange(GROUPS)
-        token, lock = b"%d" % number, b"%d" % group
+        group = self.chance.choice((0, 0, 0, *range(1, GROUPS)))
+        token = b"%d" % number
 
         def count() -> Any:
-            started_at, was_blocked = self.world.now, self._is_blocked(lock)
+            was_blocked = self._is_blocked(group)
             try:
                 rows = self.counting.fetch_rows(group, COUNT, [number, group])
             except OperationalError as error:
                 if not isinstance(error.__cause__, LockNotAvailable):
                     raise
-                self.blocked_at[lock] = self.world.now
-                return "locked" if self.locked.get(lock, 0.0) > started_at else "timed out without a lock"
+                self.blocked_at = self.world.now
+                return "locked" if group == 0 and self.was_locked else "timed out without a lock"
             self.acknowledged.append(token)
-            if was_blocked == self._is_blocked(lock):
+            if was_blocked == self._is_blocked(group):
                 self.sessions[was_blocked].add(self.server.written_by[token])
             return rows
 
@@ -80,13 +87,13 @@ class CountingScenario(PostgresqlScenario):
             self.bound,
         )
 
-    def _is_blocked(self, lock: bytes) -> bool:
-        return self.world.now < self.blocked_at.get(lock, float("-inf")) + BLOCKED_SECONDS
+    def _is_blocked(self, group: int) -> bool:
+        return group == 0 and self.world.now < self.blocked_at + BLOCKED_SECONDS
 
     @property
     def bound(self) -> float:
-        """Each attempt connects, prepares and executes. Only what was not executed is tried again."""
-        return MAX_ATTEMPTS * (
+        """The time in line, and attempts that connect, prepare and execute, of what was not executed."""
+        return QUEUE_TIMEOUT / 1000 + MAX_ATTEMPTS * (
             response_bound(get_connect_timeout(ALIAS)) + 2 * response_bound(get_response_timeout(ALIAS))
         )
 
@@ -94,13 +101,15 @@ class CountingScenario(PostgresqlScenario):
         return [*super().calm_actions(), self._lock]
 
     def _lock(self) -> None:
-        group, seconds = b"%d" % self.chance.randrange(GROUPS), self.chance.uniform(0, LONGEST_LOCK)
-        self.server.lock(group, seconds)
-        self.locked[group] = self.world.now + seconds
+        self.was_locked = True
+        self.server.lock(LOCKABLE, self.chance.uniform(0, LONGEST_LOCK))
 
     def heal(self) -> None:
         super().heal()
         self.server.locked_until.clear()
+
+    def start_last(self) -> None:
+        self.was_locked = False
 
     def check_end(self) -> None:
         committed = self.server.committed

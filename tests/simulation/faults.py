@@ -146,6 +146,9 @@ FAULTS: dict[str, Fault] = {
     "a request whose reply was lost is counted again": Fault(
         "counting", Patch(counting, "NotExecutedError", ConnectionFailedError)
     ),
+    "a group has any number of statements in flight": Fault(
+        "counting", Patch(counting, "MAX_IN_FLIGHT", 10**9)
+    ),
     "a blocked group stays on its connection": Fault(
         "counting", Patch(CountingConnections, "_block", nothing)
     ),
