@@ -95,7 +95,11 @@ class PostgreSQLServer:
                 [str(folder / "postgres"), "-D", str(self.data), *(f"--{one}" for one in settings)],
                 cwd="/", env=os.environ | {"LC_ALL": "C.UTF-8"}, stdout=log, stderr=log, **owner(),
             )  # fmt: skip
-        wait_until(lambda: psycopg.connect(self.url, connect_timeout=2).close())
+        try:
+            wait_until(lambda: psycopg.connect(self.url, connect_timeout=2).close(), 20)
+        except Exception:
+            print("XXX", self.process.poll(), self.log.read_text()[-3000:])
+            raise
 
     def stop(self, how: signal.Signals = FAST) -> None:
         """Stop in one of the manual's modes, and wait for the exit."""
@@ -112,6 +116,18 @@ class PostgreSQLServer:
         for pid in (parent, *map(int, children)):
             with suppress(ProcessLookupError):  # A client has just disconnected.
                 os.kill(pid, signal.SIGCONT if thaw else signal.SIGSTOP)
+
+    def kill(self) -> None:
+        """Kill all processes at once, so that none ends in an orderly way, like a power failure."""
+        assert self.process is not None
+        parent = self.process.pid
+        self.freeze()
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        for pid in (parent, *map(int, children)):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(STOP_SECONDS)
+        (self.data / "postmaster.pid").unlink()  # The server's IDs could be reused.
+        self.process = None
 
     def promote(self) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:

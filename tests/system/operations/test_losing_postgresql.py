@@ -1,4 +1,7 @@
-"""PostgreSQL fails under load: 503 within two seconds; full service five seconds after it is back."""
+"""PostgreSQL fails under load: 503 within two seconds; full service five seconds after it is back.
+
+A crash forgets only the counts of its last moment, and no acknowledged write.
+"""
 
 import signal
 import time
@@ -26,6 +29,9 @@ pytestmark = OWN_SERVERS
 RESPONSE_SECONDS = 2.0
 RECOVERY_SECONDS = 5.0
 CUSTOMERS = 16  # More than there are threads: the others queue.
+KILLS = 2
+PER_DAY = 1_500
+FORGOTTEN_SECONDS = 0.6  # Three times wal_writer_delay: later counts may not be on disk yet.
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +154,43 @@ def test_service_continues_with_a_promoted_standby(tmp_path: Path, mode: str, en
         with psycopg.connect(standby.url) as connection:
             stored = {row[0] for row in connection.execute("SELECT id FROM inventory_pet")}
         assert added <= stored
+
+
+@pytest.mark.parametrize("mode", ["threads", "loop"])
+def test_killed_server_forgets_only_the_counts_of_its_last_moment(tmp_path: Path, mode: str) -> None:
+    limits = ("--per-minute", "1000000", "--per-day", str(PER_DAY))
+    pet = {"name": "Rex", "categoryId": 1}
+    killed: list[float] = []
+    with ExitStack() as stack:
+        server = stack.enter_context(postgresql_server(copy_of=migrated_server()))
+        service = stack.enter_context(instance(tmp_path, server.url, SERVE_MODE=mode))
+        key = service.issue("Counted", "enterprise", *limits)["key"]
+        writer = service.issue_high_limit_key("Writer")
+        with (
+            Customers(CUSTOMERS, service.url, key, lambda client: client.get("/pets?limit=1")) as readers,
+            Customers(2, service.url, writer, lambda client: client.post("/pets", json=pet)) as writers,
+        ):
+            for _ in range(KILLS):
+                before = readers.statuses()[200]
+                wait_until(lambda: readers.statuses()[200] > before + PER_DAY / (2 * KILLS))  # noqa: B023
+                killed.append(time.monotonic())
+                server.kill()
+                server.start()
+            wait_until(lambda: readers.each_got(429, since=killed[-1]))
+            wait_until(lambda: writers.each_got(201, since=killed[-1]))
+        with psycopg.connect(server.url) as connection:
+            stored = {row[0] for row in connection.execute("SELECT id FROM inventory_pet")}
+    assert {outcome.body["id"] for outcome in writers.all if outcome.status == 201} <= stored
+    assert readers.statuses().keys() == {200, 429, 503}
+    assert writers.statuses().keys() == {201, 503}
+    rejected = [outcome for outcome in readers.all + writers.all if outcome.status == 503]
+    assert {outcome.retry_after for outcome in rejected} == {"2"}
+    admitted = [outcome for outcome in readers.all if outcome.status == 200]
+    forgotten = [
+        outcome
+        for outcome in admitted
+        if any(outcome.sent < end and end - FORGOTTEN_SECONDS < outcome.arrived for end in killed)
+    ]
+    assert len(admitted) <= PER_DAY + len(forgotten)
+    # A request whose response was lost counts at most once.
+    assert len(admitted) + readers.statuses()[503] >= PER_DAY
