@@ -8,7 +8,7 @@ SQLite, and the event loop's tests without tables if a PostgreSQL is running.
 
 Requests to the API run on both databases, since the contract must hold on each. So do pages and commands
 with raw SQL, locks or limits. The others (`same_on_both`) run on SQLite, and on PostgreSQL as well
-in CI or with THOROUGH=1: public pages; and pages and commands that use only Django's ORM, which API and
+in CI or with THOROUGH=1: public pages, and pages and commands that use only Django's ORM, which API and
 browser tests cover on PostgreSQL.
 
 The server is that of DATABASE_URL, or a new one if its programs are installed, or a running local one.

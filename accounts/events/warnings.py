@@ -41,8 +41,10 @@ def store_quota_warnings(account_id: int, day: int, limit: int, used: int) -> No
     with transaction.atomic():
         send_quota_warnings(reached)
         usage = QuotaUsage.current(account_id)
-        usage.filter(day__lt=day).update(day=day, day_used=0)
-        usage.filter(day=day).update(warned_threshold=max(threshold for *_, threshold in reached))
+        usage.filter(day__lt=day).update(day=day, day_used=0, warned_threshold=0)
+        threshold = max(threshold for *_, threshold in reached)
+        # Concurrent requests that arrive later write nothing, so they hold no lock until a commit.
+        usage.filter(day=day, warned_threshold__lt=threshold).update(warned_threshold=threshold)
 
 
 def send_quota_warnings(reached: ReachedThresholds) -> None:

@@ -2,7 +2,8 @@
 
 Each statement is a transaction of its own, so it holds its locks only while it runs. The statements of one
 group (an account) use the same connection, so within a process they never wait for each other's locks. One
-that waits for a lock delays the others of its connection, so a group whose lock was not released in time
+that waits for a lock delays the others of its connection. Therefore a group has few statements in flight,
+its other requests wait in line, and if its lock was not released in time, those fail as well, and the group
 moves to a connection for such groups.
 
 A statement whose connection closes before the reply may have been executed, so it is never repeated.
@@ -11,18 +12,27 @@ A statement whose connection closes before the reply may have been executed, so 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Hashable
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection
 from psycopg.errors import LockNotAvailable
 
 from petstore.db.monitor import is_unavailable
 from petstore.event_loop.connection import ConnectionFailedError
 from petstore.event_loop.connector import get_connect_timeout
-from petstore.event_loop.greenlets import is_on_loop
+from petstore.event_loop.greenlets import (
+    QUEUED_TOO_LONG,
+    LoopTimer,
+    RequestTask,
+    current_task,
+    is_on_loop,
+    pause,
+)
 from petstore.event_loop.libpq import Statement, Value, compile_named_parameters
 from petstore.event_loop.pg_connection import (
     MAX_ATTEMPTS,
@@ -34,6 +44,7 @@ from petstore.event_loop.pg_connection import (
 from petstore.event_loop.shared_connection import SharedConnection
 
 CONNECTIONS = 3  # Per process, and one for blocked groups.
+MAX_IN_FLIGHT = 3  # Statements per group. If they wait for a lock, so do the others of the connection.
 BLOCKED_SECONDS = 60  # Since the last statement of a group that waited too long for a lock.
 MAX_BLOCKED = 1_000  # Groups. The one that was blocked first is dropped.
 
@@ -67,14 +78,69 @@ class CountingConnection(SharedConnection[PostgresqlConnection]):
         return await PostgresqlConnection.open(DEFAULT_DB_ALIAS, shared=True, separate=True)
 
 
+class Line:
+    """The statements of a group in flight, and the requests that wait for their turn."""
+
+    __slots__ = ("in_flight", "waiting")
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.waiting: deque[RequestTask] = deque()
+
+    def wait(self) -> None:
+        """Wait for a turn. Raises OperationalError after the queue timeout, or if the group is blocked."""
+        task = current_task()
+        self.waiting.append(task)
+        timer = LoopTimer(settings.QUEUE_TIMEOUT / 1000, partial(self._time_out, task))
+        try:
+            pause()
+        finally:
+            timer.cancel()
+
+    def fail_waiting(self, error: OperationalError) -> None:
+        while self.waiting:
+            own = OperationalError(*error.args)
+            own.__cause__ = error.__cause__
+            asyncio.get_running_loop().call_soon(self.waiting.popleft().throw, own)
+
+    def _time_out(self, task: RequestTask) -> None:
+        if task in self.waiting:
+            self.waiting.remove(task)
+            task.throw(OperationalError(QUEUED_TOO_LONG))
+
+
 class CountingConnections:
     def __init__(self) -> None:
         self._connections = [CountingConnection() for _ in range(CONNECTIONS)]
         self._for_blocked = CountingConnection()
         self._blocked: dict[Hashable, float] = {}  # The loop's time at which a group leaves.
+        self._lines: dict[Hashable, Line] = {}  # Of the groups with statements in flight.
 
     def fetch_rows(self, group: Hashable, statement: Statement, values: list[Value]) -> Rows:
         """Run a statement. Raises Django's database errors."""
+        line = self._lines.get(group)
+        if line is None:
+            line = self._lines[group] = Line()
+        if line.in_flight < MAX_IN_FLIGHT:
+            line.in_flight += 1
+        else:
+            line.wait()
+        try:
+            return self._fetch_rows(group, statement, values)
+        except OperationalError as error:
+            if isinstance(error.__cause__, LockNotAvailable):
+                self._block(group, asyncio.get_running_loop().time() + BLOCKED_SECONDS)
+                line.fail_waiting(error)
+            raise
+        finally:
+            if line.waiting:
+                asyncio.get_running_loop().call_soon(line.waiting.popleft().switch)
+            else:
+                line.in_flight -= 1
+                if not line.in_flight:
+                    del self._lines[group]
+
+    def _fetch_rows(self, group: Hashable, statement: Statement, values: list[Value]) -> Rows:
         loop = asyncio.get_running_loop()
         for attempt in count(1):
             is_blocked = self._blocked.get(group, 0.0) > loop.time()
@@ -84,10 +150,6 @@ class CountingConnections:
             except ConnectionFailedError as error:
                 if attempt == MAX_ATTEMPTS or not isinstance(error, NotExecutedError):
                     raise to_django_error(DEFAULT_DB_ALIAS, error) from error
-            except OperationalError as error:
-                if isinstance(error.__cause__, LockNotAvailable):
-                    self._block(group, loop.time() + BLOCKED_SECONDS)
-                raise
         raise AssertionError  # The last attempt raises.
 
     def _block(self, group: Hashable, until: float) -> None:

@@ -1,11 +1,10 @@
-"""Repeatedly breaks the service's connections to Redis and PostgreSQL, and checks every response.
+"""Repeatedly breaks the service's connections to PostgreSQL, and checks every response.
 
     python -m tests.chaos --seconds 600
     python -m tests.chaos --seed 17 --serve-mode threads
 
-A proxy in front of each closes connections (when accepted, after the handshake, at a random byte), resets,
-delays, freezes and drops them, and switches to another Redis in a planned failover. At the same time, eight
-accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and their order.
+A proxy closes connections (when accepted, after the handshake, at a random byte), resets, delays, freezes
+and drops them. At the same time, eight accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and their order.
 The exit status is 1 if a response or the final state is wrong. CONTRIBUTING.md explains the violations.
 """
 
@@ -21,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from tests import environment
-from tests.chaos.faults import BACKENDS, Choice, FaultKind
+from tests.chaos.faults import FaultKind
 from tests.chaos.report import report
 from tests.chaos.run import run
 from tests.run import postgresql
@@ -40,9 +39,8 @@ def main(options: argparse.Namespace) -> int:
         os.environ |= environment.FIXED | {"DATABASE_URL": url}
         template = stack.enter_context(temporary_database(folder))
         manage(os.environ | {"DATABASE_URL": template}, "migrate", "--verbosity", "0")
-        choice = Choice(frozenset(options.backends), frozenset(options.kinds))
         chaos = run(
-            folder, template, seed=options.seed, seconds=options.seconds, choice=choice,
+            folder, template, seed=options.seed, seconds=options.seconds, kinds=options.kinds,
             log=partial(print, flush=True), **settings,
         )  # fmt: skip
         outcome = asyncio.run(chaos)
@@ -60,7 +58,6 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=60, help="The approximate duration.")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--serve-mode", choices=("loop", "threads"), default="loop")
-    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
     parser.add_argument(
         "--kinds", nargs="+", type=FaultKind, choices=list(FaultKind), default=list(FaultKind)
     )

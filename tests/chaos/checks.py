@@ -15,16 +15,6 @@ from tests.chaos.journal import Journal
 
 MINUTE = 60  # Seconds: a window of the minute limit.
 
-# How often an account can use up its limit in one minute. Redis and the database are each exact, but while
-# they alternate, neither knows the other's counts of the current minute. So each can admit the limit once
-# (accounts/quota/fallback.py, docs/runbooks.md).
-MINUTES_OF_TWO_STORES = 2
-# The day's count is carried over at each change, except requests in flight (docs/operating.md): one per
-# connection of the account.
-MAX_UNCOUNTED = 2
-# A request during the failure of a store may be counted by both.
-MAX_COUNTS = 2
-
 GET_ACCOUNT = "get account"  # Free, with a limit of its own (D39).
 ACCOUNT_LIMIT = 60  # Requests a minute.
 
@@ -49,7 +39,6 @@ class Kind(StrEnum):
     REVOKED = "revoked key works"
     BANNED = "lifted ban holds"
     NOT_READY = "not ready in time"
-    FAILOVER = "failover not followed"
     LEFT = "memory or sockets left"
 
 
@@ -122,26 +111,26 @@ def check_status(expected: Expected, reply: Reply, journal: Journal) -> Iterator
 
 
 def check_rejection(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that a rejected account has used up its limit."""
+    """Check that a rejected account has used up its limit, for which no request counts twice."""
     account = journal.account
     since, limit, code = {
-        "minute": (reply.sent - MINUTE, account.per_minute, "rate_limit_exceeded"),
+        "minute": (reply.sent - MINUTE - TIMEOUT, account.per_minute, "rate_limit_exceeded"),
         "day": (0.0, account.per_day, "daily_quota_exceeded"),
     }.get(account.limited_by, (0.0, 0, ""))
     sent = len(journal.sent) - bisect_left(journal.sent, since)
     if reply.code != code or reply.headers.get(LIMIT) not in account.limits:
         yield Kind.STATUS, f"429 {reply.code} with a limit of {reply.headers.get(LIMIT)}"
-    elif MAX_COUNTS * sent < limit:
+    elif sent < limit:
         yield Kind.REJECTED, f"after {sent} requests of {limit}"
 
 
 def check_rejected_get_account(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
     """Check that reading the account is rejected only for its own limit, not for quota or a ban."""
     reads = journal.account_reads
-    sent = len(reads) - bisect_left(reads, reply.sent - MINUTE)
+    sent = len(reads) - bisect_left(reads, reply.sent - MINUTE - TIMEOUT)
     if reply.code != "rate_limit_exceeded" or reply.headers.get(LIMIT) != str(ACCOUNT_LIMIT):
         yield Kind.STATUS, f"429 {reply.code} with a limit of {reply.headers.get(LIMIT)}"
-    elif MAX_COUNTS * sent < ACCOUNT_LIMIT:
+    elif sent < ACCOUNT_LIMIT:
         yield Kind.REJECTED, f"after {sent} requests of {ACCOUNT_LIMIT}"
 
 
@@ -222,22 +211,16 @@ def count_admitted(reply: Reply, journal: Journal) -> None:
         journal.admitted["day", end] += 1
 
 
-def check_limits(journal: Journal, *, alternated: bool) -> Iterator[Violation]:
-    """Check the total of admitted requests. `alternated`: whether both stores counted.
-
-    Two windows of one store end at least a minute apart, so of those that end within one minute each store
-    has at most one.
-    """
+def check_limits(journal: Journal) -> Iterator[Violation]:
+    """Check the total of admitted requests. Of the windows that end within one minute, there is only one."""
     account, admitted = journal.account, journal.admitted
-    max_per_day = account.per_day + (MAX_UNCOUNTED if alternated else 0)
     for (window, _), count in admitted.items():
-        if window == "day" and count > max_per_day:
+        if window == "day" and count > account.per_day:
             detail = f"{account.name}: {count} admitted in a day, limit {account.per_day}"
             yield Violation(Kind.LIMIT, "", detail)
-    stores = MINUTES_OF_TWO_STORES if alternated else 1
     ends = sorted(end for window, end in admitted if window == "minute")
     for end in ends:
         count = sum(admitted["minute", other] for other in ends if end - MINUTE < other <= end)
-        if count > account.per_minute * stores:
+        if count > account.per_minute:
             detail = f"{account.name}: {count} admitted in a minute, limit {account.per_minute}"
             yield Violation(Kind.LIMIT, "", detail)

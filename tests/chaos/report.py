@@ -31,8 +31,8 @@ def report(outcome: Outcome) -> Iterator[str]:
         yield f"  {operation}: {format_counts(Counter(own))}"
     yield f"The slowest response took {shop.slowest:.2f} s."
     yield "Faults, and the connections or chunks that they affected:"
-    for (backend, kind), times in sorted(outcome.injected.items()):
-        yield f"  {backend}, {kind}: injected {times}, affected {outcome.affected[backend, kind]:,}"
+    for kind, times in sorted(outcome.injected.items()):
+        yield f"  {kind}: injected {times}, affected {outcome.affected[kind]:,}"
     yield f"Recovered after {', '.join(f'{seconds:.1f}' for seconds in outcome.recoveries)} s."
     yield f"Keys revoked: {format_counts(outcome.revoked)}. Bans: {outcome.bans}."
     for journal in (one for one in shop.journals if one.account.limited_by):

@@ -1,4 +1,4 @@
-"""A short chaos run: no fault of Redis or PostgreSQL causes a wrong response."""
+"""A short chaos run: no fault of PostgreSQL causes a wrong response."""
 
 import asyncio
 import random
@@ -10,12 +10,12 @@ from tests.support.live import migrated_database
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import times
 
-# A cycle takes about 12; three cycles strike different backends.
+# A cycle takes about 12.
 SECONDS = times(36, 12)
 
 
 @NEEDS_POSTGRESQL
-def test_no_fault_of_redis_or_postgresql_causes_a_wrong_response(tmp_path: Path) -> None:
+def test_no_fault_of_postgresql_causes_a_wrong_response(tmp_path: Path) -> None:
     seed = random.randrange(1_000_000)
     outcome = asyncio.run(run(tmp_path, migrated_database(), seed=seed, seconds=SECONDS))
     assert outcome.violations == [], "\n".join(report(outcome))

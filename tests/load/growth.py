@@ -2,8 +2,8 @@
 
     python -m tests.load.growth [--sizes 1000,100000,1000000,10000000] [--seconds 5] [--rounds 3]
 
-Uses databases of its own on the PostgreSQL server of DATABASE_URL, a Redis of its own for each, and
-`manage.py serve` with two workers. Needs wrk, and 4 GB on the server's disk for ten million pets. All sizes
+Uses databases of its own on the PostgreSQL server of DATABASE_URL, and `manage.py serve` with
+two workers. Needs wrk, and 4 GB on the server's disk for ten million pets. All sizes
 are measured in turn, and ratios are to the first.
 """
 
@@ -18,7 +18,6 @@ import psycopg
 from tests import environment
 from tests.load.requests import HEAD, KEYS, Target, compare, fill
 from tests.support.live import Service, live_service
-from tests.support.servers import redis_server
 
 PAGE = 20
 ADD = """
@@ -69,8 +68,7 @@ def main(options: argparse.Namespace) -> None:
         running: dict[str, Target] = {}
         for pets in map(int, options.sizes.split(",")):
             (place := folder / str(pets)).mkdir()
-            redis = stack.enter_context(redis_server(place)).url
-            service = stack.enter_context(live_service(place, workers=2, REDIS_URL=redis))
+            service = stack.enter_context(live_service(place, workers=2))
             fill(service, place / "keys", pets=0, count=KEYS)
             add_pets(service.environment["DATABASE_URL"], pets)
             show_plans(service.environment["DATABASE_URL"], pets)

@@ -2,7 +2,7 @@
 
     python -m tests.load.overload [--seconds 60] [--rounds 3] [--proxy] [--serve-mode loop]
 
-PostgreSQL, Redis and `manage.py serve` with two workers are its own. The client has a core of its own, so
+PostgreSQL and `manage.py serve` with two workers are its own. The client has a core of its own, so
 a higher load takes no CPU from the service; on a single core, it prints a note. With `--proxy` the
 deployed HAProxy, without TLS, shares that core, as if it had a machine of its own. At most --waiting
 clients wait for a response at once; requests beyond that count as not sent.

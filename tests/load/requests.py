@@ -3,8 +3,8 @@
     python -m tests.load.requests [--seconds 5] [--rounds 3] [--connections 16] [--pets 100000]
                                   [--set NAME=VALUE]
 
-Uses a database of its own on the PostgreSQL server of DATABASE_URL (or an SQLite file without one), a Redis
-of its own (unless --no-redis), and `manage.py serve` with two workers. Needs wrk. Each `--set` adds another
+Uses a database of its own on the PostgreSQL server of DATABASE_URL (or an SQLite file without one), and
+`manage.py serve` with two workers. Needs wrk. Each `--set` adds another
 service with this environment variable on the same database, which is measured in turn with the first.
 """
 
@@ -20,7 +20,6 @@ from typing import NamedTuple
 from tests import environment
 from tests.support.live import ROOT, Service, live_service
 from tests.support.packages import python
-from tests.support.servers import redis_server
 
 OPERATIONS = ("list", "list100", "get", "create", "keyed", "replayed", "orders", "mixed")
 KEYS = 1_000
@@ -113,12 +112,11 @@ def main(options: argparse.Namespace) -> None:
     os.environ.setdefault("DATABASE_URL", "sqlite:///unused")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        redis = "" if options.no_redis else stack.enter_context(redis_server(folder)).url
-        first = stack.enter_context(live_service(folder, workers=2, REDIS_URL=redis))
+        first = stack.enter_context(live_service(folder, workers=2))
         keys = folder / "keys"
         fill(first, keys, pets=options.pets, count=KEYS)
         running = {"default": Target(first, keys, options.pets)}
-        shared = {"DATABASE_URL": first.environment["DATABASE_URL"], "REDIS_URL": redis}
+        shared = {"DATABASE_URL": first.environment["DATABASE_URL"]}
         for number, pair in enumerate(options.set):
             (place := folder / str(number)).mkdir()
             settings = shared | dict([pair.split("=", 1)])
@@ -141,5 +139,4 @@ if __name__ == "__main__":
     parser.add_argument("--pets", type=int, default=100_000)
     parser.add_argument("--operations", default=",".join(OPERATIONS))
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--no-redis", action="store_true")
     main(parser.parse_args())

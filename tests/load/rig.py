@@ -1,4 +1,4 @@
-"""A service under load: its own PostgreSQL and Redis, a filled database, and samples of its resources."""
+"""A service under load: its own PostgreSQL, a filled database, and samples of its resources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from tests.load.requests import fill, memory_mib
 from tests.load.shop import WRITES, Shop
 from tests.support.live import Service, migrated_server, stopped_service
 from tests.support.postgresql import postgresql_server
-from tests.support.servers import redis_server
 
 KEYS = 200  # Fewer in a shop with fewer pets.
 WORKERS = 2
@@ -99,7 +98,7 @@ class Rig:
 
 @contextmanager
 def rig(options: argparse.Namespace, *, sqlite: Path | None = None) -> Iterator[Rig]:
-    """Yield a service with two workers, on PostgreSQL and Redis, or on an SQLite file."""
+    """Yield a service with two workers, on PostgreSQL, or on an SQLite file."""
     os.environ |= environment.FIXED
     settings = dict(one.split("=", 1) for one in options.set)
     if options.serve_mode:
@@ -112,7 +111,6 @@ def rig(options: argparse.Namespace, *, sqlite: Path | None = None) -> Iterator[
                 postgresql_server("max_connections=200", copy_of=migrated_server())
             )
             url = server.url
-            settings = {"REDIS_URL": stack.enter_context(redis_server(folder)).url} | settings
         service = stopped_service(folder, url, **settings)
         fill(service, folder / "keys", pets=options.pets, count=min(KEYS, options.pets))
         keys = (folder / "keys").read_text().split()

@@ -2,7 +2,7 @@
 
     python -m tests.load.soak [--minutes 10] [--serve-mode loop]
 
-PostgreSQL, Redis and `manage.py serve` with two workers are its own. Exit status 1 if a response was not
+PostgreSQL and `manage.py serve` with two workers are its own. Exit status 1 if a response was not
 2xx, if an acknowledged write is missing from the database, or if memory, files or connections grew after
 the first minute.
 """

@@ -9,26 +9,22 @@ from math import ceil
 from typing import Any, NamedTuple
 from unittest import mock
 
-from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.redis_store import RedisQuotaStore
-from petstore.event_loop.redis_connection import RedisConnection, SharedRedisConnection
-from petstore.event_loop.redis_scripts import RedisUnavailableError, ScriptRunner
 from psycopg import pq
 
-from accounts.quota import redis_store
 from petstore.event_loop import (
     connection,
     connection_pool,
     connector,
+    counting,
     pg_connection,
-    redis_scripts,
     shared_connection,
 )
 from petstore.event_loop.connection import Connection, ConnectionFailedError
 from petstore.event_loop.connection_pool import COMMIT, ConnectionPool, Transaction
+from petstore.event_loop.counting import CountingConnection, CountingConnections
 from petstore.event_loop.greenlets import TICK
 from petstore.event_loop.pg_connection import PostgresqlConnection
-from tests.simulation.quota_models import Recorder
+from petstore.event_loop.shared_connection import SharedConnection
 
 
 class Patch(NamedTuple):
@@ -56,19 +52,21 @@ def enqueue_unchecked(self: Connection, receiver: Any, put: Any, *arguments: Any
     self._queue.append((receiver, self._now))
 
 
-real_open = SharedRedisConnection._open
+real_connect = SharedConnection._connect
 real_enqueue = Connection._enqueue
 real_resolve_next = Connection._resolve_next
 real_fetch_rows = PostgresqlConnection.fetch_rows
 real_forget = PostgresqlConnection.forget_preparation
-real_peek = RedisQuotaStore.peek
-real_finish_admit = redis_store.finish_admit
 
 
-async def open_with_inherited_queue(self: SharedRedisConnection) -> RedisConnection:
-    opened = await real_open(self)
+async def connect_with_inherited_queue(self: SharedConnection[Any]) -> Connection:
+    opened: Connection = await real_connect(self)
     opened._queue = self.__dict__.setdefault("queue", opened._queue)
     return opened
+
+
+async def open_unseparated(self: CountingConnection) -> PostgresqlConnection:
+    return await PostgresqlConnection.open("default", shared=True)
 
 
 def tick_by_the_clock(self: Connection) -> None:
@@ -86,17 +84,6 @@ def enqueue_by_the_clock(self: Connection, receiver: Any, put: Any, *arguments: 
 
 async def with_timeout_by_the_clock(seconds: float, awaitable: Any) -> Any:
     return await asyncio.wait_for(awaitable, seconds)
-
-
-def admit_anything(key: Any, reply: Any) -> Any:
-    found = real_finish_admit(key, reply)
-    decision = found.decision
-    return found if decision is None else found._replace(decision=decision._replace(admitted=True))
-
-
-def peek_and_count(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
-    self.admit(key, *arguments)
-    return real_peek(self, key, *arguments)
 
 
 def first_usable(self: ConnectionPool) -> PostgresqlConnection | None:
@@ -129,54 +116,42 @@ def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = No
 
 
 ENQUEUE_WHEN_CLOSED = Patch(Connection, "_enqueue", enqueue_unchecked)
-INHERITED_QUEUE = (ENQUEUE_WHEN_CLOSED, Patch(SharedRedisConnection, "_open", open_with_inherited_queue))
+INHERITED_QUEUE = (ENQUEUE_WHEN_CLOSED, Patch(SharedConnection, "_connect", connect_with_inherited_queue))
 SHARED_BATCH = Patch(PostgresqlConnection, "fetch_rows", fetch_rows_in_shared_batch)
-NO_RECONNECT = Patch(ScriptRunner, "reconnect", nothing)
 
 FAULTS: dict[str, Fault] = {
-    "a request to a closed connection joins its queue": Fault("quota redis reads", ENQUEUE_WHEN_CLOSED),
-    "a new connection inherits the queue of a closed one": Fault("quota redis", *INHERITED_QUEUE),
+    "a request to a closed connection joins its queue": Fault("counting reads", ENQUEUE_WHEN_CLOSED),
+    "a new connection inherits the queue of a closed one": Fault("counting reads", *INHERITED_QUEUE),
     "a closed connection does not fail its pending requests": Fault(
-        "redis reads", Patch(Connection, "_shut_down", lambda self, _: self._disconnect())
+        "counting reads", Patch(Connection, "_shut_down", lambda self, _: self._disconnect())
     ),
     "a reply times out by the clock although the process was stopped": Fault(
-        "quota redis reads",
+        "counting reads",
         Patch(Connection, "_tick", tick_by_the_clock),
         Patch(Connection, "_enqueue", enqueue_by_the_clock),
     ),
     "the last tick blames the server before the loop has read its input": Fault(
-        "redis", Patch(connection, "timeout_in_ticks", lambda seconds: ceil(seconds / TICK))
+        "counting", Patch(connection, "timeout_in_ticks", lambda seconds: ceil(seconds / TICK))
     ),
     "connecting times out by the clock": Fault(
-        "redis", Patch(shared_connection, "with_timeout", with_timeout_by_the_clock)
+        "counting", Patch(shared_connection, "with_timeout", with_timeout_by_the_clock)
     ),
-    "no request times out": Fault("redis", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
-    "a closed connection leaks its socket": Fault("redis", Patch(RedisConnection, "_disconnect", nothing)),
-    "a key record that expires between two round trips of a request counts as a failure of Redis": Fault(
-        "quota",
-        Patch(redis_store, "MAX_RUNS", 2),
-        Patch(redis_store, "RecordEvictedError", RedisUnavailableError),
+    "no request times out": Fault("counting reads", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
+    "a closed connection leaks its socket": Fault(
+        "counting reads", Patch(PostgresqlConnection, "_disconnect", nothing)
     ),
-    "the connection to a server that became a replica stays open": Fault(
-        "quota",
-        Patch(redis_scripts, "NOT_PRIMARY_ERRORS", ()),
-        NO_RECONNECT,
+    "counting statements share a transaction": Fault(
+        "counting", Patch(CountingConnection, "_open", open_unseparated)
     ),
-    "a server that became a replica during the fallback is used again at first": Fault("", NO_RECONNECT),
-    "a reply to another request is accepted": Fault(
-        "quota",
-        *INHERITED_QUEUE,
-        Patch(RedisQuotaStore, "_check_reply", lambda self, public_id, reply: reply[1:]),
+    "a request whose reply was lost is counted again": Fault(
+        "counting", Patch(counting, "NotExecutedError", ConnectionFailedError)
     ),
-    "a rejected request is admitted": Fault("quota", Patch(redis_store, "finish_admit", admit_anything)),
-    "a request reaches a threshold before the warning is recorded": Fault(
-        "quota", Patch(Recorder, "store_warnings", lambda *_: False)
+    "a group has any number of statements in flight": Fault(
+        "counting", Patch(counting, "MAX_IN_FLIGHT", 10**9)
     ),
-    "a ban starts before it is recorded": Fault("quota", Patch(Recorder, "record_ban", nothing)),
-    "reading the account counts as a request": Fault(
-        "quota", Patch(RedisQuotaStore, "peek", peek_and_count)
+    "a blocked group stays on its connection": Fault(
+        "counting", Patch(CountingConnections, "_block", nothing)
     ),
-    "Redis is never used again": Fault("quota", Patch(FallbackQuotaStore, "_probe", nothing)),
     "a commit is acknowledged before the server confirms it": Fault(
         "writes", Patch(Transaction, "commit", lambda self: self.send(COMMIT))
     ),

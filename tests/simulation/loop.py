@@ -17,8 +17,8 @@ from typing import Any, cast
 
 from greenlet import getcurrent, greenlet
 
+from tests.simulation.handle import Handle
 from tests.simulation.network import Network, Socket
-from tests.simulation.transport import Handle, Transport, set_unless_done
 from tests.simulation.world import ViolationError, World
 
 MAX_ITERATIONS = 20_000
@@ -111,32 +111,6 @@ class Loop:
         """Reject calls from requests: uvloop would crash, see petstore/event_loop/connection.py."""
         if getcurrent() is not self.hub:
             self.world.violate("A request changes the loop's readers or writers.")
-
-    async def create_connection(
-        self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any
-    ) -> Any:
-        outcome = self.create_future()
-
-        def connected(socket: Socket | None) -> None:
-            self.call_soon(set_unless_done, outcome, socket)
-
-        socket = self.network.connect(f"{host}:{port}", connected)
-        try:
-            if await outcome is None:
-                raise ConnectionRefusedError(111, "Connection refused")
-        except BaseException:
-            socket.close()
-            raise
-        protocol = protocol_factory()
-        transport = Transport(self, socket, protocol)
-        waiter = self.create_future()
-        transport.start(waiter)
-        try:
-            await waiter
-        except BaseException:
-            transport.close()
-            raise
-        return transport, protocol
 
     # --- Threads ---------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """A simulated PostgreSQL: sessions, transactions and prepared statements.
 
-Its SQL is `BEGIN`, `COMMIT`, `ROLLBACK`, `READ $1`, `ADD $1`, `FAIL`, and `LATE $1`, which fails when it is
-committed, like a deferred constraint.
+Its SQL is `BEGIN`, `COMMIT`, `ROLLBACK`, `READ $1`, `ADD $1`, `FAIL`, `LATE $1`, which fails when it is
+committed, like a deferred constraint, and `COUNT $1 $2`, which counts a request of a group, and waits for
+the lock of the group.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.simulation.world import World
 ADDRESS = "postgresql"
 ALIAS = "default"
 SLOWEST_HANDSHAKE = 4.0  # Seconds.
+LOCK_TIMEOUT = 0.25  # Seconds, of COUNT.
 OK, ROWS, SYNC = pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
 FAILED, ABORTED = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED
 IDLE, IN_TRANSACTION, IN_ERROR = (
@@ -67,6 +69,7 @@ class PgSession:
         self.staged: list[Any] = []
         self.is_doomed = False  # The transaction has failed.
         self._skips_messages = False  # Until the next Sync.
+        self._busy_until = 0.0  # While it waits for locks.
         server.sessions[socket.number] = self
 
     def received(self, parts: list[Any]) -> None:
@@ -74,7 +77,8 @@ class PgSession:
         for part in parts:
             results = self._run(*part)
             self.server.world.note("postgresql", self.socket.number, part, results)
-            self.socket.reply(results, self.server.choose_duration())
+            busy = self._busy_until - self.server.world.now
+            self.socket.reply(results, max(busy, self.server.choose_duration()))
 
     def lost(self) -> None:
         """Roll back and end."""
@@ -141,9 +145,19 @@ class PgSession:
             return Result(ROWS, [(parameters[0],)], tag=b"SELECT 1")
         if self.is_standby:
             return Result(FAILED, code="25006")
+        if sql.startswith(b"COUNT") and not self._wait_for_lock(parameters[1]):
+            return Result(FAILED, code="55P03")
+        self.server.written_by[parameters[0]] = self.socket.number
         self.staged.append(parameters[0])
         self.is_doomed = self.is_doomed or sql.startswith(b"LATE")
         return Result(ROWS, [(parameters[0],)], tag=b"INSERT 0 1")
+
+    def _wait_for_lock(self, group: Any) -> bool:
+        """Wait for the lock of a group, and return whether it was released in time."""
+        start = max(self.server.world.now, self._busy_until)
+        released = max(start, self.server.locked_until.get(group, 0.0))
+        self._busy_until = min(released, start + LOCK_TIMEOUT)
+        return released <= start + LOCK_TIMEOUT
 
     def _end(self, sql: bytes) -> Result:
         was_open, self.is_implicit = self.status == IN_TRANSACTION, True
@@ -162,10 +176,13 @@ class SimulatedPostgresql:
         self.world = world
         self.network = network
         self.committed: Counter[Any] = Counter()  # Survives failovers, as with synchronous replication.
+        self.written_by: dict[Any, int] = {}  # The latest session, by what it wrote.
+        self.locked_until: dict[Any, float] = {}  # By group.
         self.sessions: dict[int, PgSession] = {}
         self.monitored: Server | None = None
         self.slow = 0.0  # The probability of a slow statement.
         self.slowest = 0.2  # Seconds.
+        self.slow_handshakes = 0.0  # The probability.
         network.listeners[ADDRESS] = self
 
     def accept(self, socket: Socket) -> PgSession:
@@ -180,7 +197,7 @@ class SimulatedPostgresql:
 
     def choose_handshake_time(self) -> float:
         """Choose the time from connecting until statements can be sent."""
-        if self.slow and self.world.maybe(0.1):
+        if self.slow_handshakes and self.world.maybe(self.slow_handshakes):
             return self.world.chance.uniform(0, SLOWEST_HANDSHAKE)
         return 3 * self.network.latency()
 
@@ -222,7 +239,7 @@ class SimulatedPostgresql:
 
     def freeze(self) -> None:
         """Deliver nothing on the open connections for a while."""
-        until = self.world.now + self.world.chance.uniform(0.05, 4.0)
+        until = self.world.now + self.world.chance.uniform(0.05, self.world.chance.choice((4.0, 60.0)))
         self.world.note("postgresql connections freeze until", until)
         for session in self.sessions.values():
             session.socket.frozen_until = until
@@ -239,6 +256,11 @@ class SimulatedPostgresql:
         self.world.note("postgresql alters a table")
         for session in self.sessions.values():
             session.must_replan = True
+
+    def lock(self, group: Any, seconds: float) -> None:
+        """Let another client hold the lock of a group."""
+        self.locked_until[group] = self.world.now + seconds
+        self.world.note("locks", group, self.locked_until[group])
 
     def _detect_outage(self) -> None:
         if self.monitored is not None and not self.monitored.unavailable:

@@ -32,6 +32,7 @@ WRONG = Statement(b"wrong", b"WRONG")
 STATEMENT_TIMEOUT = 300  # Milliseconds.
 QUEUE_TIMEOUT = 700  # Milliseconds.
 WRITE_CONNECTIONS = 3
+WRITE_ERRORS = (OperationalError, InternalError)  # A standby raises the second.
 
 
 class PostgresqlScenario(Scenario):
@@ -47,6 +48,7 @@ class PostgresqlScenario(Scenario):
         if self.chance.random() < 0.5:
             self.server.monitored = monitor.servers[ALIAS] = monitor.Server(ALIAS)
         self.server.slow = 0.0 if self.is_calm else self.chance.choice((0.0, 0.2))
+        self.server.slow_handshakes = 0.1 if self.server.slow else 0.0
 
     @contextmanager
     def patches(self) -> Iterator[None]:
@@ -80,7 +82,7 @@ class PostgresqlScenario(Scenario):
         return [self.server.alter] if not self.is_calm else []
 
     def heal(self) -> None:
-        self.server.slow = 0.0
+        self.server.slow = self.server.slow_handshakes = 0.0
         self.server.end_standbys()
 
 
@@ -186,9 +188,7 @@ class WriterScenario(PostgresqlScenario):
             return "no error"
 
         self.rolled_back.append([b"%d" % number])
-        return Request(f"fails late {number}", run, lambda result: result, self.write_errors, self.bound)
-
-    write_errors = (OperationalError, InternalError)  # A standby raises the second.
+        return Request(f"fails late {number}", run, lambda result: result, WRITE_ERRORS, self.bound)
 
     def _write(
         self, number: int, run: Callable[[], Any], tokens: list[int], *, is_rolled_back: bool = False
@@ -209,7 +209,7 @@ class WriterScenario(PostgresqlScenario):
             f"writes {tokens}{' and rolls back' if is_rolled_back else ''}",
             run_and_record,
             lambda rows: None if rows == [(b"%d" % number,)] else f"got {rows}",
-            self.write_errors,
+            WRITE_ERRORS,
             self.bound,
         )
 

@@ -1,9 +1,9 @@
 """The engine in virtual time against an adversary: see README.md beside this file.
 
 Each request gets its own response or a documented error, in time. No place in a queue, socket, task, timer,
-thread or transaction leaks. No write is committed twice or in part, or lost after its confirmation, and no
-request is admitted over a limit. A healthy server is never treated as failed, and all requests succeed
-after the recovery.
+thread or transaction leaks. No write is committed twice or in part, or lost after its confirmation. No
+request is counted twice, and a blocked group delays no other. A healthy server is never treated as failed,
+and all requests succeed after the recovery.
 """
 
 import pytest

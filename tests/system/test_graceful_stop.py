@@ -23,7 +23,7 @@ from petstore.server import shutdown
 from petstore.server.supervisor import DrainingServer
 from tests.support.live import ROOT, STOP_SECONDS, Service, live_service
 from tests.support.packages import python
-from tests.support.servers import RedisServer, wait_until
+from tests.support.servers import wait_until
 
 PET = json.dumps({"name": "Slow", "categoryId": 1}).encode()
 
@@ -34,9 +34,8 @@ def mode(request: pytest.FixtureRequest) -> dict[str, str]:
     if request.param == "threads":
         return {"SERVE_MODE": "threads"}
     if connection.vendor != "postgresql":
-        pytest.skip("The event loop is for PostgreSQL and Redis.")
-    redis: RedisServer = request.getfixturevalue("redis")
-    return {"SERVE_MODE": "loop", "REDIS_URL": redis.url}
+        pytest.skip("The event loop needs PostgreSQL.")
+    return {"SERVE_MODE": "loop"}
 
 
 def started_post(service: Service, key: str) -> socket.socket:

@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("metrics")
     program = (
         "import django; django.setup(); from petstore.observability.metrics import *; "
-        "BANS.inc(3); WORKERS.set(1); STORE_UP.labels('redis').set(0)"
+        "BANS.inc(3); WORKERS.set(1)"
     )
     variables = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
     (folder / "lock").touch()

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from tests.support.live import Service, migrated_database, stopped_service, temporary_database
-from tests.support.servers import RedisServer, wait_until
+from tests.support.servers import wait_until
 
 PEPPERS = {1: "the-first-pepper-that-is-long-enough-here", 2: "the-second-pepper-that-is-long-enough"}
 OLD, NEW = "the-old-secret-key-that-is-long-enough-for-tests", "the-new-secret-key-that-is-long-enough-too"
@@ -83,21 +83,17 @@ class Rotation(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Iterator[Rotation]:
+def rotation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotation]:
     """Replace each instance by one of the next stage, while its neighbour serves."""
     if os.environ["DATABASE_URL"].startswith("sqlite"):
         pytest.skip("Several instances need PostgreSQL.")
-    redis.client.flushall()
     sent: list[SentRequest] = []
     texts: list[str] = []
     with ExitStack() as stack:
         url = stack.enter_context(
             temporary_database(tmp_path_factory.mktemp("database"), migrated_database())
         )
-        services = [
-            stopped_service(tmp_path_factory.mktemp("stage"), url, REDIS_URL=redis.url, **stage)
-            for stage in STAGES
-        ]
+        services = [stopped_service(tmp_path_factory.mktemp("stage"), url, **stage) for stage in STAGES]
         for service in services:
             stack.callback(service.stop)
         services[0].manage("shell", "--no-imports", "-c", FILL)

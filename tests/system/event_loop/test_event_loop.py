@@ -1,31 +1,26 @@
 """Concurrent requests on the event loop, isolated from each other's failures."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import hiredis
 import pytest
 from django.conf import settings
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError
-from petstore.event_loop.redis_connection import SharedRedisConnection
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import get_response_timeout
-from petstore.event_loop.connection import ConnectionFailedError
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, is_on_loop, wait
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import ReadPipeline
-from petstore.event_loop.threads import ServingLoop, run_in_thread, run_on_loop
+from petstore.event_loop.threads import run_in_thread
 from tests.conftest import COMMITTED
 from tests.support.event_loop import Function, run, run_request, serve
-from tests.support.servers import RedisServer, redis_server
 from tests.support.skips import NEEDS_POSTGRESQL
 
 DOUBLE = Statement(b"double", b"SELECT $1 * 2")
@@ -84,22 +79,6 @@ def test_blocking_call_runs_in_a_thread_and_off_the_loop_directly() -> None:
     was_on_loop, thread, error = serve(*(partial(run_in_thread, *call) for call in calls))
     assert not was_on_loop
     assert thread != threading.get_ident() == run_in_thread(threading.get_ident)
-    assert isinstance(error, ValueError)
-
-
-def test_thread_calls_the_serving_loop_and_without_one_runs_directly(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def main() -> list[Any]:
-        monkeypatch.setattr(ServingLoop, "current", asyncio.get_running_loop())
-        calls = (is_on_loop, threading.get_ident, partial(int, "no number"))
-        threads = (asyncio.to_thread(run_on_loop, call) for call in calls)
-        return await asyncio.gather(*threads, return_exceptions=True)
-
-    assert not run_on_loop(is_on_loop)
-    was_on_loop, thread, error = run(main())
-    assert was_on_loop
-    assert thread == threading.get_ident()
     assert isinstance(error, ValueError)
 
 
@@ -182,101 +161,3 @@ def test_writes_commit_independently() -> None:
     results = serve(*(lambda c=c: writers.fetch_rows(add, ["Rex", c]) for c in categories))
     assert [isinstance(result, IntegrityError) for result in results] == [True, False] * 10
     assert Pet.objects.filter(name="Rex").count() == 10
-
-
-# Redis
-
-
-def test_each_command_gets_its_own_reply(redis: RedisServer) -> None:
-    pipe = SharedRedisConnection(f"{redis.url}/3", 5)
-    echoes = serve(*(lambda n=n: pipe.get_connection().call("ECHO", str(n)) for n in range(100)))
-    assert echoes == [str(n).encode() for n in range(100)]
-
-
-def test_error_reply_affects_only_its_command(redis: RedisServer) -> None:
-    pipe = SharedRedisConnection(redis.url, 5)
-    results = serve(
-        lambda: pipe.get_connection().call("NO-SUCH"), lambda: pipe.get_connection().call("ECHO", "a")
-    )
-    assert isinstance(results[0], hiredis.ReplyError)
-    assert results[1] == b"a"
-
-
-def test_unreachable_redis_fails_at_once() -> None:
-    (error,) = serve(lambda: SharedRedisConnection("redis://127.0.0.1:1", 5).get_connection().call("PING"))
-    assert isinstance(error, ConnectionFailedError)
-
-
-def test_unresponsive_redis_times_out_and_its_connection_is_closed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        pipe = SharedRedisConnection(f"redis://127.0.0.1:{silent.getsockname()[1]}", 0.2)
-
-        def call() -> bool:
-            connection = pipe.get_connection()
-            with pytest.raises(ConnectionFailedError):
-                connection.call("PING")
-            return connection.is_usable
-
-        assert serve(*[call] * 3) == [False] * 3
-
-
-def test_late_reply_fails_only_its_command() -> None:
-    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with closing(writer):
-            await reader.readuntil(b"late\r\n")
-            await asyncio.sleep(0.25)
-            writer.write(b"$4\r\nslow\r\n")
-            await reader.readuntil(b"next\r\n")
-            writer.write(b"$4\r\nlate\r\n$4\r\nnext\r\n")
-
-    async def main() -> list[Any]:
-        server = await asyncio.start_server(respond, "127.0.0.1")
-        pipe = SharedRedisConnection(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", 0.2)
-
-        def echo(text: str) -> Any:
-            return run_request(lambda: pipe.get_connection().call("ECHO", text))
-
-        with closing(server):
-            replies = await asyncio.gather(echo("slow"), echo("late"), return_exceptions=True)
-            return [*replies, await echo("next")]
-
-    slow, late, following = run(main())
-    assert (slow, following) == (b"slow", b"next")
-    assert isinstance(late, ConnectionFailedError)
-
-
-def test_connection_without_a_handshake_is_closed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(5)
-        pipe = SharedRedisConnection(f"redis://:secret@127.0.0.1:{silent.getsockname()[1]}", 0.2)
-        assert isinstance(serve(lambda: pipe.get_connection().call("PING"))[0], ConnectionFailedError)
-        with silent.accept()[0] as accepted:
-            accepted.settimeout(5)
-            assert b"AUTH" in accepted.recv(1000)
-            assert accepted.recv(1000) == b""
-
-
-def test_redis_is_reconnected_after_a_restart(redis: RedisServer) -> None:
-    pipe = SharedRedisConnection(redis.url, 5)
-
-    async def main() -> list[Any]:
-        before = await run_request(lambda: pipe.get_connection().call("ECHO", "before"))
-        with suppress(ConnectionFailedError):
-            await run_request(
-                lambda: pipe.get_connection().call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal")
-            )
-        with suppress(ConnectionFailedError):
-            await run_request(lambda: pipe.get_connection().call("PING"))
-        return [before, await run_request(lambda: pipe.get_connection().call("ECHO", "after"))]
-
-    assert run(main()) == [b"before", b"after"]
-
-
-def test_password_is_sent(tmp_path: Any) -> None:
-    with redis_server(tmp_path, "--user", "shop", "on", ">secret", "~*", "+@all") as guarded:
-        url = guarded.url.replace("redis://", "redis://shop:secret@")
-        assert serve(lambda: SharedRedisConnection(url, 5).get_connection().call("ECHO", "a")) == [b"a"]
-        (error,) = serve(
-            lambda: SharedRedisConnection(url.replace("secret", "wrong"), 5).get_connection().call("PING")
-        )
-        assert isinstance(error, ConnectionFailedError)

@@ -7,18 +7,16 @@ import pytest
 
 from tests.support.large_file import write_large_file
 from tests.support.live import Service, live_service
-from tests.support.servers import RedisServer
 
 MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["loop", "threads"]
 
 
 @pytest.fixture(scope="module", params=MODES)
 def short_timeout_service(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     """The service on one worker, with the CLIENT_SECONDS of the test's module."""
     environment = {
-        "REDIS_URL": redis.url,
         "SERVE_MODE": request.param,
         "CLIENT_SECONDS": str(request.module.CLIENT_SECONDS),
     }

@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.live import Service, live_service
 from tests.support.raw_http import connect, parse_response, read_until_closed
-from tests.support.servers import RedisServer
 from tests.system.hostile.conftest import MODES
 
 PROXY = b"X-Forwarded-For: 203.0.113.9\r\n"  # What the trusted proxy adds for an external client.
@@ -19,11 +18,9 @@ PAGES = ["/", "/healthz", "/account/login/", "/static/petstore/site.css", "/docs
 
 
 @pytest.fixture(scope="module", params=MODES)
-def proxied(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
-) -> Iterator[Service]:
+def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The service on one worker, which trusts any peer as its proxy."""
-    environment = {"REDIS_URL": redis.url, "SERVE_MODE": request.param, "TRUSTED_PROXY_COUNT": "1"}
+    environment = {"SERVE_MODE": request.param, "TRUSTED_PROXY_COUNT": "1"}
     with live_service(tmp_path_factory.mktemp("proxied"), workers=1, **environment) as service:
         yield service
 

@@ -17,7 +17,6 @@ import pytest
 from accounts.keys import key_format
 from tests.support.live import Service, live_service
 from tests.support.raw_http import connect, read_until_closed
-from tests.support.servers import RedisServer
 from tests.system.hostile.sending import Attacker
 
 REQUESTS = int(os.environ.get("HOSTILE_REQUESTS", "400"))
@@ -27,9 +26,9 @@ IDLE = 1_200  # Connections: more than granian's usual 512 for each of two worke
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The service as it runs on this database: on event loops with PostgreSQL, in threads with SQLite."""
-    with live_service(tmp_path_factory.mktemp("hostile"), workers=2, REDIS_URL=redis.url) as service:
+    with live_service(tmp_path_factory.mktemp("hostile"), workers=2) as service:
         yield service
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.support.live import Service, remove_owner, stopped_service
+from tests.support.live import Service, stopped_service
 from tests.support.postgresql import programs
 from tests.support.skips import needs_program
 from tests.support.thorough import times
@@ -31,8 +31,7 @@ OWN_SERVERS = [
 def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) -> Iterator[Service]:
     """Yield a running service on this migrated database; keyword arguments are environment variables."""
     folder.mkdir(exist_ok=True)
-    remove_owner(environment.get("REDIS_URL", ""))
-    service = stopped_service(folder, url, **{"REDIS_URL": ""} | environment)
+    service = stopped_service(folder, url, **environment)
     service.start(workers)
     try:
         yield service

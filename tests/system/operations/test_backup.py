@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.support.live import Service, live_service, stopped_service, temporary_database
-from tests.support.servers import RedisServer, wait_until
+from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.system.operations.machines import Customers
 
@@ -75,15 +75,12 @@ def fetch_number(connection: psycopg.Connection[tuple[int]], query: str, *parame
 
 
 @NEEDS_POSTGRESQL
-def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
-    tmp_path: Path, redis: RedisServer
-) -> None:
+def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(tmp_path: Path) -> None:
     if shutil.which("pg_dump") is None:
         assert os.environ.get("CI") != "true", "CI must test backups: install PostgreSQL's client programs."
         pytest.skip("No pg_dump is installed.")
-    redis.client.flushall()
     dump = tmp_path / "petstore.dump"
-    with live_service(tmp_path, workers=1, REDIS_URL=redis.url) as first:
+    with live_service(tmp_path, workers=1) as first:
         first.manage("seed_demo", "--pets", "100")
         active, revoked = first.issue_high_limit_key("Backup"), first.issue("Backup")
         first.manage("revoke_key", str(revoked["id"]), "--reason", "Before the backup")
@@ -106,11 +103,10 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
                     ids = [outcome.body["id"] for outcome in before if member in outcome.body]
                     query_by_id = f"SELECT count(*) FROM {table} WHERE id = ANY(%s)"
                     assert fetch_number(connection, query_by_id, ids) == len(ids) > 0
-            second = stopped_service(tmp_path, url, REDIS_URL=redis.url)
+            second = stopped_service(tmp_path, url)
             try:
                 second.manage("check", "--database", "default")
                 second.manage("migrate", "--check")
-                second.manage("claim_redis")
                 second.start(1)
                 report = second.manage(
                     "conformance", f"{second.url}/v1", "--key", active, "--write", "--json"

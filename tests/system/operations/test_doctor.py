@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.live import Service, live_service, run_manage
-from tests.support.servers import free_port, redis_server
+from tests.support.servers import free_port
 
 
 def run_doctor(service: Service, **environment: str) -> dict[str, Any]:
@@ -29,15 +29,10 @@ def test_doctor_reports_the_problems_of_a_deployment(tmp_path: Path) -> None:
         on_sqlite = service.environment["DATABASE_URL"].startswith("sqlite")
         results = run_doctor(service)
         assert find(results, "problem") == set(), results
-        skipped = {"redis", "clocks", "publications"} if on_sqlite else set()
-        assert find(results, "skipped") == skipped | {"address"}  # The proxy is missing.
-
-        with redis_server(tmp_path, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru") as redis:
-            results = run_doctor(service, REDIS_URL=redis.url)
-            assert results["redis"]["state"] == "problem"
-            assert "allkeys-lru" in results["redis"]["detail"]
-            redis.client.set("petstore:database", "postgresql 1/copy")
-            assert "postgresql 1/copy" in run_doctor(service, REDIS_URL=redis.url)["redis"]["detail"]
+        # The proxy is missing.
+        assert find(results, "skipped") == ({"clocks", "commits", "snapshots"} if on_sqlite else set()) | {
+            "address"
+        }
 
         service.stop()
         results = run_doctor(service)
@@ -48,9 +43,9 @@ def test_doctor_reports_the_problems_of_a_deployment(tmp_path: Path) -> None:
 def test_doctor_works_without_a_database_and_without_its_tables(tmp_path: Path) -> None:
     with live_service(tmp_path, workers=1) as service:
         unreachable = f"postgresql://petstore@127.0.0.1:{free_port()}/petstore"
-        results = run_doctor(service, DATABASE_URL=unreachable, REDIS_URL="")
+        results = run_doctor(service, DATABASE_URL=unreachable)
         assert results["database"]["state"] == "problem"
         assert {"migrations", "events", "housekeeping"} <= find(results, "skipped")
         empty = f"sqlite:///{tmp_path}/empty.sqlite3"
-        results = run_doctor(service, DATABASE_URL=empty, REDIS_URL="")
+        results = run_doctor(service, DATABASE_URL=empty)
         assert results["migrations"]["next"] == "Run manage.py migrate."

@@ -3,10 +3,12 @@
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
@@ -14,7 +16,7 @@ import pytest
 
 from tests.support.live import migrated_server
 from tests.support.postgresql import PostgreSQLServer, owner, postgresql_server, server_folder
-from tests.support.servers import RedisServer, free_port, wait_until
+from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
 from tests.system.operations.machines import OWN_SERVERS, instance
 
@@ -61,15 +63,11 @@ def pgbouncer(server: PostgreSQLServer) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("mode", ["threads", "loop"])
-def test_service_works_behind_pgbouncer_in_transaction_mode(
-    redis: RedisServer, tmp_path: Path, mode: str
-) -> None:
+def test_service_works_behind_pgbouncer_in_transaction_mode(tmp_path: Path, mode: str) -> None:
     with (
         postgresql_server(copy_of=migrated_server()) as server,
         pgbouncer(server) as url,
-        instance(
-            tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode, DATABASE_PREPARED_STATEMENTS="false"
-        ) as service,
+        instance(tmp_path, url, SERVE_MODE=mode, DATABASE_PREPARED_STATEMENTS="false") as service,
     ):
         key = service.issue_high_limit_key("Pooled")
 
@@ -108,3 +106,30 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(
             server.freeze(thaw=True)
         with service.client(key) as client:
             wait_until(lambda: client.get("/pets").raise_for_status())
+
+
+@pytest.mark.parametrize("mode", ["threads", "loop"])
+def test_counting_behind_pgbouncer_is_exact_and_changes_no_setting_of_others(
+    tmp_path: Path, mode: str
+) -> None:
+    settings = {"SERVE_MODE": mode, "DATABASE_PREPARED_STATEMENTS": "false"}
+    with (
+        postgresql_server(copy_of=migrated_server()) as server,
+        pgbouncer(server) as url,
+        instance(tmp_path, url, **settings) as service,
+        psycopg.connect(url, autocommit=True, prepare_threshold=None) as other,
+    ):
+        limits = ("--per-minute", "1000000", "--per-day", "1100")
+        key = str(service.issue("Exact", "enterprise", *limits)["key"])
+        before = read_settings(other)
+        with ThreadPoolExecutor(1) as pool:  # Another client of the same connections, in between.
+            requests = pool.submit(service.send, key, 1_300, threads=16)
+            found = {read_settings(other) for _ in iter(requests.done, True)}
+        assert Counter(response.status_code for response in requests.result()) == {200: 1_100, 429: 200}
+        assert found == {before}
+
+
+def read_settings(connection: psycopg.Connection[Any]) -> tuple[Any, ...] | None:
+    names = ("synchronous_commit", "lock_timeout")
+    columns = ", ".join(f"current_setting('{name}')" for name in names)
+    return connection.execute(f"SELECT {columns}".encode()).fetchone()
