@@ -129,15 +129,6 @@ def test_key_issued_after_a_failed_lookup_works_at_once(
 # --- A flood of unknown keys ---------------------------------------------------------------------
 
 
-@pytest.fixture
-def lookup_limiter(monkeypatch: pytest.MonkeyPatch) -> LookupLimiter:
-    """Replace the table of restricted networks."""
-    limiter = LookupLimiter()
-    monkeypatch.setattr(store, "lookup_limiter", limiter)
-    monkeypatch.setattr(anonymous, "lookup_limiter", limiter)
-    return limiter
-
-
 def test_address_within_its_limit_always_gets_a_lookup() -> None:
     lookup_limiter = LookupLimiter()
     assert all(lookup_limiter.allow(KEY, ADDRESS, NOW) for _ in range(1_000))
@@ -193,7 +184,6 @@ def test_table_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_flood_of_unknown_keys_gets_429_without_queries(
     db: None,
-    lookup_limiter: LookupLimiter,
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
     django_assert_num_queries: DjangoAssertNumQueries,
@@ -219,9 +209,7 @@ def test_counter_that_expires_while_counting_rejects_no_request(
     assert int(response["X-RateLimit-Remaining"]) > 0
 
 
-def test_valid_key_is_unaffected_by_a_flood_from_its_address(
-    issue: Issue, lookup_limiter: LookupLimiter, settings: Any
-) -> None:
+def test_valid_key_is_unaffected_by_a_flood_from_its_address(issue: Issue, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
     api = Api(issue()[1])
     assert api.get("/pets").status_code == 200
