@@ -350,6 +350,7 @@ def test_same_key_of_another_account_does_not_wait(short_wait: None, api: Api, c
         assert send(api, creation).status_code == 201
 
 
+@COMMITTED
 def test_lock_timeout_is_short_only_for_a_duplicate(short_wait: None, api: Api, creation: Creation) -> None:
     timeouts = []
 
@@ -363,7 +364,11 @@ def test_lock_timeout_is_short_only_for_a_duplicate(short_wait: None, api: Api, 
         return execute(sql, *arguments)
 
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL lock_timeout = '7s'")
-    with connection.execute_wrapper(record_timeout):
-        assert send(api, creation).status_code == 201
+        cursor.execute("SET lock_timeout = '7s'")
+    try:
+        with connection.execute_wrapper(record_timeout):
+            assert send(api, creation).status_code == 201
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET lock_timeout")
     assert timeouts == ["7s"]

@@ -128,15 +128,6 @@ def test_key_issued_after_a_failed_lookup_works_at_once(
 # --- A flood of unknown keys ---------------------------------------------------------------------
 
 
-@pytest.fixture
-def lookup_limiter(monkeypatch: pytest.MonkeyPatch) -> LookupLimiter:
-    """Replace the table of restricted networks."""
-    limiter = LookupLimiter()
-    monkeypatch.setattr(store, "lookup_limiter", limiter)
-    monkeypatch.setattr(anonymous, "lookup_limiter", limiter)
-    return limiter
-
-
 def test_address_within_its_limit_always_gets_a_lookup() -> None:
     lookup_limiter = LookupLimiter()
     assert all(lookup_limiter.allow(KEY, ADDRESS, NOW) for _ in range(1_000))
@@ -192,7 +183,6 @@ def test_table_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_flood_of_unknown_keys_gets_429_without_queries(
     db: None,
-    lookup_limiter: LookupLimiter,
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
     django_assert_num_queries: DjangoAssertNumQueries,

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from accounts.quota import anonymous
+from accounts.quota import anonymous, store
+from accounts.quota.anonymous import LookupLimiter
 from accounts.quota.limits import MINUTE
 from accounts.usage.write_behind import UsageRecorder
 from inventory.fields import known_category_ids
@@ -34,9 +35,19 @@ def usage_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
 
 
 @pytest.fixture
+def lookup_limiter(monkeypatch: pytest.MonkeyPatch) -> LookupLimiter:
+    """Give each test a limiter without restricted networks."""
+    limiter = LookupLimiter()
+    for module in (anonymous, store):
+        monkeypatch.setattr(module, "lookup_limiter", limiter)
+    return limiter
+
+
+@pytest.fixture
 def isolated(
     isolated_counters: None,
     empty_category_cache: None,
+    lookup_limiter: LookupLimiter,
     usage_recorder: UsageRecorder,
 ) -> None:
     """Isolate tests that run the service in their own process."""
