@@ -20,7 +20,7 @@ from accounts.models.members import Role
 from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, Record
 from accounts.quota import bans
-from accounts.quota.limits import to_microseconds
+from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.api.link_header import get_page_url
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, get_field_values
@@ -362,6 +362,10 @@ class ApiKey(Record):
                 reason = bans.describe(rejections, bans.BAN_LENGTHS[level])
                 audit.record(SERVICE, self, Action.BANNED, reason=reason)
                 transaction.on_commit(BANS.inc)
+                # A replacement inherits a ban that began before the rotation (D50).
+                replacements = ApiKey.objects.filter(rotated_from=self, created_at__gt=to_datetime(now))
+                for replacement in replacements:
+                    replacement.ban(now, strikes_since, rejections)
         return state.banned_until
 
     def unban(self, *, reason: str, by: Actor) -> None:

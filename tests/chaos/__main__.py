@@ -4,8 +4,9 @@
     python -m tests.chaos --seed 17 --serve-mode threads
 
 A proxy closes connections (when accepted, after the handshake, at a random byte), resets, delays, freezes
-and drops them. At the same time, eight accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and their order.
-The exit status is 1 if a response or the final state is wrong. CONTRIBUTING.md explains the violations.
+and drops them. At the same time, eight accounts send requests, and staff revoke keys and lift bans. A seed
+determines the faults and their order. The exit status is 1 if a response or the final state is wrong.
+CONTRIBUTING.md explains the violations.
 """
 
 import argparse

@@ -212,7 +212,7 @@ def count_admitted(reply: Reply, journal: Journal) -> None:
 
 
 def check_limits(journal: Journal) -> Iterator[Violation]:
-    """Check the total of admitted requests. Of the windows that end within one minute, there is only one."""
+    """Check the total of admitted requests. Only one window ends within a minute."""
     account, admitted = journal.account, journal.admitted
     for (window, _), count in admitted.items():
         if window == "day" and count > account.per_day:

@@ -5,14 +5,11 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from accounts.quota.database_store import DatabaseQuotaStore
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from accounts.models import Account, ApiKey, EventDraft, EventType, KeyStanding
-from accounts.quota.bans import Ban
-from accounts.quota.limits import MINUTE, SECOND, to_microseconds
-from accounts.usage.batch import write_bans
+from accounts.quota.limits import SECOND, to_microseconds
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import before_commit, run_concurrently
@@ -30,9 +27,9 @@ def key(transactional_db: None) -> ApiKey:
 
 
 def prepare_ban(key: ApiKey) -> Callable[[], None]:
-    """Prepare a ban that has begun in the store; return the function that writes it."""
+    """Return a function that bans the key for ignoring 429 until now."""
     now = to_microseconds(timezone.now())
-    return partial(write_bans, [Ban(key.pk, now, now + 5 * MINUTE, next_level=1, rejections=20)])
+    return lambda: ApiKey.objects.get(pk=key.pk).ban(now, now - 30 * SECOND, 20)
 
 
 def capture_error(action: Callable[[], object]) -> Callable[[], str]:
@@ -78,7 +75,7 @@ def test_rotation_before_the_commit_of_a_ban_is_banned(key: ApiKey) -> None:
 
 @NEEDS_POSTGRESQL
 def test_ban_that_the_database_decides_during_a_rotation_bans_both_keys(transactional_db: None) -> None:
-    sender = Sender(DatabaseQuotaStore(), 1, 1_000, now=to_microseconds(timezone.now()) - 21 * SECOND)
+    sender = Sender(1, 1_000, now=to_microseconds(timezone.now()) - 21 * SECOND)
     for second in (0, *range(2, 21)):
         sender.wait(second and (1 if second > 2 else 2))
         assert not sender.send().banned
