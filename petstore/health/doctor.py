@@ -41,6 +41,7 @@ ALERT_METRICS = {
     "petstore_start_time_seconds", "petstore_worker_exits_total", "petstore_workers",
     "petstore_workers_configured",
 }  # fmt: skip
+POSTGRESQL_METRICS = {"petstore_database_oldest_snapshot_seconds", "petstore_database_up"}
 
 # Takes the instance's host and port. Returns its finding, and what to do next or "" if that is no problem.
 Check = Callable[[str, int], tuple[str, str]]
@@ -213,7 +214,7 @@ def check_metrics(host: str, port: int) -> tuple[str, str]:
         raise SkippedError(str(error)) from None
     if response.status == 404:
         raise SkippedError("METRICS_ALLOW_FROM excludes this machine, or /metrics is on METRICS_PORT.")
-    expected = ALERT_METRICS | ({"petstore_database_up"} if is_postgresql() else set())
+    expected = ALERT_METRICS | (POSTGRESQL_METRICS if is_postgresql() else set())
     missing = expected - set(re.findall(r"^(\w+)[ {]", response.body.decode(), re.MULTILINE))
     advice = "Restart the instance, and use the alert rules of the same version." if missing else ""
     return f"/metrics lacks {', '.join(sorted(missing)) or 'no metric'} of the alerts.", advice

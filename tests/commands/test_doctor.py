@@ -226,7 +226,7 @@ def test_service_must_respond(respond: Respond) -> None:
 
 
 def test_metrics_of_the_alerts_must_be_exported(respond: Respond) -> None:
-    lines = [f'{name}{{a="b"}} 1' for name in doctor.ALERT_METRICS | {"petstore_database_up"}]
+    lines = [f'{name}{{a="b"}} 1' for name in doctor.ALERT_METRICS | doctor.POSTGRESQL_METRICS]
     respond(metrics=(200, "\n".join(lines).encode()))
     assert run("metrics")[0] == "ok"
     respond(metrics=(200, "\n".join(lines).replace("petstore_bans_total", "x").encode()))
@@ -271,8 +271,6 @@ def test_advice_names_existing_runbooks() -> None:
 
 def test_doctor_knows_the_metrics_of_all_alerts() -> None:
     alerts = set(re.findall(r"\bpetstore_\w+", (ROOT / "deploy/prometheus/alerts.yaml").read_text()))
-    # Exported with PostgreSQL only, with replicas, and after the first failure.
-    conditional = {
-        "petstore_database_up", "petstore_replica_lag_seconds", "petstore_background_failures_total",
-    }  # fmt: skip
-    assert alerts - conditional == doctor.ALERT_METRICS
+    # Exported with replicas, and after the first failure.
+    conditional = {"petstore_replica_lag_seconds", "petstore_background_failures_total"}
+    assert alerts - conditional == doctor.ALERT_METRICS | doctor.POSTGRESQL_METRICS
