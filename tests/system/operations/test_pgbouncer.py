@@ -112,11 +112,10 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(tmp_path: Path, mode
 def test_counting_behind_pgbouncer_is_exact_and_changes_no_setting_of_others(
     tmp_path: Path, mode: str
 ) -> None:
-    settings = {"SERVE_MODE": mode, "DATABASE_PREPARED_STATEMENTS": "false"}
     with (
         postgresql_server(copy_of=migrated_server()) as server,
         pgbouncer(server) as url,
-        instance(tmp_path, url, **settings) as service,
+        instance(tmp_path, url, SERVE_MODE=mode, DATABASE_PREPARED_STATEMENTS="false") as service,
         psycopg.connect(url, autocommit=True, prepare_threshold=None) as other,
     ):
         limits = ("--per-minute", "1000000", "--per-day", "1100")
