@@ -10,13 +10,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import ApiKey, EventDraft, EventType, Feed, QuotaUsage, Warned
 from accounts.models.plans import PER_DAY
 from accounts.quota.limits import DAY, to_microseconds
+from petstore.db.identity import is_postgresql
 
 THRESHOLDS = (80, 100)  # Percentages of the daily quota.
 DAYS_BEFORE_EXPIRY = (7, 1)
@@ -40,10 +41,14 @@ def store_quota_warnings(account_id: int, day: int, limit: int, used: int) -> No
     reached = find_reached_thresholds(account_id, day, limit, used)
     with transaction.atomic():
         send_quota_warnings(reached)
+    with transaction.atomic():
+        if is_postgresql():  # Other requests of the account must not wait for the disk.
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL synchronous_commit = off")
         usage = QuotaUsage.current(account_id)
         usage.filter(day__lt=day).update(day=day, day_used=0, warned_threshold=0)
         threshold = max(threshold for *_, threshold in reached)
-        # Concurrent requests that arrive later write nothing, so they hold no lock until a commit.
+        # Of concurrent requests, only the first writes.
         usage.filter(day=day, warned_threshold__lt=threshold).update(warned_threshold=threshold)
 
 

@@ -1,13 +1,9 @@
 """The write-behind thread survives failures."""
 
-import threading
-
-import pytest
 from django.db import connection
 from prometheus_client import REGISTRY
 
 from accounts.usage import write_behind
-from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED
 from tests.support.event_loop import terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -35,22 +31,11 @@ def test_step_that_loses_its_connection_does_not_affect_the_next() -> None:
 
 
 def test_failures_are_counted_by_task() -> None:
-    labels = {"task": "publication"}
+    labels = {"task": "usage"}
     before = REGISTRY.get_sample_value("petstore_background_failures_total", labels) or 0
 
     def fail() -> None:
         raise ValueError
 
-    write_behind.run_safely("publication", fail)
+    write_behind.run_safely("usage", fail)
     assert REGISTRY.get_sample_value("petstore_background_failures_total", labels) == before + 1
-
-
-def test_flush_can_be_triggered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_behind, "WRITE_INTERVAL_SECONDS", 3_600)
-    monkeypatch.setattr(UsageRecorder, "write", lambda self: None)
-    started = threading.Event()
-    recorder = UsageRecorder()
-    recorder.start(started.set)
-    recorder.wake()
-    assert started.wait(10)
-    recorder.stop()

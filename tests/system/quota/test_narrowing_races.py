@@ -26,7 +26,7 @@ def key(transactional_db: None) -> ApiKey:
     return ApiKey.objects.issue(account, by=OPERATOR)[0]
 
 
-def prepare_ban(key: ApiKey) -> Callable[[], None]:
+def prepare_ban(key: ApiKey) -> Callable[[], object]:
     """Return a function that bans the key for ignoring 429 until now."""
     now = to_microseconds(timezone.now())
     return lambda: ApiKey.objects.get(pk=key.pk).ban(now, now - 30 * SECOND, 20)
