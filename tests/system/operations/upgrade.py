@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
 }
 
 
-def check_out(to: Path, commit: str) -> None:
+def check_out(to: Path, commit: str = "HEAD") -> None:
     """Write only the files of a commit."""
     done = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True)
     to.mkdir()
@@ -114,7 +114,7 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     old, new = folder / "old", folder / "new"
     check_out(old, options.old or "HEAD")
     if options.old:
-        check_out(new, "HEAD")
+        check_out(new)
     else:
         make_next(old, new)
     manage(old, settings, "manage.py", "migrate", "--verbosity", "0")
