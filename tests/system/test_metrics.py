@@ -198,7 +198,6 @@ def test_any_worker_reports_for_all(service: Service) -> None:
     metrics = read_metrics()
     assert metrics["petstore_workers"] == 4
     assert metrics["petstore_build_info"] == 1
-    assert metrics["petstore_quota_store_up"] == 1
 
 
 @pytest.mark.parametrize(
