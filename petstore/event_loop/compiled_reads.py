@@ -19,7 +19,7 @@ from petstore.db import replicas
 from petstore.db.keysets import choose_order, is_one_row
 from petstore.event_loop.greenlets import current_task, is_on_loop
 from petstore.event_loop.libpq import Statement, compile_named_parameters, compile_statement
-from petstore.event_loop.pg_connection import get_read_pipeline
+from petstore.event_loop.shared_connection import get_read_pipeline
 
 Rows = list[dict[str, Any]]
 

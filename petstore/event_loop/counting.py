@@ -22,9 +22,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection
 from psycopg.errors import LockNotAvailable
 
-from petstore.db.monitor import is_unavailable
 from petstore.event_loop.connection import ConnectionFailedError
-from petstore.event_loop.connector import get_connect_timeout
 from petstore.event_loop.greenlets import (
     QUEUED_TOO_LONG,
     LoopTimer,
@@ -34,13 +32,7 @@ from petstore.event_loop.greenlets import (
     pause,
 )
 from petstore.event_loop.libpq import Statement, Value, compile_named_parameters
-from petstore.event_loop.pg_connection import (
-    MAX_ATTEMPTS,
-    NotExecutedError,
-    PostgresqlConnection,
-    Rows,
-    to_django_error,
-)
+from petstore.event_loop.pg_connection import MAX_ATTEMPTS, NotExecutedError, Rows, to_django_error
 from petstore.event_loop.shared_connection import SharedConnection
 
 CONNECTIONS = 3  # Per process, and one for blocked groups.
@@ -67,15 +59,8 @@ class CountingStatement:
         return rows[0] if rows else None
 
 
-class CountingConnection(SharedConnection[PostgresqlConnection]):
-    def __init__(self) -> None:
-        super().__init__(get_connect_timeout(DEFAULT_DB_ALIAS))
-
-    def _is_unavailable(self) -> bool:
-        return is_unavailable(DEFAULT_DB_ALIAS)
-
-    async def _open(self) -> PostgresqlConnection:
-        return await PostgresqlConnection.open(DEFAULT_DB_ALIAS, shared=True, separate=True)
+class CountingConnection(SharedConnection):
+    separate = True
 
 
 class Line:
@@ -111,8 +96,8 @@ class Line:
 
 class CountingConnections:
     def __init__(self) -> None:
-        self._connections = [CountingConnection() for _ in range(CONNECTIONS)]
-        self._for_blocked = CountingConnection()
+        self._connections = [CountingConnection(DEFAULT_DB_ALIAS) for _ in range(CONNECTIONS)]
+        self._for_blocked = CountingConnection(DEFAULT_DB_ALIAS)
         self._blocked: dict[Hashable, float] = {}  # The loop's time at which a group leaves.
         self._lines: dict[Hashable, Line] = {}  # Of the groups with statements in flight.
 

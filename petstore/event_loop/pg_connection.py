@@ -6,11 +6,8 @@ failed statement aborts the later ones of its batch. Reads among them are retrie
 Results are delivered at the Sync, so all requests of a batch share a timeout.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
-from functools import cache
-from itertools import count
 from typing import Any, Self
 
 import psycopg
@@ -27,14 +24,12 @@ from petstore.event_loop.connection import (
     ConnectionFailedError,
     Receiver,
 )
-from petstore.event_loop.connector import connect_in_thread, get_connect_timeout
+from petstore.event_loop.connector import connect_in_thread
 from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
-from petstore.event_loop.shared_connection import SharedConnection
 
 Rows = list[tuple[Any, ...]]
 
 MAX_ATTEMPTS = 3
-RETRY_WITHIN = 1.0  # Seconds since the first attempt, within which closed connections cause a retry.
 FATAL_SEVERITIES = {b"FATAL", b"PANIC"}  # After these, PostgreSQL closes the connection.
 SUCCESS = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
 # SQLSTATE codes
@@ -284,38 +279,3 @@ def to_django_error(alias: str, error: ConnectionFailedError) -> OperationalErro
     if is_unavailable(alias):
         return DatabaseUnavailableError(str(error))
     return OperationalError(str(error))
-
-
-class ReadPipeline(SharedConnection[PostgresqlConnection]):
-    """The connection that all reads of a database share. Reads that it fails to execute are retried."""
-
-    def __init__(self, alias: str) -> None:
-        super().__init__(get_connect_timeout(alias))
-        self._alias = alias
-
-    def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Run a statement. Raises Django's database errors."""
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        for attempt in count(1):
-            try:
-                return self.get_connection().fetch_rows(statement, values, isolated=attempt > 1)
-            except ConnectionFailedError as error:
-                closed_early = (
-                    isinstance(error, ConnectionClosedError) and loop.time() - started <= RETRY_WITHIN
-                )
-                may_retry = closed_early or isinstance(error, NotExecutedError)
-                if attempt == MAX_ATTEMPTS or not may_retry:
-                    raise to_django_error(self._alias, error) from error
-        raise AssertionError  # The last attempt raises.
-
-    def _is_unavailable(self) -> bool:
-        return is_unavailable(self._alias)
-
-    async def _open(self) -> PostgresqlConnection:
-        return await PostgresqlConnection.open(self._alias, shared=True)
-
-
-@cache
-def get_read_pipeline(alias: str) -> ReadPipeline:
-    return ReadPipeline(alias)

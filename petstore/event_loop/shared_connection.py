@@ -1,35 +1,40 @@
-"""A connection that all requests share and that is replaced when it closes."""
+"""Connections that many requests share and that are replaced when they close."""
 
 import asyncio
-from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from functools import cache
+from itertools import count
 
-from petstore.event_loop.connection import Connection, ConnectionFailedError, with_timeout
+from petstore.db.monitor import is_unavailable
+from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError, with_timeout
+from petstore.event_loop.connector import get_connect_timeout
 from petstore.event_loop.greenlets import wait
+from petstore.event_loop.libpq import Statement, Value
+from petstore.event_loop.pg_connection import (
+    MAX_ATTEMPTS,
+    NotExecutedError,
+    PostgresqlConnection,
+    Rows,
+    to_django_error,
+)
 
 RECONNECT_DELAY = 0.5  # Seconds.
+RETRY_WITHIN = 1.0  # Seconds since the first attempt, within which closed connections cause a retry.
 
-Shared = TypeVar("Shared", bound=Connection)
 
-
-class SharedConnection(ABC, Generic[Shared]):
+class SharedConnection:
     """One connection at a time, opened by the first request that needs it."""
 
-    def __init__(self, timeout: float) -> None:
-        """Create it without connecting. `timeout` limits opening a connection, in seconds."""
-        self._timeout = timeout
-        self._connection: Shared | None = None
-        self._attempt: asyncio.Task[Shared] | None = None
+    separate = False  # Whether each statement is a transaction of its own.
+
+    def __init__(self, alias: str) -> None:
+        """Create it without connecting."""
+        self._alias = alias
+        self._connection: PostgresqlConnection | None = None
+        self._attempt: asyncio.Task[PostgresqlConnection] | None = None
         self._failed_at = float("-inf")
 
-    @abstractmethod
-    async def _open(self) -> Shared:
-        """Connect. If it raises an exception, which may be of any type, it must leave nothing open."""
-
-    def _is_unavailable(self) -> bool:
-        return False
-
-    def get_connection(self) -> Shared:
+    def get_connection(self) -> PostgresqlConnection:
         """Return the open connection, or wait until one is open. Only requests on the loop may call this.
 
         Raises ConnectionFailedError if the server is unavailable, or if connecting fails or failed less
@@ -39,7 +44,7 @@ class SharedConnection(ABC, Generic[Shared]):
             if self._connection.is_usable:
                 return self._connection
             self.close()
-        if self._is_unavailable():
+        if is_unavailable(self._alias):
             raise ConnectionFailedError("The server is unavailable.")
         loop = asyncio.get_running_loop()
         if self._attempt is None:
@@ -57,9 +62,10 @@ class SharedConnection(ABC, Generic[Shared]):
             self._connection.close()
             self._connection = None
 
-    async def _connect(self) -> Shared:
+    async def _connect(self) -> PostgresqlConnection:
+        opening = PostgresqlConnection.open(self._alias, shared=True, separate=self.separate)
         try:
-            connection = await with_timeout(self._timeout, self._open())
+            connection = await with_timeout(get_connect_timeout(self._alias), opening)
             if connection.error is not None:
                 raise connection.error  # It closed right after it opened.
         except Exception as error:
@@ -69,3 +75,28 @@ class SharedConnection(ABC, Generic[Shared]):
             self._attempt = None
         self._connection = connection
         return connection
+
+
+class ReadPipeline(SharedConnection):
+    """The connection that all reads of a database share. Reads that it fails to execute are retried."""
+
+    def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
+        """Run a statement. Raises Django's database errors."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        for attempt in count(1):
+            try:
+                return self.get_connection().fetch_rows(statement, values, isolated=attempt > 1)
+            except ConnectionFailedError as error:
+                closed_early = (
+                    isinstance(error, ConnectionClosedError) and loop.time() - started <= RETRY_WITHIN
+                )
+                may_retry = closed_early or isinstance(error, NotExecutedError)
+                if attempt == MAX_ATTEMPTS or not may_retry:
+                    raise to_django_error(self._alias, error) from error
+        raise AssertionError  # The last attempt raises.
+
+
+@cache
+def get_read_pipeline(alias: str) -> ReadPipeline:
+    return ReadPipeline(alias)

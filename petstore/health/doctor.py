@@ -123,16 +123,13 @@ def check_snapshots(host: str, port: int) -> tuple[str, str]:
 
 
 def check_clocks(host: str, port: int) -> tuple[str, str]:
-    differences = {}
-    if is_postgresql():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
-            differences["PostgreSQL"] = cursor.fetchone()[0] - time.time()
-    if not differences:
+    if not is_postgresql():
         raise SkippedError("No other clock is used: the database is a file on this machine.")
-    text = ", ".join(f"{name} {seconds:+.1f} s" for name, seconds in differences.items())
-    differ = max(map(abs, differences.values())) > MAX_CLOCK_DIFFERENCE
-    return f"Compared with this machine: {text}.", "Synchronize all clocks (NTP)." if differ else ""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        seconds = cursor.fetchone()[0] - time.time()
+    advice = "Synchronize all clocks (NTP)." if abs(seconds) > MAX_CLOCK_DIFFERENCE else ""
+    return f"Compared with this machine: PostgreSQL {seconds:+.1f} s.", advice
 
 
 def check_folders(host: str, port: int) -> tuple[str, str]:

@@ -101,7 +101,8 @@ class Staff:
             replies = await self.try_key(key)
             works = [reply for reply in replies if reply.status not in {401, 503}]
             if works:
-                detail = f"{key.id}, revoked {how}: {len(works)} of {len(replies)} requests were accepted"
+                statuses = ", ".join(f"{reply.status} {reply.code}".rstrip() for reply in replies)
+                detail = f"{key.id}, revoked {how}: {statuses}"
                 found.append(Violation(Kind.REVOKED, works[0].request_id, detail))
         return found
 

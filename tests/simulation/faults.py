@@ -59,14 +59,10 @@ real_fetch_rows = PostgresqlConnection.fetch_rows
 real_forget = PostgresqlConnection.forget_preparation
 
 
-async def connect_with_inherited_queue(self: SharedConnection[Any]) -> Connection:
-    opened: Connection = await real_connect(self)
+async def connect_with_inherited_queue(self: SharedConnection) -> PostgresqlConnection:
+    opened = await real_connect(self)
     opened._queue = self.__dict__.setdefault("queue", opened._queue)
     return opened
-
-
-async def open_unseparated(self: CountingConnection) -> PostgresqlConnection:
-    return await PostgresqlConnection.open("default", shared=True)
 
 
 def tick_by_the_clock(self: Connection) -> None:
@@ -141,7 +137,7 @@ FAULTS: dict[str, Fault] = {
         "counting reads", Patch(PostgresqlConnection, "_disconnect", nothing)
     ),
     "counting statements share a transaction": Fault(
-        "counting", Patch(CountingConnection, "_open", open_unseparated)
+        "counting", Patch(CountingConnection, "separate", False)
     ),
     "a request whose reply was lost is counted again": Fault(
         "counting", Patch(counting, "NotExecutedError", ConnectionFailedError)

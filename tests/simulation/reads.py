@@ -16,8 +16,8 @@ from petstore.event_loop import connector
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.connector import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.pg_connection import RETRY_WITHIN, PostgresqlConnection, ReadPipeline
-from petstore.event_loop.shared_connection import RECONNECT_DELAY
+from petstore.event_loop.pg_connection import PostgresqlConnection
+from petstore.event_loop.shared_connection import RECONNECT_DELAY, RETRY_WITHIN, ReadPipeline
 from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
 from tests.simulation.postgresql import ALIAS, SLOWEST_HANDSHAKE, SimulatedPostgresql
 from tests.simulation.scenario import Request, Scenario, response_bound

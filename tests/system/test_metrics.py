@@ -64,7 +64,6 @@ def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> 
     text = read_folder(folder)
     assert "petstore_bans_total 6.0" in text
     assert "petstore_workers " not in text
-    assert "petstore_quota_store_up" not in text
 
 
 def wait_for_workers(service: Service, *, instead_of: list[int]) -> list[int]:
@@ -198,7 +197,6 @@ def test_any_worker_reports_for_all(service: Service) -> None:
     metrics = read_metrics()
     assert metrics["petstore_workers"] == 4
     assert metrics["petstore_build_info"] == 1
-    assert metrics["petstore_quota_store_up"] == 1
 
 
 @pytest.mark.parametrize(

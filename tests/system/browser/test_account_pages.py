@@ -9,14 +9,12 @@ from tests.system.browser.test_public_pages import check_shadows
 # An account that has used 85% of its day, and has a chart and a refusal.
 FILL = """
 from django.utils import timezone
-from accounts.models import EPOCH, Account, DailyUsage, QuotaCounter, Refusal
+from accounts.models import EPOCH, Account, DailyUsage, QuotaUsage, Refusal
 account = Account.objects.get(name={name!r})
 now, key = timezone.now(), account.keys.get()
 DailyUsage.objects.create(key=key, day=now.date(), admitted=850, rejected=3)
-QuotaCounter.objects.update_or_create(account=account, defaults=dict(
-    minute_ends_at=0, minute_used=0, day=(now.date() - EPOCH).days, day_used=850, last_request_at=0,
-    last_request_admitted=True,
-))
+QuotaUsage.renew(account.pk)
+QuotaUsage.current(account.pk).update(day=(now.date() - EPOCH).days, day_used=850)
 Refusal.objects.create(
     request_id="req", rejected_at=now, account=account, key=key, reason="revoked", method="GET",
     route="/v1/pets/{{petId}}", address="2001:db8:1234:5678:9abc:def0:1234:5678",

@@ -16,7 +16,8 @@ from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.connector import connect
 from petstore.event_loop.greenlets import RequestTask
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
+from petstore.event_loop.pg_connection import PostgresqlConnection
+from petstore.event_loop.shared_connection import ReadPipeline
 from tests.support.event_loop import run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
 

@@ -17,7 +17,7 @@ from petstore.db.monitor import get_response_timeout
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, is_on_loop, wait
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.pg_connection import ReadPipeline
+from petstore.event_loop.shared_connection import ReadPipeline
 from petstore.event_loop.threads import run_in_thread
 from tests.conftest import COMMITTED
 from tests.support.event_loop import Function, run, run_request, serve

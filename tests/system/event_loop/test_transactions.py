@@ -18,7 +18,8 @@ from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.connector import connect
 from petstore.event_loop.greenlets import is_on_loop, wait
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
+from petstore.event_loop.pg_connection import PostgresqlConnection
+from petstore.event_loop.shared_connection import ReadPipeline
 from tests.conftest import COMMITTED
 from tests.support.concurrency import in_other_thread
 from tests.support.event_loop import Function, run, run_request, serve, terminate_backend
