@@ -49,7 +49,6 @@ class Shop:
         self.replies: Counter[tuple[str, int]] = Counter()  # By operation and status.
         self.slowest = 0.0
         self.last_failure = 0.0  # When the last request with a 503 was sent.
-        self.failures: list[float] = []  # When each of them was sent.
         self.findings: list[Finding] = []
         self.created: dict[str, tuple[Account, int]] = {}  # Pets by name; 0: unknown whether it exists.
         self.contested: list[int] = []
@@ -125,7 +124,6 @@ class Customer:
         shop.slowest = max(shop.slowest, reply.took)
         if reply.status == 503:
             shop.last_failure = max(shop.last_failure, reply.sent)
-            shop.failures.append(reply.sent)
         if not is_free:
             count_admitted(reply, journal)
         shop.report(check(expected, reply, journal))

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from petstore.event_loop.counting import CONNECTIONS
 from tests.chaos.checks import Kind, Violation, check_limits
 from tests.chaos.client import Client
 from tests.chaos.customers import CALM_PAUSE, FAULT_PAUSE, Shop
@@ -24,9 +23,6 @@ from tests.chaos.staff import Key, Staff
 from tests.support.servers import wait_until
 
 RECOVERY_SECONDS = 5.0  # The limit of a recovery.
-# A shared connection that a fault has broken may be noticed only when it is used again. Statements that
-# count are then not repeated, so each of these connections of the two workers may fail one request.
-MAX_LATE_FAILURES = 2 * (CONNECTIONS + 1)
 TIMEOUT = 12.0  # Seconds until the next cycle starts anyway.
 WARM_UP_SECONDS = 1.5  # Without faults, at the start.
 POLL_SECONDS = 0.3  # Within which no request may fail.
@@ -159,9 +155,8 @@ class Chaos:
             seconds = await self._recover(ended)
         await self._check_staff(cycle)
         await asyncio.sleep(max(0.0, ended + RECOVERY_SECONDS + POLL_SECONDS - monotonic()))
-        late = [sent - ended for sent in self._shop.failures if sent > ended + RECOVERY_SECONDS]
-        if seconds <= RECOVERY_SECONDS and len(late) > MAX_LATE_FAILURES:
-            detail = f"{len(late)} times 503, the last {late[-1]:.1f} s after the end of the faults"
+        if seconds <= RECOVERY_SECONDS < (late := self._shop.last_failure - ended):
+            detail = f"503 {late:.1f} s after the end of the faults"
             self._shop.report([Violation(Kind.NOT_READY, "", detail)])
 
     def _log(self, line: str) -> None:
