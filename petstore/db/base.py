@@ -6,6 +6,7 @@ fails as soon as the monitor finds the server unavailable. It also fails after t
 case only its connection is dead. Connecting to an unavailable server fails at once.
 """
 
+import select
 from time import monotonic, sleep
 from typing import Any
 
@@ -87,9 +88,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def close_if_unusable_or_obsolete(self) -> None:
-        """Also close a connection that was opened before an outage of its server."""
+        """Also close a connection that the server has closed, or that was opened before its outage."""
         server = self.server
-        if self.connection is not None and server and self.connection.generation != server.generation:
+        if self.connection is not None and (
+            has_input(self.connection) or (server and self.connection.generation != server.generation)
+        ):
             self.close()
         super().close_if_unusable_or_obsolete()
 
@@ -104,6 +107,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 return bool(cursor.fetchone()[0] == "on")
         except psycopg.Error:
             return True
+
+
+def has_input(connection: Connection) -> bool:
+    """Return whether an idle connection can be read, which usually means that the server closed it."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def wait_for_monitor(server: monitor.Server) -> None:

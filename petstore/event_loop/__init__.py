@@ -10,7 +10,7 @@ Other packages use this interface, and `.importlinter` hides the rest from them:
 - Code under `atomic` must access the database only through the functions of compiled_writes. The options
   `wait=False` and `lock=True` require `atomic`.
 - `run_in_thread` (threads) runs everything else that blocks: Django's ORM, files, other servers. It is not
-  allowed under `atomic`. `run_on_loop` is its counterpart for background threads.
+  allowed under `atomic`.
 
 Model methods that serve API requests use this interface. Methods that only staff or commands call use
 Django's ORM, and may combine it with this interface under `transaction.atomic`. Misuse raises

@@ -41,18 +41,6 @@ class Receiver(Protocol):
     def throw(self, error: ConnectionFailedError) -> Any: ...
 
 
-class ReplyFuture(asyncio.Future[Any]):
-    """A Receiver for coroutines."""
-
-    def switch(self, result: Any) -> None:
-        if not self.done():
-            self.set_result(result)
-
-    def throw(self, error: ConnectionFailedError) -> None:
-        if not self.done():
-            self.set_exception(error)
-
-
 class Connection(ABC):
     """Sends requests in order and matches replies to them by that order."""
 
@@ -81,15 +69,13 @@ class Connection(ABC):
     def _disconnect(self) -> None:
         """Close the socket if there is one. The loop calls this once."""
 
+    @abstractmethod
     def _is_unavailable(self) -> bool:
-        return False
+        """Return whether the monitor finds the server unavailable."""
 
-    def _read(self) -> None:  # noqa: B027  Not needed with an asyncio transport.
-        """Read input of which the loop may not have been notified."""
-
-    @property
-    def is_usable(self) -> bool:
-        return self.error is None
+    @abstractmethod
+    def _read(self) -> None:
+        """Read input, of which the loop may not have been notified."""
 
     def round_trip(self, put: Callable[..., object], *arguments: Any) -> Any:
         """Buffer a request by calling `put`, and wait for its reply.

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import OperationalError, connections
+from django.db import OperationalError, close_old_connections
 from django.db.transaction import TransactionManagementError
 
 from petstore.event_loop.greenlets import (
@@ -37,7 +37,7 @@ def run_in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwar
         return function(*args, **kwargs)
     if current_task().transaction is not None:
         raise TransactionManagementError("Threads can't be used under `atomic`. See petstore.event_loop.")
-    call = get_thread_pool().submit(call_and_close_unusable, partial(function, *args, **kwargs))
+    call = get_thread_pool().submit(call_between_checks, partial(function, *args, **kwargs))
     # `cancel` has no effect once the call has started.
     timer = LoopTimer(settings.QUEUE_TIMEOUT / 1000, call.cancel)
     try:
@@ -48,10 +48,10 @@ def run_in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwar
         timer.cancel()
 
 
-def call_and_close_unusable(function: Callable[[], Result]) -> Result:
-    """Close unusable or obsolete connections after the call, as Django does at the end of a request."""
+def call_between_checks(function: Callable[[], Result]) -> Result:
+    """Close unusable connections before and after the call, as Django does around a request."""
+    close_old_connections()
     try:
         return function()
     finally:
-        for connection in connections.all(initialized_only=True):
-            connection.close_if_unusable_or_obsolete()
+        close_old_connections()

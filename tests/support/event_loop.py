@@ -75,10 +75,10 @@ def run_on_loop(function: Function) -> Any:
 
 
 def terminate_backend(pid: int) -> None:
-    """Terminate a connection to the database from another thread."""
+    """Terminate a connection to the database from another thread, and wait for its end."""
 
     def terminate() -> None:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+            cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
 
     in_other_thread(terminate)

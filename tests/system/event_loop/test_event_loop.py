@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -10,17 +11,18 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import DataError, IntegrityError
+from django.db import DataError, IntegrityError, connection, connections
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import get_response_timeout
+from petstore.event_loop import threads
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, is_on_loop, wait
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.shared_connection import ReadPipeline
 from petstore.event_loop.threads import run_in_thread
 from tests.conftest import COMMITTED
-from tests.support.event_loop import Function, run, run_request, serve
+from tests.support.event_loop import Function, run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
 
 DOUBLE = Statement(b"double", b"SELECT $1 * 2")
@@ -80,6 +82,28 @@ def test_blocking_call_runs_in_a_thread_and_off_the_loop_directly() -> None:
     assert not was_on_loop
     assert thread != threading.get_ident() == run_in_thread(threading.get_ident)
     assert isinstance(error, ValueError)
+
+
+@NEEDS_POSTGRESQL
+@COMMITTED
+def test_blocking_call_uses_no_connection_that_closed_in_the_meantime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def get_pid() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            return int(cursor.fetchone()[0])
+
+    def call_twice() -> tuple[int, int]:
+        first = run_in_thread(get_pid)
+        terminate_backend(first)
+        return first, run_in_thread(get_pid)
+
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(threads, "get_thread_pool", lambda: pool)
+        [(first, second)] = serve(call_twice)
+        pool.submit(connections.close_all)
+    assert first != second
 
 
 @pytest.mark.django_db
