@@ -24,6 +24,7 @@ from petstore.api.responses import Response
 from petstore.db.identity import is_postgresql
 from petstore.event_loop.compiled_reads import Read
 from petstore.event_loop.compiled_writes import RawStatement, atomic, insert, update
+from petstore.observability.redaction import contains_key
 
 RETENTION = timedelta(hours=24)
 KEY_RE = re.compile(r"[\x21-\x7e]{1,255}")
@@ -72,6 +73,8 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
         if not KEY_RE.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise invalid_parameter(message)
+        if contains_key(key):
+            raise invalid_parameter("`Idempotency-Key` must not contain an API key.")
         account_id = get_caller(request).account_id
         claim = IdempotencyRecord(
             account_id=account_id, idempotency_key=key, fingerprint=compute_fingerprint(request)

@@ -220,6 +220,9 @@ SPECTACULAR_SETTINGS = build_openapi_settings(
     },
 )
 
+# Requests per minute for pages outside /v1, for each client address or IPv6 /64.
+PAGES_PER_MINUTE = env.integer("PAGES_PER_MINUTE", 1200, 1, 1_000_000)
+
 # --- Sign-in (django-allauth) --------------------------------------------------------------------
 
 # With `required`, staff must set up a second factor first. Those who have one always need it to sign in.

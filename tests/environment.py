@@ -24,6 +24,7 @@ FIXED = {
     "SECRET_KEY_FALLBACKS": "",
     "API_KEY_PEPPERS": "1:an-old-pepper-for-the-tests-long-enough,2:a-new-pepper-for-the-tests-long-enough",
     "ANONYMOUS_PER_MINUTE": "1000000",
+    "PAGES_PER_MINUTE": "1000000",
     "LOG_FORMAT": "json",
     "LOG_LEVEL": "info",
     "ACCESS_LOG": "true",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 from django.contrib.admin.utils import label_for_field
-from django.db.models import CharField
+from django.db.models import CharField, QuerySet
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import reverse
@@ -34,6 +34,7 @@ from petstore.db.names import visible_name
 
 MAX_KEYS = 20
 MAX_TIMELINE = 30
+MAX_TIMELINE_KEYS = 100
 BAN_ICONS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
 KEY_ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BAN_ICONS
 KEY_ICONS[Action.NARROWED] = "compress"
@@ -59,6 +60,7 @@ panel_factories: list[Callable[[Account, HttpRequest], Panel | None]] = []
 def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     """Build the template context of the panels that the user may view."""
     now = timezone.now()
+    recent_keys = reports.find_recent_keys(account, now)
     may_view_keys = may_view(request, "accounts.apikey")
     may_view_events = may_view(request, "accounts.event")
     extra_panels = [panel for factory in panel_factories if (panel := factory(account, request))]
@@ -68,7 +70,7 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     if may_view_keys:
         timeline += list_key_entries(account)
         bans = [entry for entry in timeline if entry.icon in BAN_ICONS.values()]
-        key_context = build_key_panels(account, now) | {"bans": bans[:MAX_PANEL_ROWS]}
+        key_context = build_key_panels(account, recent_keys, now) | {"bans": bans[:MAX_PANEL_ROWS]}
     timeline += list_account_entries(account)
     if may_view_events:
         timeline += list_warning_entries(account)
@@ -80,7 +82,7 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "plan_badge": {"type": badges.PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
         "limits": account.limits,
         "usage_bar": badges.render_usage_bar(account.get_request_count(now.date()), account.limits.per_day),
-        "usage_chart": build_usage_chart(now, key__account=account),
+        "usage_chart": build_usage_chart(now, key__in=recent_keys),
         "may_view_keys": may_view_keys,
         "may_view_events": may_view_events,
         "may_view_rejections": may_view(request, "accounts.refusal"),
@@ -94,10 +96,10 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def build_key_panels(account: Account, now: datetime) -> dict[str, Any]:
+def build_key_panels(account: Account, recent_keys: QuerySet[ApiKey], now: datetime) -> dict[str, Any]:
     keys = annotate_requests_today(account.keys.select_related("rate_limit_state"))
     newest = list(keys[: MAX_KEYS + 1])
-    banned = account.keys.select_related("rate_limit_state").filter(reports.banned_keys_q(now))[:MAX_KEYS]
+    banned = recent_keys.select_related("rate_limit_state").filter(reports.banned_keys_q(now))[:MAX_KEYS]
     return {
         "keys": [build_key_row(key, account, now) for key in newest[:MAX_KEYS]],
         "has_more_keys": len(newest) > MAX_KEYS,
@@ -118,7 +120,8 @@ def build_key_row(key: ApiKey, account: Account, now: datetime) -> dict[str, Any
 
 
 def list_key_entries(account: Account) -> list[HistoryEntry]:
-    ids = account.keys.values_list(Cast("pk", CharField()))
+    """List the newest entries of the newest keys, since entries have no index for their account."""
+    ids = account.keys.values_list(Cast("pk", CharField()))[:MAX_TIMELINE_KEYS]
     entries = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids)
     newest = list(entries.filter(action__in=KEY_ICONS)[:MAX_TIMELINE])
     keys = ApiKey.objects.in_bulk({int(entry.object_id) for entry in newest})

@@ -326,7 +326,7 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
 
     def get_confirmation_context(self, key: ApiKey) -> dict[str, Any]:
         now = timezone.now()
-        other_keys = key.account.keys.filter(active_keys_q(now)).exclude(pk=key.pk).count()
+        other_keys = ApiKey.objects.active_since(key.account, now).exclude(pk=key.pk).count()
         details = {
             "Key name": visible_name(key.name) or "none",
             "Scopes": ", ".join(key.scopes.split()),

@@ -38,6 +38,7 @@ from petstore.backoffice.models import FailedSignIn
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.backoffice.password_links import create_link
 from petstore.backoffice.text import format_time
+from petstore.db.names import check_scripts
 from petstore.sign_in.second_factors import SECOND_FACTORS, reset_two_factor
 
 # Replaced below or hidden. django-allauth's page of authenticators would show their secrets.
@@ -135,6 +136,11 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         require_role(self.fields["groups"])
+
+    def clean_username(self) -> str:
+        username = str(super().clean_username())
+        check_scripts(username)
+        return username
 
     def save(self, commit: bool = True) -> Any:
         self.instance.set_unusable_password()
@@ -308,9 +314,10 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         return readonly_fields
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Lock all users before a change, so that two Owners can't lock each other out concurrently."""
+        """Lock all staff before a change, so that two Owners can't lock each other out concurrently."""
         if request.method == "POST" and transaction.get_connection().in_atomic_block:
-            list(User.objects.select_for_update().order_by("pk").values_list("pk"))
+            staff = User.objects.filter(is_staff=True)
+            list(staff.select_for_update().order_by("pk").values_list("pk"))
             # A concurrent change may have removed the editor's access.
             editor = User.objects.filter(pk=get_user(request).pk, is_active=True, is_staff=True).first()
             if editor is None or not editor.has_perm("auth.view_user"):
@@ -330,7 +337,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     reset_two_factor_view = make_reason_view(
         RESET_TWO_FACTOR, reset_two_factor, TWO_FACTOR_WAS_RESET, permission="may_manage"
     )
-    # In a transaction, `get_object` locks all users.
+    # In a transaction, `get_object` locks all staff.
     remove_from_staff_view = method_decorator(transaction.atomic)(
         make_reason_view(
             REMOVE_FROM_STAFF, remove_from_staff, "{} is no longer a member of staff.",

@@ -18,7 +18,7 @@ from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
 from accounts.models.members import Role
 from accounts.models.plans import Account
-from accounts.models.records import KeyStanding, Record
+from accounts.models.records import KeyStanding, Record, StrikeCounter
 from accounts.quota import bans
 from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.api.link_header import get_page_url
@@ -29,10 +29,12 @@ from petstore.backoffice.text import format_time
 from petstore.db.names import visible_name
 from petstore.mail.outbox import send_mail
 from petstore.observability.metrics import BANS
+from petstore.observability.redaction import contains_key
 
 SERVICE = Actor("the service")
 MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
+MAX_BAN_LENGTH = timedelta(days=1)  # D26
 EXPIRES_SOON = timedelta(days=7)
 MAX_ACTIVE_KEYS, MAX_KEYS_PER_DAY = 20, 100  # Per account (D47).
 MAX_LISTED_KEYS = 100  # Active keys, including those with a replacement.
@@ -71,30 +73,40 @@ def active_keys_q(now: datetime) -> Q:
 
 
 class ApiKeyManager(models.Manager["ApiKey"]):
-    def lock_states(self, **keys: Any) -> QuerySet[KeyStanding]:
-        """Lock the rate-limit states of these keys, so that no ban starts before the transaction ends."""
-        states = [KeyStanding(key=key) for key in self.filter(**keys).order_by("pk")]
-        KeyStanding.objects.bulk_create(states, ignore_conflicts=True)
-        locked = KeyStanding.objects.select_for_update(of=("self",)).select_related("key")
-        return locked.filter(pk__in=[state.pk for state in states]).order_by("pk")
+    def active_since(self, account: Account, since: datetime) -> QuerySet[ApiKey]:
+        """Select the keys that were active at this time or later, but none that had ended before.
 
-    def check_bans(self, account: Account) -> None:
+        Reads the IDs first, from one range of an index for each condition. Otherwise, both databases would
+        read all keys that the account ever had.
+        """
+        ids = self.filter(account=account).order_by().values_list("pk", flat=True)
+        unrevoked, revoked = ids.filter(revoked_at=None), ids.filter(revoked_at__gt=since)
+        endless, unexpired = unrevoked.filter(expires_at=None), unrevoked.filter(expires_at__gt=since)
+        keys = self.filter(pk__in=list(endless.union(unexpired, revoked, all=True)))
+        return keys.select_related("account")
+
+    def check_bans(self, account: Account, *, except_for: ApiKey | None = None) -> None:
         """Raise ValidationError if a key of the account, even a revoked one, is banned (D50)."""
-        for state in self.lock_states(account=account):
-            if ban_end := state.get_ban_end(timezone.now()):
-                raise ValidationError(
-                    f"Key {state.key} of this account is banned until {ban_end:%Y-%m-%d %H:%M:%S} UTC. "
-                    "Wait until it ends, or have it lifted, before you issue another key."
-                )
+        now = timezone.now()
+        keys = self.active_since(account, now - MAX_BAN_LENGTH)
+        if except_for is not None:
+            keys = keys.exclude(pk=except_for.pk)
+        states = KeyStanding.objects.filter(key__in=keys, banned_until__gt=to_microseconds(now))
+        for state in states.select_related("key").order_by("-banned_until")[:1]:
+            ban_end = to_datetime(state.banned_until)
+            raise ValidationError(
+                f"Key {state.key} of this account is banned until {ban_end:%Y-%m-%d %H:%M:%S} UTC. "
+                "Wait until it ends, or have it lifted, before you issue another key."
+            )
 
     def check_counts(self, account: Account, now: datetime, *, is_rotation: bool) -> None:
         """Raise ValidationError for too many keys (D47). Rotated keys don't use up MAX_ACTIVE_KEYS."""
-        keys = self.filter(account=account)
-        if keys.filter(created_at__gt=now - timedelta(days=1)).count() >= MAX_KEYS_PER_DAY:
+        newest = self.filter(account=account).order_by("-pk").values_list("created_at", flat=True)
+        if any(at > now - timedelta(days=1) for at in newest[MAX_KEYS_PER_DAY - 1 : MAX_KEYS_PER_DAY]):
             raise ValidationError(
                 f"An account gets at most {MAX_KEYS_PER_DAY} new keys a day. Try again tomorrow."
             )
-        active = keys.filter(active_keys_q(now))
+        active = self.active_since(account, now)
         if not is_rotation and active.filter(rotated_to=None).count() >= MAX_ACTIVE_KEYS:
             raise ValidationError(
                 f"An account has at most {MAX_ACTIVE_KEYS} active keys. Revoke one first."
@@ -136,8 +148,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         with transaction.atomic():
             account.lock(reject_suspended=True)
             self.check_counts(account, timezone.now(), is_rotation=rotated_from is not None)
-            if rotated_from is None:
-                self.check_bans(account)
+            self.check_bans(account, except_for=rotated_from)
             key.save()
             audit.record(by, key, Action.ISSUED, after=get_field_values(key))
             key.build_event(EventType.KEY_ISSUED).save()
@@ -181,11 +192,13 @@ class ApiKey(Record):
         verbose_name = "API key"
         ordering = ["-id"]
         indexes = [
+            models.Index(fields=["account", "-id"], name="key_of_account"),
+            models.Index(fields=["account", "revoked_at", "expires_at"], name="key_of_account_by_end"),
             models.Index(
                 fields=["expires_at"],
                 name="key_by_end",
                 condition=Q(revoked_at__isnull=True, expires_at__isnull=False),
-            )
+            ),
         ]
         constraints = [
             CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
@@ -209,6 +222,10 @@ class ApiKey(Record):
 
     def __str__(self) -> str:
         return self.public_id
+
+    def clean(self) -> None:
+        if contains_key(self.name):
+            raise ValidationError({"name": "The name contains an API key."})
 
     @property
     def audit_description(self) -> str:
@@ -247,6 +264,8 @@ class ApiKey(Record):
         """Revoke the key for good. Raises ValidationError without a reason, or if it is already revoked."""
         if not reason.strip():
             raise ValidationError("Say why the key is revoked.")
+        if contains_key(reason):
+            raise ValidationError("The reason contains an API key. Name the key by its public ID.")
         with transaction.atomic():
             key = self.lock()
             if key.revoked_at is not None:
@@ -308,8 +327,8 @@ class ApiKey(Record):
     def rotate(self, *, by: Actor, overlap: timedelta = ROTATION_OVERLAP) -> tuple[ApiKey, str]:
         """Issue a replacement with the same rights, and let this key expire after the overlap (D19).
 
-        Returns the new key and its text. An earlier expiry is kept, and a ban is inherited (D50). Raises
-        ValidationError like `issue`, and if the key is not active or has already been rotated.
+        Returns the new key and its text. An earlier expiry is kept; a ban and strikes are inherited (D50).
+        Raises ValidationError like `issue`, and if the key is not active or has already been rotated.
         """
         with transaction.atomic():
             self.account.lock(reject_suspended=True)  # As in `issue`, before the rate-limit states.
@@ -320,7 +339,8 @@ class ApiKey(Record):
             if hasattr(old, "rotated_to"):
                 replacement = old.rotated_to.public_id
                 raise ValidationError(f"Key {old.public_id} has already been rotated to {replacement}.")
-            state = ApiKey.objects.lock_states(pk=old.pk).get()
+            state = KeyStanding.lock(old.pk)
+            strikes = StrikeCounter.objects.filter(key=old, generation=state.strike_generation)
             renewed_end = now + (old.expires_at - old.created_at) if old.expires_at else None
             new, key_text = ApiKey.objects.issue(
                 old.account,
@@ -332,8 +352,11 @@ class ApiKey(Record):
                 rotated_from=old,
             )
             is_banned = state.get_ban_end(now) is not None
-            # The replacement starts with this state.
-            state.key, state.strike_generation = new, 0
+            # The replacement starts with this state and these strikes.
+            for counter in strikes:
+                counter.key = new
+                counter.save(force_insert=True)
+            state.key = new
             state.save()
             if is_banned:
                 new.build_event(EventType.KEY_BANNED).save()
@@ -351,8 +374,9 @@ class ApiKey(Record):
         Times are microseconds since the epoch. Returns the end of the ban, which may have passed.
         """
         with transaction.atomic():
-            KeyStanding.objects.bulk_create([KeyStanding(key=self)], ignore_conflicts=True)
-            state = KeyStanding.objects.select_for_update().get(key=self)
+            # So that no key is issued at the same time (D50). The account may have just been deleted.
+            list(Account.objects.select_for_update(no_key=True).filter(pk=self.account_id).values("pk"))
+            state = KeyStanding.lock(self.pk)
             if strikes_since >= state.banned_until:
                 level = bans.get_level(state.ban_level, state.banned_until, now)
                 state.banned_at, state.banned_until = now, now + bans.BAN_LENGTHS[level]

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.signing import BASE62_ALPHABET
 from django.db import models, transaction
-from django.db.models import CheckConstraint, Index, Q, QuerySet, UniqueConstraint
+from django.db.models import CheckConstraint, Exists, Index, OuterRef, Q, QuerySet, UniqueConstraint
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import get_random_string
@@ -31,6 +31,7 @@ MEMBER_ID_LENGTH = 8
 INVITATION_LIFETIME = timedelta(days=7)
 INVITATION_RETENTION = timedelta(days=30)  # Invitations contain addresses.
 MAX_OPEN_INVITATIONS, MAX_INVITATIONS_PER_DAY = 20, 50
+MAX_MEMBERS = MAX_MEMBERSHIPS = 100  # Of an account and of a user. Pages list all of them.
 
 
 class Role(models.TextChoices):
@@ -97,7 +98,7 @@ class Membership(AccountRole):
             if member.role == role:
                 raise ValidationError(f"{member.user} is already {member.get_role_display()}.")
             before, after = ({"member": str(member.user), "role": value} for value in (member.role, role))
-            member.give_up_ownership()
+            member.check_other_owner()
             member.role = role
             member.save(update_fields=["role"])
             member.record(Action.MEMBER_CHANGED, by, before=before, after=after, reason=reason)
@@ -111,7 +112,7 @@ class Membership(AccountRole):
         with transaction.atomic():
             member = self.lock()
             if keep_owner or member.account.memberships.exclude(pk=member.pk).exists():
-                member.give_up_ownership()
+                member.check_other_owner()
             before = {"member": str(member.user), "role": member.role}
             after = dict.fromkeys(before)
             values: Any = {"before": before, "after": after, "reason": reason}
@@ -126,20 +127,13 @@ class Membership(AccountRole):
             raise ValidationError("This person is no longer a member of the account.")
         return member
 
-    def give_up_ownership(self) -> None:
-        """Withdraw the invitations of an owner, who could return with one of their links.
-
-        Raises ValidationError if there is no other owner who may sign in.
-        """
-        if self.role != Role.OWNER:
-            return
+    def check_other_owner(self) -> None:
+        """Raise ValidationError for an owner if there is no other one who may sign in."""
         owners = self.account.memberships.filter(role=Role.OWNER, user__is_active=True)
-        if not owners.exclude(pk=self.pk).exists():
+        if self.role == Role.OWNER and not owners.exclude(pk=self.pk).exists():
             raise ValidationError(
                 f"{self.user} is the only owner of {self.account}. Make another member an owner first."
             )
-        invitations = self.account.invitations.open().filter(invited_by=self.user_id)
-        invitations.update(closed_at=timezone.now())
 
 
 def open_account(name: str, owner: User, *, by: Actor) -> Account:
@@ -156,10 +150,16 @@ def open_account(name: str, owner: User, *, by: Actor) -> Account:
 
 class InvitationQuerySet(QuerySet["Invitation"]):
     def open(self) -> InvitationQuerySet:
-        """Select valid invitations, none by deactivated users, who could return with their own link."""
-        deactivated = User.objects.filter(is_active=False).values("pk")
-        unexpired = self.filter(closed_at=None, expires_at__gt=timezone.now())
-        return unexpired.exclude(invited_by__in=deactivated)
+        """Select unexpired invitations whose author could still create them, or which a command created.
+
+        Otherwise, former owners and staff could return with their own link.
+        """
+        owners = Membership.objects.filter(
+            account=OuterRef("account"), user=OuterRef("invited_by"), role=Role.OWNER, user__is_active=True
+        )
+        staff = User.objects.with_perm("accounts.change_account").filter(is_staff=True)
+        by_author = Q(invited_by=None) | Exists(owners) | Exists(staff.filter(pk=OuterRef("invited_by")))
+        return self.filter(by_author, closed_at=None, expires_at__gt=timezone.now())
 
     def find(self, token: str) -> Invitation | None:
         """Find the open invitation of a link."""
@@ -236,6 +236,10 @@ class Invitation(AccountRole):
                 raise ValidationError(f"You are already a member of {invitation.account}.")
             if invitation.role != Role.OWNER and not invitation.has_owner():
                 raise ValidationError(f"An owner of {invitation.account} has to join first.")
+            if invitation.account.memberships.count() >= MAX_MEMBERS:
+                raise ValidationError(f"{invitation.account} has {MAX_MEMBERS} members. Remove one first.")
+            if user.memberships.count() >= MAX_MEMBERSHIPS:
+                raise ValidationError(f"You are a member of {MAX_MEMBERSHIPS} accounts. Leave one first.")
             public_id, role = invitation.public_id, invitation.role
             member = Membership.objects.create(**values, public_id=public_id, role=role)
             after = {"member": str(user), "role": role}

@@ -6,7 +6,7 @@ accounts/usage writes and prunes usage and rejections, off the request path.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Index, Q, QuerySet, UniqueConstraint
@@ -115,6 +115,12 @@ class KeyStanding(Record):
             CheckConstraint(name="ban_ends_after_it_began", condition=Q(banned_until__gte=F("banned_at"))),
         ]
 
+    @classmethod
+    def lock(cls, key_id: int) -> Self:
+        """Create the row unless it exists, and lock it until the end of the transaction."""
+        cls.objects.bulk_create([cls(key_id=key_id)], ignore_conflicts=True)
+        return cls.objects.select_for_update().get(key_id=key_id)
+
     def get_ban_end(self, now: datetime) -> datetime | None:
         return to_datetime(self.banned_until) if self.banned_until > to_microseconds(now) else None
 
@@ -145,8 +151,7 @@ class StrikeCounter(Record):
     def renew(cls, key_id: int) -> None:
         """Create the row unless it exists, or replace it if it has been updated MAX_UPDATES times."""
         with transaction.atomic():
-            KeyStanding.objects.bulk_create([KeyStanding(key_id=key_id)], ignore_conflicts=True)
-            state = KeyStanding.objects.select_for_update().get(key_id=key_id)
+            state = KeyStanding.lock(key_id)
             if replace_row(cls, state.strike_generation, key_id=key_id):
                 state.strike_generation += 1
                 state.save(update_fields=["strike_generation"])

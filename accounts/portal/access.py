@@ -12,8 +12,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
 from accounts.models import Membership, Role
+from petstore.sign_in.rate_limits import CHANGES_PER_DAY, count_attempt, render_too_many
 
 View = Callable[..., HttpResponse]
+
+REPEATABLE_VERBS = {"role", "narrow"}  # The limits on keys and invitations do not bound these.
 
 
 def for_members(role: Role = Role.READER, *, reauthenticate: bool = False) -> Callable[[View], View]:
@@ -36,6 +39,11 @@ def for_members(role: Role = Role.READER, *, reauthenticate: bool = False) -> Ca
                 raise_if_reauthentication_required(request, app="portal")
             if request.method != "POST":
                 return view(request, me, **kwargs)
+            verb = kwargs.get("action") or kwargs.get("verb")
+            if verb in REPEATABLE_VERBS:
+                limit = f"{verb} in account", me.account.public_id, CHANGES_PER_DAY
+                if seconds := count_attempt(request, [limit]):
+                    return render_too_many(request, seconds)
             with transaction.atomic():
                 try:
                     me.account.lock()

@@ -47,18 +47,19 @@ def build_usage(account: Account) -> dict[str, Any]:
     """Sum the usage of 30 days by day and by key, and find the keys that need attention."""
     now = timezone.now()
     days = reports.list_days(30, now.date())
-    usage = DailyUsage.objects.filter(key__account=account, day__range=(days[0], days[-1]))
+    keys = reports.find_recent_keys(account, now)
+    usage = DailyUsage.objects.filter(key__in=keys, day__range=(days[0], days[-1]))
     totals = usage.order_by().values_list("key").annotate(Sum("admitted"), Sum("rejected"))
     by_key = {pk: (admitted, rejected) for pk, admitted, rejected in totals}
     is_banned = Q(rate_limit_state__banned_until__gt=to_microseconds(now))
-    keys = account.keys.select_related("rate_limit_state", "rotated_to")
-    listed = list(keys.filter(Q(pk__in=list(by_key)) | active_keys_q(now) | is_banned)[:MAX_LISTED_KEYS])
+    shown = keys.filter(Q(pk__in=list(by_key)) | active_keys_q(now) | is_banned)
+    listed = list(shown.select_related("rate_limit_state", "rotated_to")[:MAX_LISTED_KEYS])
     expiring = [key for key in listed if key.describe_state(now)[0] == "soon"]
     return {
         "keys": [(key, *by_key.get(key.pk, (0, 0))) for key in listed],
         "banned": [(key, ban_end) for key in listed if (ban_end := key.get_ban_end(now))],
         "expiring": [key for key in expiring if not hasattr(key, "rotated_to")],
-        "days": reports.get_daily_usage(30, now.date(), key__account=account)[::-1],
+        "days": reports.get_daily_usage(30, now.date(), key__in=keys)[::-1],
     }
 
 

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from accounts.models import Role
 from petstore.api.client_ip import get_client_network
+from petstore.db.names import check_scripts
 from petstore.sign_in.rate_limits import check_limits
 
 NEW_USER_RATES = ("10/m", "100/d")  # Attempts per client network.
@@ -29,13 +30,16 @@ class NewUserForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its
         network = get_client_network(self.request)
         check_limits(self.request, [(f"new user {rate}", network, rate) for rate in NEW_USER_RATES])
         username = str(super().clean_username())
+        check_scripts(username)
         if "@" in username:  # People sign in with a username or an address.
             raise ValidationError("A username must not contain an @.")
         return username
 
 
 class SignUpForm(NewUserForm):
-    account_name = forms.CharField(max_length=100, help_text="For example, your company or project.")
+    account_name = forms.CharField(
+        max_length=100, help_text="For example, your company or project.", validators=[check_scripts]
+    )
 
 
 class InviteForm(forms.Form):

@@ -16,7 +16,6 @@ from django.views.decorators.http import require_safe
 
 from accounts import key_forms
 from accounts.models import Actor, ApiKey, Membership, Role, active_keys_q
-from accounts.models.api_keys import MAX_LISTED_KEYS
 from accounts.portal.access import for_members
 from petstore.backoffice.confirmation import ReasonForm
 
@@ -41,10 +40,13 @@ class IssueKeyForm(key_forms.IssueKeyForm):
 @require_safe
 def keys(request: HttpRequest, me: Membership) -> HttpResponse:
     now = timezone.now()
-    rows = me.account.keys.select_related("rate_limit_state", "rotated_to")
-    active, inactive = rows.filter(active_keys_q(now)), rows.exclude(active_keys_q(now))
+    active = ApiKey.objects.active_since(me.account, now)
+    inactive = me.account.keys.exclude(active_keys_q(now))
+    active, inactive = (
+        keys.select_related("rate_limit_state", "rotated_to") for keys in (active, inactive)
+    )
     context = {
-        "active": [(key, *key.describe_state(now)) for key in active[:MAX_LISTED_KEYS]],
+        "active": [(key, *key.describe_state(now)) for key in active],
         "inactive": [(key, *key.describe_state(now)) for key in inactive[:MAX_INACTIVE]],
     }
     return render(request, "portal/keys.html", context | {"me": me, "page": "keys"})

@@ -102,6 +102,11 @@ def find_deprecated_callers(days: int = 30, limit: int = 20, today: date | None 
     return list(callers.order_by("-calls", "name")[:limit])
 
 
+def find_recent_keys(account: Account, now: datetime) -> QuerySet[ApiKey]:
+    """Find the keys that may have usage of the last 30 days, however many have ended before."""
+    return ApiKey.objects.active_since(account, now - timedelta(days=31))
+
+
 # --- Keys ----------------------------------------------------------------------------------------
 
 

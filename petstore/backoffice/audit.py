@@ -18,6 +18,7 @@ from django.utils import timezone
 from petstore.api.client_ip import NO_ADDRESS, get_client_address
 from petstore.backoffice.models import AuditEntry
 from petstore.observability import logs
+from petstore.observability.redaction import contains_key, redact
 
 Action = AuditEntry.Action
 Values = dict[str, Any]
@@ -74,7 +75,7 @@ def record(
         object_text=str(name)[:255],
         before=mask(before, HIDDEN),
         after=mask(after, HIDDEN_NEW),
-        reason=reason[:500],
+        reason=redact(reason)[:500] if contains_key(reason) else reason[:500],
         address=actor.address,
         request_id=logs.request_id.get(""),
     )

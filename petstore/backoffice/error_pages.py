@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from functools import wraps
+from itertools import chain
 from typing import Any
 
 from allauth.account.adapter import get_adapter
@@ -22,6 +23,7 @@ from django.utils.deprecation import MiddlewareMixin
 
 from petstore.api.request_headers import BODY_ERROR
 from petstore.backoffice.sessions import CUSTOMER_PAGES, STAFF_PAGES, log_out_if_expired
+from petstore.observability.redaction import contains_key
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +35,8 @@ MAX_URL_LENGTH = 4000  # Of the path, and of parameters that hold a URL.
 URL_PARAMETERS = {"next", "_changelist_filters"}
 
 BAD_CHARACTERS = "Your input contains characters that can't be stored. Go back, remove them and try again."
+REDACTED_FIELDS = {"q", "s", "reason"}  # Searches are not stored, and ReasonForm redacts reasons.
+CONTAINS_KEY = "Your input contains an API key, which would be stored. Go back, remove it and try again."
 TOO_LONG = "Part of the URL is too long. Go back, shorten it and try again."
 OUT_OF_RANGE = "A value is out of range. Go back, correct it and try again."
 TOO_LARGE = "The form is too large and was not saved. Go back, shorten it and try again."
@@ -53,6 +57,10 @@ def check_input(request: HttpRequest) -> str:
     """Return the error message for bad input, or an empty string."""
     if any(UNSTORABLE.search(text) for text in get_input_texts(request)):
         return BAD_CHARACTERS
+    stored = (values for name, values in request.POST.lists() if name not in REDACTED_FIELDS)
+    sent = [request.META.get("HTTP_USER_AGENT", ""), *chain(*stored)]
+    if any(map(contains_key, sent)):  # Of a sign-in, the list of sessions stores the User-Agent.
+        return CONTAINS_KEY
     if len(request.path) > MAX_URL_LENGTH:
         return TOO_LONG
     for name, values in request.GET.lists():

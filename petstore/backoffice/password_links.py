@@ -1,8 +1,9 @@
 """One-time password links: Django's reset tokens, which staff hand over instead of an email.
 
 A link expires after PASSWORD_RESET_TIMEOUT seconds, or when it is used or the user signs in. It also
-becomes invalid when the permissions of the user change, or the permissions or password of its issuer.
-Otherwise, an Owner's link for a Viewer could set the password of a superuser that the Viewer has become.
+becomes invalid when the permissions or accounts of the user change, or the permissions or password of its
+issuer. Otherwise, an Owner's link for a Viewer could set the password of a superuser that the Viewer has
+become.
 """
 
 from typing import Any
@@ -35,8 +36,9 @@ class PasswordLinkTokenGenerator(PasswordResetTokenGenerator):
         assert isinstance(user, User)
         assert self.issuer is not None
         user_state = super()._make_hash_value(user, timestamp), get_permission_state(user)
+        accounts = sorted(user.memberships.values_list("account", flat=True))
         issuer_state = self.issuer.pk, self.issuer.password, get_permission_state(self.issuer)
-        return repr((*user_state, *issuer_state))
+        return repr((*user_state, accounts, *issuer_state))
 
 
 def get_permission_state(user: User) -> tuple[Any, ...]:

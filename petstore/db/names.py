@@ -28,6 +28,10 @@ INVISIBLE_CATEGORIES = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
 BLANKS = re.compile("[\u115f\u1160\u2065\u2800\u3164\uffa0\ufff0-\ufff8\ufffc\U000e0000-\U000e0fff]")
 # Embeddings, overrides and isolates, which can reorder the text that follows a name (UAX 9).
 BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+# Of Japanese, Korean and Chinese.
+COMBINED_SCRIPTS = (
+    {"CJK", "HIRAGANA", "KATAKANA", "LATIN"}, {"CJK", "HANGUL", "LATIN"}, {"CJK", "BOPOMOFO", "LATIN"},
+)  # fmt: skip
 
 Row = TypeVar("Row", bound="UniquelyNamed")
 
@@ -42,6 +46,26 @@ def visible_name(name: str) -> str:
 
 def is_invisible(character: str) -> bool:
     return unicodedata.category(character) in INVISIBLE_CATEGORIES or bool(BLANKS.match(character))
+
+
+def has_mixed_scripts(text: str) -> bool:
+    """Whether the letters are of several scripts that no language combines (UTS 39, section 5.2).
+
+    Python lacks the property Script, but the names of letters begin with it.
+    """
+    names = (unicodedata.name(letter, "").split(" ")[0] for letter in to_nfkc(text) if letter.isalpha())
+    scripts = {name.partition("-")[0] for name in names} - {"MODIFIER"}
+    return len(scripts) > 1 and not any(scripts <= combined for combined in COMBINED_SCRIPTS)
+
+
+def check_scripts(text: str) -> None:
+    """Raise ValidationError for a word of mixed scripts, such as "admin" with a Cyrillic "a"."""
+    if any(map(has_mixed_scripts, text.split())):
+        raise ValidationError("Write each word in a single script, such as Latin or Cyrillic.")
+
+
+def to_nfkc(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
 
 
 def to_nfc(text: str) -> str:

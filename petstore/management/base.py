@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent, fill, indent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter, OutputWrapper
@@ -57,6 +57,20 @@ class VisibleOutput(OutputWrapper):
         except OSError as error:
             discard_output()
             raise CommandError(f"Can't write standard output: {error.strerror}.") from None
+
+
+class TerminalStream:
+    """A binary stream to a terminal, which the text written to it can't control."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, text: bytes) -> int:
+        self._stream.write(escape_nonprintable(text.decode(), keep="\r\n\ufeff").encode())
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 class DocumentedCommand(BaseCommand):

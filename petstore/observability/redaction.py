@@ -31,6 +31,14 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 
+# A key whose secret is complete, perhaps without its checksum or with text beside it.
+COMPLETE_KEY = re.compile(r"psk_(?:live|test)_[0-9a-z]{14}_[0-9a-z]{32}", re.IGNORECASE)
+
+
+def contains_key(text: str) -> bool:
+    """Whether text from a client contains an API key, so that it must not be stored."""
+    return COMPLETE_KEY.search(text) is not None
+
 
 def redact(text: str) -> str:
     for rule, replacement in RULES:

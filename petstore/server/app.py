@@ -14,6 +14,7 @@ import orjson
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_started
+from django.urls import Resolver404, resolve
 from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 MAX_CONCURRENT_REQUESTS = 512  # Per worker. Further API requests get 503.
 MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a form of the back office.
 MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the browser shows the response.
+
+CONNECT_REJECTED = ApiError(ErrorCode.METHOD_NOT_ALLOWED, headers={"Allow": ""})
 
 request_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 pipeline = ApiPipeline(wsgi.get_response)
@@ -119,6 +122,9 @@ async def serve_page(
     if scope.path == "/healthz":  # Liveness must not depend on a free thread.
         await serve_on_loop(scope, exchange, body, wsgi.get_response)
         return
+    if scope.method == "CONNECT":  # Its target is a host and a port (RFC 9110 section 9.3.6).
+        exchange.protocol.response_str(*bodies.build_plain_error(scope, CONNECT_REJECTED))
+        return
     if scope.method not in BODILESS_METHODS:
         parts = BodyParts(exchange)
         user = await find_sender(scope)
@@ -132,7 +138,7 @@ async def serve_page(
             limit = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED
             await bodies.discard(parts, body.error, limit)
             return
-    if scope.method.upper() == "POST" and not is_staff:
+    if scope.method.upper() == "POST" and not is_staff and await has_page(scope.path):
         await serve_queued(scope, exchange, body, form_queues[user is not None])
     else:
         await serve_in_thread(
@@ -155,6 +161,18 @@ async def find_sender(scope: Any) -> "User | None":
     if settings.SESSION_COOKIE_NAME not in cookies:
         return None
     return await asyncio.get_running_loop().run_in_executor(request_threads, find_session_user, cookies)
+
+
+async def has_page(path: str) -> bool:
+    """Return whether there is a page at the path. In a thread, since the first call loads all pages."""
+
+    def resolves() -> bool:
+        try:
+            return resolve(path) is not None
+        except Resolver404:
+            return False
+
+    return await asyncio.get_running_loop().run_in_executor(request_threads, resolves)
 
 
 async def read_page_body(scope: Any, parts: BodyParts, is_staff: bool) -> Body:

@@ -168,12 +168,14 @@ async def discard(parts: BodyParts, error: ApiError, limit: int = MAX_DISCARDED)
 
 
 def build_plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
-    headers = [("content-type", "text/plain"), ("connection", "close")]
-    headers.append(("x-request-id", get_request_id(scope.headers.get("x-request-id", ""))))
-    return error.status_code, headers, f"{PAGE_ERRORS[error.code]}\n"
+    headers = {name.lower(): value for name, value in error.headers.items()}
+    headers |= {"content-type": "text/plain", "connection": "close"}
+    headers["x-request-id"] = get_request_id(scope.headers.get("x-request-id", ""))
+    return error.status_code, list(headers.items()), f"{PAGE_ERRORS[error.code]}\n"
 
 
 PAGE_ERRORS = {
+    ErrorCode.METHOD_NOT_ALLOWED: "This server is no proxy.",
     ErrorCode.REQUEST_TIMEOUT: "The request body did not arrive in time. Send the form again.",
     ErrorCode.MALFORMED_JSON: "The request body is incomplete. Send the form again.",
 }

@@ -5,7 +5,6 @@ from typing import Any
 
 from allauth.account.auth_backends import AuthenticationBackend
 from django.contrib.auth.models import User
-from django.db.models import Q
 from django.http import HttpRequest
 
 MAX_LOGIN_LENGTH = 254  # Characters of an email address. Usernames are shorter.
@@ -17,14 +16,15 @@ def normalize_login(login: str) -> str:
 
 
 def find_user(login: str) -> User | None:
-    """Find the user with this username or confirmed email address, in one query.
+    """Find the user with this username or confirmed email address, always in two queries.
 
-    Of two matches, the confirmed address wins: anyone can choose a username that looks like an address.
+    A single one could not use the indexes. Of two matches, the confirmed address wins: anyone can choose a
+    username that looks like an address.
     """
     login = normalize_login(login)
-    confirmed = Q(emailaddress__email=login.lower(), emailaddress__verified=True)
-    users = User.objects.filter(confirmed | Q(username=login)).distinct()
-    return max(users, key=lambda user: user.username != login, default=None)
+    by_name = User.objects.filter(username=login).first()
+    confirmed = User.objects.filter(emailaddress__email=login.lower(), emailaddress__verified=True)
+    return confirmed.first() or by_name
 
 
 class SignInBackend(AuthenticationBackend):

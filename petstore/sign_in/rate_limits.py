@@ -2,17 +2,23 @@
 
 import math
 import time
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.cache import caches
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 from django_ratelimit.core import get_usage
 
 from petstore.api.client_ip import get_client_network
 from petstore.backoffice.text import format_count
+from petstore.cache.local import LocalCounters
 from petstore.sign_in.known_browsers import get_known_browser_id
 
 ATTEMPTS_PER_ADDRESS = "10/m"
@@ -21,9 +27,14 @@ CODES_PER_NAME = "50/d"  # Codes have six digits, and three are valid at any tim
 MAILS_PER_ADDRESS = "10/h"
 MAILS_PER_EMAIL = "5/h"
 CHALLENGES_PER_ADDRESS = "30/m"  # Each creates a session.
+CHANGES_PER_DAY = "100/d"  # Of each kind that the audit trail records, which is never pruned.
 UNLOCK_SECONDS = 2 * 24 * 60 * 60  # Must exceed the windows above.
 SECONDS_TO_WAIT = "petstore.seconds_to_wait"  # In request.META, if an attempt was rejected.
 
+# A flood must not reach the database, so each machine counts pages by itself. In microseconds.
+page_counters = LocalCounters(Path(settings.COUNTERS_DIR) / "pages", settings.SECRET_KEY, 60_000_000)
+
+View = Callable[..., HttpResponseBase]
 Limit = tuple[str, str, str]  # Group and key of the counter, and its rate.
 
 
@@ -47,6 +58,25 @@ def check_limits(request: HttpRequest, limits: list[Limit]) -> None:
     """Count an attempt to submit a form. Raises ValidationError after too many."""
     if seconds := count_attempt(request, limits):
         raise ValidationError(f"Too many attempts. Try again in {describe_wait(seconds)}.")
+
+
+def render_too_many(request: HttpRequest, seconds: int) -> HttpResponse:
+    text = f"You have made this change too many times today. Try again in {describe_wait(seconds)}."
+    return render(request, "error.html", {"title": "Too many changes", "text": text})
+
+
+def limit_changes(view: View) -> View:
+    """Limit the submissions of a page by its signed-in user."""
+
+    @wraps(view)
+    def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method == "POST" and request.user.is_authenticated:
+            limit = f"change by {view.__name__}", str(request.user.pk), CHANGES_PER_DAY
+            if seconds := count_attempt(request, [limit]):
+                return render_too_many(request, seconds)
+        return view(request, *args, **kwargs)
+
+    return limited
 
 
 def check_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool = False) -> None:
@@ -88,6 +118,17 @@ def describe_wait(seconds: int) -> str:
 
 
 class RateLimitMiddleware(MiddlewareMixin):
+    """Limits the pages of each client network, and sets the status of rejected attempts."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        now = time.time_ns() // 1000
+        used, ends_at = page_counters.count(get_client_network(request), now)
+        if used <= settings.PAGES_PER_MINUTE:
+            return None
+        seconds = request.META[SECONDS_TO_WAIT] = math.ceil((ends_at - now) / 1_000_000)
+        text = f"Too many requests come from your network. Try again in {describe_wait(seconds)}.\n"
+        return HttpResponse(text, "text/plain; charset=utf-8")
+
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if seconds := request.META.get(SECONDS_TO_WAIT):
             response.status_code = 429

@@ -3,6 +3,7 @@
 from typing import Any
 
 from allauth.account import signals as account_signals
+from allauth.account.models import EmailAddress
 from allauth.mfa import signals as mfa_signals
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import TOTP
@@ -18,6 +19,8 @@ from petstore.observability import logs
 from petstore.sign_in.backends import find_user
 from petstore.sign_in.known_browsers import remember_browser
 from petstore.sign_in.second_factors import SECOND_FACTORS, has_second_factor
+
+MAX_SESSIONS = 20  # Per user.
 
 
 def record_if_staff(request: HttpRequest | None, user: User | None, action: Action) -> None:
@@ -39,7 +42,10 @@ def record_sign_in(request: HttpRequest | None, user: User, **kwargs: Any) -> No
 
 @receiver(account_signals.user_logged_in, dispatch_uid="known browsers")
 def remember_signed_in_browser(response: HttpResponse, user: User, **kwargs: Any) -> None:
+    """Remember the browser, and end the oldest sessions: each sign-in checks all of a user's sessions."""
     remember_browser(response, user)
+    for session in UserSession.objects.filter(user=user).order_by("-pk")[MAX_SESSIONS:]:
+        session.end()
 
 
 @receiver(user_logged_out, dispatch_uid="audit of sign-outs")
@@ -99,9 +105,16 @@ def handle_new_recovery_codes(request: HttpRequest, user: User, **kwargs: Any) -
 
 @receiver(account_signals.password_changed, dispatch_uid="audit of password changes")
 def handle_changed_password(request: HttpRequest, user: User, **kwargs: Any) -> None:
+    withdraw_confirmations(user)
     record_password_change(request, user, "Changed their own password.")
 
 
 @receiver(account_signals.password_reset, dispatch_uid="audit of password resets")
 def handle_reset_password(request: HttpRequest, user: User, **kwargs: Any) -> None:
+    withdraw_confirmations(user)
     record_password_change(request, user, "Used a link from an email.")
+
+
+def withdraw_confirmations(user: User) -> None:
+    """Invalidate links that confirm a new address, which a thief of the old password may have entered."""
+    EmailAddress.objects.filter(user=user, verified=False).delete()

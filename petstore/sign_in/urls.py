@@ -10,6 +10,7 @@ from allauth.usersessions import views as sessions
 from django.urls import path, re_path
 
 from petstore.sign_in import views
+from petstore.sign_in.rate_limits import limit_changes
 
 urlpatterns = [
     path("login/", views.LoginView.as_view(), name="account_login"),
@@ -19,7 +20,7 @@ urlpatterns = [
     path("logout/", account.logout, name="account_logout"),
     path("inactive/", account.account_inactive, name="account_inactive"),
     # Password
-    path("password/", views.ChangePasswordView.as_view(), name="account_change_password"),
+    path("password/", limit_changes(views.ChangePasswordView.as_view()), name="account_change_password"),
     path("password/set/", account.password_set, name="account_set_password"),
     path("password/reset/", account.password_reset, name="account_reset_password"),
     path("password/reset/sent/", account.password_reset_done, name="account_reset_password_done"),
@@ -47,19 +48,21 @@ urlpatterns = [
     path("confirm/passkey/", passkeys.reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
     # Second factor and sessions
     path("security/", mfa.index, name="mfa_index"),
-    path("security/app/", views.ActivateTOTPView.as_view(), name="mfa_activate_totp"),
-    path("security/app/off/", totp.deactivate_totp, name="mfa_deactivate_totp"),
+    path("security/app/", limit_changes(views.ActivateTOTPView.as_view()), name="mfa_activate_totp"),
+    path("security/app/off/", limit_changes(totp.deactivate_totp), name="mfa_deactivate_totp"),
     path("security/recovery-codes/", recovery_codes.view_recovery_codes, name="mfa_view_recovery_codes"),
     path(
         "security/recovery-codes/new/",
-        recovery_codes.generate_recovery_codes,
+        limit_changes(recovery_codes.generate_recovery_codes),
         name="mfa_generate_recovery_codes",
     ),
     path("security/passkeys/", passkeys.list_webauthn, name="mfa_list_webauthn"),
-    path("security/passkeys/add/", passkeys.add_webauthn, name="mfa_add_webauthn"),
+    path("security/passkeys/add/", limit_changes(passkeys.add_webauthn), name="mfa_add_webauthn"),
     path("security/passkeys/<int:pk>/", passkeys.edit_webauthn, name="mfa_edit_webauthn"),
     path(
-        "security/passkeys/<int:pk>/remove/", views.RemovePasskeyView.as_view(), name="mfa_remove_webauthn"
+        "security/passkeys/<int:pk>/remove/",
+        limit_changes(views.RemovePasskeyView.as_view()),
+        name="mfa_remove_webauthn",
     ),
     path(
         "security/sessions/",

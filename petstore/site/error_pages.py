@@ -20,6 +20,7 @@ RESPONSES = {
     500: (ErrorCode.INTERNAL_ERROR, "Something went wrong on our side. Try again in a few minutes."),
 }
 
+SAFE_METHODS = ("GET", "HEAD")  # Of people who follow a link.
 PAGE_EXPIRED = (
     "Nothing was saved, because the page has expired. You may have signed in or out in another tab. "
     "Go back, reload the page, and try again."
@@ -50,6 +51,7 @@ def error_page(request: HttpRequest, exception: Exception | None = None, *, stat
         return build_error_response(ApiError(code)).to_django()
     context = {"title": HTTPStatus(status).phrase, "text": text}
     if status == HTTPStatus.NOT_FOUND:
-        context = get_context() | {"title": "Page not found", "pages": suggest_pages(request.path_info)}
+        pages = suggest_pages(request.path_info) if request.method in SAFE_METHODS else []
+        context = get_context() | {"title": "Page not found", "pages": pages}
         return render(request, "docs/not-found.html", context, status=status)
     return render(request, "error.html", context, status=status)

@@ -4,7 +4,7 @@ import html
 import re
 import tomllib
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -23,7 +23,8 @@ from petstore.site.reference import get_operations
 
 DATA = tomllib.loads(Path(__file__).with_name("search.toml").read_text("utf-8"))
 STOP_WORDS = frozenset(DATA["stop_words"].split())
-MAX_QUERY_LENGTH = 100
+MAX_QUERY_LENGTH, MAX_WORDS = 100, 8
+MAX_CORRECTIONS = 2  # Of words in a query. Each compares the word with all known ones.
 MAX_RESULTS = 20
 MAX_SUGGESTIONS = 3
 EXCERPT_LENGTH = 160
@@ -60,16 +61,21 @@ def search(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = get_context() | {"title": "Search", "query": query}
     if query:
         words = split_query(query)
-        findings = build_index().find(words)
+        findings = find(tuple(words))
         shown = findings.results[: MAX_RESULTS if findings.is_complete else MAX_SUGGESTIONS]
         context["results"] = [highlight(result, findings.matched) for result in shown]
         context |= {"findings": findings, "is_corrected": findings.words != words}
     return render(request, "docs/search.html", context)
 
 
+@lru_cache(maxsize=1000)  # Bounded, because clients may send any words.
+def find(words: tuple[str, ...]) -> Findings:
+    return build_index().find(list(words))
+
+
 def suggest_pages(path: str) -> list[SearchResult]:
-    """Return the pages whose titles match a path best."""
-    results, *_, matched = build_index().find(split_query(path[:MAX_QUERY_LENGTH]))
+    """Return the pages whose titles match a path best, but none for a path longer than any page's."""
+    results, *_, matched = find(tuple(split_query(path if len(path) <= MAX_QUERY_LENGTH else "")))
     return [page for page in results if matched & {*split_words(page.title)}][:MAX_SUGGESTIONS]
 
 
@@ -79,7 +85,7 @@ def split_words(text: str) -> list[str]:
 
 def split_query(query: str) -> list[str]:
     words = split_words(query)
-    return [word for word in words if word not in STOP_WORDS] or words
+    return ([word for word in words if word not in STOP_WORDS] or words)[:MAX_WORDS]
 
 
 def stem(word: str) -> str:
@@ -102,7 +108,9 @@ class SearchIndex:
 
     def find(self, words: list[str]) -> Findings:
         """Rank the entries with every word or, if there are none, those with some of them."""
-        words = [self._correct(word) for word in words]
+        unknown = [word for word in words if not self._match(word)]
+        corrections = {word: self._correct(word) for word in unknown[:MAX_CORRECTIONS]}
+        words = [corrections.get(word, word) for word in words]
         matches = [self._match(word) for word in words]
         matched = set().union(*matches)
         ranked = []
@@ -129,9 +137,7 @@ class SearchIndex:
         }
 
     def _correct(self, word: str) -> str:
-        """Return the most similar known word if this one matches nothing."""
-        if self._match(word):
-            return word
+        """Return the most similar known word."""
         similar = get_close_matches(word, [*self._stems, *DATA["synonyms"]], 1, MIN_SIMILARITY)
         return similar[0] if similar else word
 

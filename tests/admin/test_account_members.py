@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
 from typing import Any
 
 import orjson
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
@@ -98,20 +99,63 @@ def test_user_with_a_membership_cannot_be_deleted(account: Account, staff: Clien
     assert Membership.objects.filter(pk=member.pk).exists()
 
 
-@pytest.mark.parametrize("is_removed", [True, False])
-def test_invitations_by_a_removed_or_deactivated_owner_are_void(account: Account, is_removed: bool) -> None:
+def leave_staff(author: User) -> None:
+    User.objects.filter(pk=author.pk).update(is_staff=False)
+
+
+def lose_role(author: User) -> None:
+    author.groups.set(Group.objects.filter(name="Viewer"))
+
+
+def lose_permission(author: User) -> None:
+    author.groups.get().permissions.remove(Permission.objects.get(codename="change_account"))
+
+
+def deactivate(author: User) -> None:
+    User.objects.filter(pk=author.pk).update(is_active=False)
+
+
+@pytest.mark.parametrize("lose", [leave_staff, lose_role, lose_permission, deactivate, User.delete])
+def test_invitation_by_former_staff_is_void(account: Account, lose: Callable[[User], Any]) -> None:
+    author = member_of("Support")
+    invitation, link = Invitation.objects.invite(
+        account, email=EMAIL, role=Role.OWNER, by=Actor("support", author.pk)
+    )
+    assert Invitation.objects.find(link.split("/")[-2]) == invitation
+    lose(author)
+    assert Invitation.objects.find(link.split("/")[-2]) is None
+    with pytest.raises(ValidationError, match="no longer valid"):
+        invitation.accept(User.objects.create(username="thief"), by=OPERATOR)
+
+
+def demote(member: Membership) -> None:
+    member.change_role(Role.DEVELOPER, by=OPERATOR)
+
+
+def remove(member: Membership) -> None:
+    member.remove(by=OPERATOR)
+
+
+@pytest.mark.parametrize("lose", [demote, remove, lambda member: deactivate(member.user)])
+def test_invitation_by_a_former_owner_is_void(account: Account, lose: Callable[[Membership], Any]) -> None:
     add_member(account, "ann")
     rival = add_member(account, "ben")
     by = Actor("ben", rival.user_id)
     own, _ = Invitation.objects.invite(account, email="new@example.com", role=Role.OWNER, by=by)
     others = invite(account, email="kim@example.com")
-    if is_removed:
-        rival.remove(by=OPERATOR)
-    else:
-        User.objects.filter(pk=rival.user_id).update(is_active=False)
+    lose(rival)
     assert list(account.invitations.open()) == [others]
     with pytest.raises(ValidationError, match="no longer valid"):
         own.accept(User.objects.create(username="ben2"), by=OPERATOR)
+
+
+def test_only_owner_who_was_removed_by_staff_cannot_return(account: Account) -> None:
+    owner = add_member(account, "ann")
+    by = Actor("ann", owner.user_id)
+    own, _ = Invitation.objects.invite(account, email="new@example.com", role=Role.OWNER, by=by)
+    owner.remove(by=OPERATOR)
+    with pytest.raises(ValidationError, match="no longer valid"):
+        own.accept(owner.user, by=OPERATOR)
 
 
 def test_removed_member_cannot_be_changed(account: Account) -> None:
@@ -179,6 +223,19 @@ def test_invitations_are_limited_per_account(account: Account) -> None:
     rows.update(created_at=timezone.now() - timedelta(days=31))
     invite(account)
     assert rows.count() == 1  # Old addresses are deleted.
+
+
+def test_members_and_memberships_are_limited(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages list all of them, and mails go to all members."""
+    monkeypatch.setattr("accounts.models.members.MAX_MEMBERS", 2)
+    monkeypatch.setattr("accounts.models.members.MAX_MEMBERSHIPS", 2)
+    owner, _ = add_member(account, "ann"), add_member(account, "ben")
+    with pytest.raises(ValidationError, match="Acme Pets has 2 members"):
+        add_member(account, "kim")
+    others = [Account.objects.create(name=f"Other {number}", plan_id="free") for number in range(2)]
+    invite(others[0]).accept(owner.user, by=OPERATOR)
+    with pytest.raises(ValidationError, match="You are a member of 2 accounts"):
+        invite(others[1]).accept(owner.user, by=OPERATOR)
 
 
 @pytest.mark.parametrize(

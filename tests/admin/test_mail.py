@@ -307,7 +307,7 @@ def test_owners_and_developers_get_mail_about_new_rotated_and_revoked_keys(accou
     key, key_text = ApiKey.objects.issue(account, name="Shop", by=OPERATOR)
     text = take_one_text()
     assert text.startswith("A new API key in your Pet Store account\n")
-    assert f'Key {key} ("Shop") of the account "Acme Pets" was issued' in text
+    assert f"Key {key} of the account {account.public_id} was issued" in text
     assert f"https://pets.example/account/{account.public_id}/keys/" in text
     assert key_text not in text
     new, _ = key.rotate(by=OPERATOR)
@@ -348,7 +348,7 @@ def test_invitation_is_mailed_with_its_link(account: Account) -> None:
     mail = take_mails()["new"]
     assert mail.subject == "Your invitation to Pet Store"
     assert find_link(mail) == link
-    assert 'join the account "Acme Pets" as Account owner' in mail.body
+    assert f"join the account {account.public_id} as Account owner" in mail.body
     stored = repr([*AuditEntry.objects.values(), *EventDraft.objects.values()])
     assert "new@example.com" not in stored
     assert link.split("/")[-2] not in stored
@@ -356,7 +356,7 @@ def test_invitation_is_mailed_with_its_link(account: Account) -> None:
 
 
 @pytest.mark.usefixtures("members")
-def test_names_reach_neither_headers_nor_other_lines(account: Account, server: MailServer) -> None:
+def test_mails_contain_no_text_that_others_chose(account: Account, server: MailServer) -> None:
     Account.objects.filter(pk=account.pk).update(name=HOSTILE_NAME)
     account.refresh_from_db()
     key, _ = ApiKey.objects.issue(account, name=HOSTILE_NAME, by=OPERATOR)
@@ -367,9 +367,8 @@ def test_names_reach_neither_headers_nor_other_lines(account: Account, server: M
     for mail, recipients in zip(server.mails, server.recipients, strict=True):
         assert recipients == [mail["To"]]
         assert mail["Bcc"] is None
-        assert "Döner" not in mail["Subject"]
-        assert "Döner Bcc: all@evil.example Pay here <b>&" in mail.get_content()
-        assert "\u202e" not in mail.get_content()
+        for text in ("Döner", "Bcc", "evil.example"):
+            assert text not in mail["Subject"] + mail.get_content()
 
 
 @pytest.mark.django_db
@@ -490,6 +489,25 @@ def test_only_a_post_confirms_an_address(browser: Client) -> None:
     assert Client().post(get_path(link)).status_code == 302
     address.refresh_from_db()
     assert address.verified
+
+
+@pytest.mark.parametrize("by", ["the password", "a link"])
+def test_new_password_ends_links_that_confirm_an_address(kim: User, by: str) -> None:
+    """A thief of the old password may have entered the address."""
+    browser = enter_password("kim")
+    browser.post("/account/email/", {"action_add": "", "email": "thief@example.com"})
+    link = find_link(take_mails()["thief"])
+    if by == "the password":
+        form = {"oldpassword": PASSWORD, **dict.fromkeys(("password1", "password2"), "a new pass phrase")}
+        assert browser.post("/account/password/", form).status_code == 302
+    else:
+        Client().post("/account/password/reset/", {"email": "kim@example.com"})
+        reset = Client()
+        page = reset.get(get_path(find_link(take_mails()["kim"])), follow=True).request["PATH_INFO"]
+        form = dict.fromkeys(("password1", "password2"), "a new pass phrase")
+        assert reset.post(page, form).status_code == 302
+    Client().post(get_path(link))
+    assert list(EmailAddress.objects.values_list("email", "verified")) == [(kim.email, True)]
 
 
 def test_confirmation_is_the_same_after_sign_up(kim: User, rf: RequestFactory) -> None:

@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
+from accounts.models import Account, Membership, Role
 from petstore.api.link_header import get_page_url
 from petstore.backoffice.models import AuditEntry
 from tests.support.staff import member_of, signed_in, superuser
@@ -91,6 +92,12 @@ def change_issuer_password(link: str, clerk: User) -> None:
     issuer.save()
 
 
+def join_an_account(link: str, clerk: User) -> None:
+    """The issuer may be allowed to manage staff, but not the accounts of customers."""
+    account = Account.objects.create(name="Acme Pets", plan_id="free")
+    Membership.objects.create(account=account, user=clerk, role=Role.OWNER)
+
+
 def get_permission() -> Permission:
     return Permission.objects.get(codename="change_user")
 
@@ -103,6 +110,7 @@ INVALIDATIONS: dict[str, Callable[[str, User], Any]] = {
     "another role": lambda link, clerk: clerk.groups.set(Group.objects.filter(name="Owner")),
     "a permission": lambda link, clerk: clerk.user_permissions.add(get_permission()),
     "a permission of the role": lambda link, clerk: clerk.groups.get().permissions.add(get_permission()),
+    "joined an account": join_an_account,
     "issuer demoted": lambda link, clerk: get_issuer().groups.set(Group.objects.filter(name="Support")),
     "issuer left": lambda link, clerk: User.objects.filter(username="owner").update(is_active=False),
     "issuer deleted": lambda link, clerk: get_issuer().delete(),

@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 
 from accounts.models import Account, Actor, ApiKey, Invitation, Membership
@@ -27,7 +27,7 @@ from petstore.api.link_header import get_page_url
 from petstore.backoffice.password_links import create_link
 from petstore.management.commands.quickstart import create_staff_login
 from tests.conftest import COMMITTED
-from tests.support.concurrency import before_commit, other_connection, run_concurrently
+from tests.support.concurrency import before_commit, run_concurrently
 from tests.support.staff import PASSWORD, signed_in, superuser
 from tests.support.thorough import times
 from tests.support.two_factor import add_app, current_code, get_secret
@@ -146,20 +146,6 @@ def test_concurrently_added_account_is_added_once_and_reported_to_the_others() -
     sentences = ("already exists", "has this name already", "Another user has just changed")
     assert all(any(sentence in text for sentence in sentences) for text in errors)
     assert Account.objects.count() == 1
-
-
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time.")
-def test_form_locks_the_account_before_rate_limit_states() -> None:
-    """A rotation, for example by a member, locks them in this order. Another order deadlocks."""
-    account = Account.objects.create(name="Acme Pets", plan_id="free")
-    ApiKey.objects.issue(account, by=Actor("tests"))
-    [boss] = superuser_clients(1)
-    form = {"account": account.pk, "scopes": ["pets:read"]}
-    with other_connection() as start, transaction.atomic():
-        account.lock()
-        start(lambda: boss.post("/admin/accounts/apikey/add/", form))
-        assert list(ApiKey.objects.lock_states(account=account))
-    assert account.keys.count() == 2
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time.")

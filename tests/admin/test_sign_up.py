@@ -57,6 +57,8 @@ def test_closed_sign_up_shows_the_support_address(db: None, settings: Any, metho
     ("fields", "text"),
     [
         ({"username": "ANN"}, "already exists"),
+        ({"username": "\u0430nn"}, "in a single script"),
+        ({"account_name": "\u0410cme Pets"}, "in a single script"),
         ({"username": "ann@example.com"}, "must not contain an @"),
         ({"account_name": "Acme Pets"}, "already exists"),
         ({"account_name": " "}, "This field is required"),

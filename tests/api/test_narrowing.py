@@ -295,20 +295,6 @@ def test_level_of_a_past_ban_is_inherited(db: None) -> None:
     assert sender.get_banned(1).banned_until - sender.now == BAN_LENGTHS[1]
 
 
-def test_replacement_starts_without_strikes(db: None) -> None:
-    sender = Sender(1, 1_000, now=to_microseconds(timezone.now()) - MINUTE)
-    sender.send()
-    sender.send()  # The first rejection.
-    sender.wait(1)
-    for _ in range(19):
-        sender.wait(1)
-        assert not sender.send().banned
-    sender.texts.append(sender.keys[0].rotate(by=OPERATOR)[1])
-    sender.wait(1)
-    assert not sender.send(1).banned
-    assert sender.send(0).banned
-
-
 def test_account_with_a_banned_key_gets_no_other_key_until_the_ban_is_lifted(issue: Issue) -> None:
     key, _ = issue()
     issue(of=Account.objects.create(name="Other", plan_id="free"))
@@ -321,6 +307,31 @@ def test_account_with_a_banned_key_gets_no_other_key_until_the_ban_is_lifted(iss
         issue()
     key.unban(reason="They fixed it", by=OPERATOR)
     issue()
+
+
+def test_account_with_a_banned_key_cannot_rotate_another(issue: Issue) -> None:
+    banned, other = issue()[0], issue()[0]
+    ban(banned)
+    with pytest.raises(ValidationError, match=f"Key {banned.public_id} of this account is banned until"):
+        other.rotate(by=OPERATOR)
+    banned.unban(reason="They fixed it", by=OPERATOR)
+    other.rotate(by=OPERATOR)
+
+
+@pytest.mark.django_db
+def test_rotation_forgets_no_strikes() -> None:
+    sender = Sender(1, 1_000, now=to_microseconds(timezone.now()))
+    start = sender.now
+    assert sender.send().admitted
+    for second in (0, *range(2, 20)):
+        sender.now = start + second * SECOND
+        assert not sender.send().banned
+    _, text = sender.keys[0].rotate(by=OPERATOR)
+    sender.texts.append(text)
+    for second in (20, 21):
+        sender.now = start + second * SECOND
+        banned = sender.send(1).banned
+    assert banned
 
 
 def test_account_gets_keys_again_when_the_ban_has_ended(issue: Issue) -> None:

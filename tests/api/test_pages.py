@@ -27,6 +27,19 @@ OPERATIONS = [f"/docs/operations/{name}" for name in SAMPLES]
 RESOURCE = re.compile(r'<(?:link(?! rel="alternate")|script|img)[^>]*?(?:href|src)="([^"]*)"')
 
 
+def test_pages_are_limited_for_each_client_network(settings: Any) -> None:
+    settings.PAGES_PER_MINUTE = 3
+    client, other = Client(REMOTE_ADDR="2001:db8::1"), Client(REMOTE_ADDR="2001:db8:0:1::1")
+    assert [client.get("/docs").status_code for _ in range(3)] == [200, 200, 200]
+    for response in (client.get("/nothing"), client.post("/account/login/"), client.get("/docs")):
+        assert response.status_code == 429
+        assert 1 <= int(response["Retry-After"]) <= 61
+        assert "Too many requests come from your network." in response.text
+    assert Client(REMOTE_ADDR="2001:db8::2").get("/docs").status_code == 429
+    assert other.get("/docs").status_code == 200
+    assert client.get("/healthz").status_code == 200
+
+
 def size(address: str) -> int:
     path = finders.find(address.removeprefix(settings.STATIC_URL))
     assert isinstance(path, str)

@@ -1,5 +1,6 @@
 """The search over guides, errors and operations."""
 
+import difflib
 import html
 import re
 from unittest.mock import Mock
@@ -203,6 +204,26 @@ def test_missing_page_suggests_the_closest_match(client: Client, path: str, addr
     assert RESULT.findall(response.text)[0][0] == address
     assert 'aria-label="Documentation"' in response.text
     assert 'role="search"' in response.text
+
+
+@pytest.mark.parametrize("words", [[f"xqz{number}kw" for number in range(50)], ["pagnation"] * 50])
+def test_search_compares_few_words_of_a_query_with_all_known_ones(
+    client: Client, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    docs_search.find.cache_clear()
+    compare = Mock(side_effect=difflib.get_close_matches)
+    monkeypatch.setattr(docs_search, "get_close_matches", compare)
+    for _ in range(2):  # The second time from the cache.
+        client.get("/docs/search", {"q": " ".join(words)})
+        client.get("/" + "/".join(words)[:90])
+    assert compare.call_count <= 4
+
+
+def test_only_people_who_follow_a_short_link_get_suggestions(client: Client) -> None:
+    assert "Did you mean" in client.get("/docs/quickstrat").text
+    for response in (client.post("/docs/quickstrat"), client.get("/docs/quickstrat/" + "a/" * 50)):
+        assert response.status_code == 404
+        assert "Did you mean" not in response.text
 
 
 def test_missing_page_suggests_the_operation(client: Client) -> None:

@@ -237,3 +237,22 @@ def test_export_uses_constant_memory(
     assert peaks[1] < 8_000_000
     assert peaks[1] - peaks[0] < 300_000  # The other rows alone would take over 1,000,000 bytes.
     assert len(read_csv(file)) == 6_000
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("file_format", ["csv", "jsonl"])
+def test_names_cannot_control_a_terminal(
+    category: Category, monkeypatch: pytest.MonkeyPatch, file_format: str, *, is_terminal: bool
+) -> None:
+    name = "a\x1b]0;owned\x07b\x9b2J\u202ec\r\nd"
+    Pet.objects.create(name=name, category=category)
+    out = io.BytesIO()
+    stdout = io.TextIOWrapper(out)
+    stdout.isatty = lambda: is_terminal  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stdout", stdout)
+    call_command("export_pets", "--format", file_format)
+    text = out.getvalue().decode()
+    controls = [character for character in "\x1b\x07\x9b\u202e" if character in text]
+    assert not is_terminal or controls == []
+    if not is_terminal and file_format == "csv":
+        assert name in text

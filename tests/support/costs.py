@@ -103,6 +103,36 @@ def check_steps(statement: str, params: Any) -> None:
     assert taken < MAX_STEPS, f"{taken} steps\n{plan}"
 
 
+def measure(act: Page) -> int:
+    """Return the rows that an act reads and writes on PostgreSQL, or its steps on SQLite.
+
+    PostgreSQL counts the rows of the current transaction.
+    """
+    if connection.vendor == "postgresql":
+        counted = (
+            "SELECT sum(seq_tup_read + idx_tup_fetch + n_tup_ins + n_tup_upd) FROM pg_stat_xact_user_tables"
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(counted)
+            [before] = cursor.fetchone()
+            act()
+            cursor.execute(counted)
+            return int(cursor.fetchone()[0] - before)
+    taken = 0
+
+    def step() -> None:
+        nonlocal taken
+        taken += STEPS_PER_CALL
+
+    connection.ensure_connection()
+    connection.connection.set_progress_handler(step, STEPS_PER_CALL)
+    try:
+        act()
+    finally:
+        connection.connection.set_progress_handler(None, STEPS_PER_CALL)
+    return taken
+
+
 LARGE_SHOP = [
     """INSERT INTO accounts_account (public_id, name, plan_id, created_at)
        SELECT lpad(n::text, 8, '0'), 'Customer ' || n, 'pro', now() FROM generate_series(1, 3000) AS n""",

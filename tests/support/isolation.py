@@ -11,13 +11,15 @@ from accounts.usage.write_behind import UsageRecorder
 from inventory.fields import known_category_ids
 from petstore.cache import local
 from petstore.cache.local import LocalCounters
+from petstore.sign_in import rate_limits
 
 
 @pytest.fixture
 def isolated_counters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Give each test counters of anonymous requests of its own, in a small file."""
+    """Give each test counters of anonymous requests and pages of its own, in small files."""
     monkeypatch.setattr(local, "BUCKETS", 64)
     monkeypatch.setattr(anonymous, "counters", LocalCounters(tmp_path / "counters", "secret", MINUTE))
+    monkeypatch.setattr(rate_limits, "page_counters", LocalCounters(tmp_path / "pages", "secret", MINUTE))
 
 
 @pytest.fixture

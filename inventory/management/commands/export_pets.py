@@ -14,7 +14,13 @@ from inventory.import_export import FORMATS, STREAM, consistent_snapshot, detect
 from inventory.import_export.writers import CSV_COLUMNS, ExportedPet, open_atomically, write_pets
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
 from petstore.db.names import find_by_name
-from petstore.management.base import INTERRUPTED, JsonCommand, discard_output, escape_nonprintable
+from petstore.management.base import (
+    INTERRUPTED,
+    JsonCommand,
+    TerminalStream,
+    discard_output,
+    escape_nonprintable,
+)
 
 
 class Command(JsonCommand):
@@ -53,7 +59,10 @@ class Command(JsonCommand):
             raise CommandError("--for-spreadsheets requires CSV.")
         pets = filter_pets(options["status"], options["category"])
         self.exported_count = 0
-        output = nullcontext(sys.stdout.buffer) if to_stdout else open_atomically(Path(file))
+        stdout: Any = sys.stdout.buffer
+        if sys.stdout.isatty():
+            stdout = TerminalStream(stdout)
+        output = nullcontext(stdout) if to_stdout else open_atomically(Path(file))
         try:
             with output as stream, consistent_snapshot():
                 # Closing the generator removes the progress bar before a message is printed.

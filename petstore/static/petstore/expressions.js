@@ -163,22 +163,30 @@
 
     function member(owner, key) {
       const safeKey = (scope) => {
-        const name = key(scope);
-        if (FORBIDDEN.has(String(name))) throw new TypeError(`${name} can't be used in: ${text}`);
+        const name = String(key(scope)); // Once, since an object could give a different string each time.
+        if (FORBIDDEN.has(name)) throw new TypeError(`${name} can't be used in: ${text}`);
         return name;
       };
-      const read = (scope) => owner(scope)[safeKey(scope)];
+      const read = (scope) => allow(owner(scope)[safeKey(scope)]);
       read.owner = owner;
       read.key = safeKey;
       read.set = (scope, value) => (owner(scope)[safeKey(scope)] = value);
       return read;
     }
 
+    /* Returns the value, unless it is a way out to everything that a script of the page may use. */
+    function allow(value) {
+      if (value === window || value === document || value === Function) {
+        throw new TypeError(`The page itself can't be used in: ${text}`);
+      }
+      return value;
+    }
+
     function call(callee, args) {
       if (!callee.owner) return (scope) => callee(scope)(...args(scope));
       return (scope) => {
         const owner = callee.owner(scope);
-        return owner[callee.key(scope)](...args(scope));
+        return allow(owner[callee.key(scope)](...args(scope)));
       };
     }
 

@@ -62,6 +62,13 @@ def test_new_client_is_served_despite_many_idle_connections(service: Service) ->
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_request_for_a_tunnel_gets_405(service: Service) -> None:
+    request = b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"
+    response = read_until_closed(connect(service, request, timeout=10))
+    assert response.startswith(b"HTTP/1.1 405 ")
+    assert b"This server is no proxy." in response
+
+
 INNER = b"GET /v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 

@@ -130,6 +130,43 @@ def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page(
     assert process.submit(serve_forms, queue_seconds, rejected_forms).result() == (1, statuses)
 
 
+def serve_form_beside_posts_to_missing_pages() -> tuple[list[int | str], int | str]:
+    """Serve posts to missing pages while a form is in progress. Run it in a separate process."""
+    from petstore.server import app  # It starts all that a worker has.
+
+    handler = SlowFormHandler()
+    respond = handler.get_response
+
+    def get_response(request: HttpRequest) -> HttpResponse:
+        return respond(request) if request.path == "/account/login/" else HttpResponse(status=404)
+
+    handler.get_response = get_response  # type: ignore[method-assign]
+    app.wsgi = handler  # type: ignore[assignment, attr-defined]
+
+    async def main() -> tuple[list[int | str], int | str]:
+        application = app.Application()
+
+        async def send(path: str) -> int | str:
+            seen: list[int | str] = []
+            asked = scope("POST", path, **{"content-length": "0"})
+            await application.__rsgi__(asked, Protocol(seen, is_silent=False))
+            await asyncio.sleep(0)  # A thread had the loop send the response.
+            return seen[-1]
+
+        async with asyncio.timeout(20):
+            form = asyncio.create_task(send("/account/login/"))
+            await asyncio.to_thread(handler.started.wait)
+            missing = [await send(f"/{number}/a/b/") for number in range(FORMS)]
+            handler.let_go.set()
+            return missing, await form
+
+    return asyncio.run(main())
+
+
+def test_posts_to_missing_pages_do_not_wait_for_forms(process: ProcessPoolExecutor) -> None:
+    assert process.submit(serve_form_beside_posts_to_missing_pages).result() == ([404] * FORMS, 200)
+
+
 # --- Finished requests ---------------------------------------------------------------------------
 
 

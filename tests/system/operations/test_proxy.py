@@ -206,6 +206,13 @@ def test_requests_are_limited_by_ipv4_address_or_ipv6_64_prefix(
     assert response.headers["x-request-id"]
 
 
+def test_pages_have_a_limit_of_their_own_for_each_address(tmp_path: Path) -> None:
+    with running(tmp_path, {"gpc1_rate ge 400": "gpc1_rate ge 2"}) as port:
+        paths = ["/docs", "/account/x/", "/v1/pets", "/nothing", "/v1/pets", "/static/x"]
+        statuses = [httpx.get(f"http://127.0.0.1:{port}{path}").status_code for path in paths]
+    assert statuses == [200, 200, 200, 429, 200, 200]
+
+
 def test_client_above_its_limit_is_throttled_to_it_and_starves_no_other(tmp_path: Path) -> None:
     """Clients that share its address also continue within the limit."""
     changes = {"gpc0_rate(10s)": "gpc0_rate(1s)", "gpc0_rate ge 5000": "gpc0_rate ge 20"}
