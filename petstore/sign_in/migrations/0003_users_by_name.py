@@ -2,13 +2,15 @@
 
 from django.db import migrations
 
+from petstore.db.folding import fold
+
 INDEXES = {
     "user_by_folded_name": "({name})",
     "user_by_email": "(email)",
     "user_on_staff": "(id) WHERE is_staff",
 }
 # What Django's `iexact` compares.
-NAMES = {"postgresql": "upper(username::text)", "sqlite": "username COLLATE NOCASE"}
+NAMES = {"postgresql": fold("username::text"), "sqlite": "username COLLATE NOCASE"}
 
 
 def create_indexes(apps, schema_editor):
