@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.utils import timezone
 
 from accounts.keys import key_format
 from accounts.keys.identity import KeyRejectionReason
-from accounts.models import EventDraft, EventType, KeyStanding, QuotaUsage, StrikeCounter, UsageGeneration
+from accounts.models import KeyStanding, QuotaUsage, StrikeCounter, UsageGeneration
 from accounts.quota import store
-from accounts.quota.limits import SECOND, to_microseconds
 from accounts.quota.store import QuotaCall
 from tests.conftest import COMMITTED, OPERATOR, Api, Issue
 from tests.support.concurrency import run_concurrently
@@ -163,21 +161,3 @@ def test_concurrent_requests_are_counted_exactly_while_rows_are_replaced(limits:
     assert admitted == 60
     assert QuotaUsage.objects.get().generation == 2
     assert not sender.send().admitted
-
-
-@COMMITTED
-def test_concurrent_rejections_ban_a_key_once() -> None:
-    sender = Sender(per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
-    sender.send()
-    sender.send()
-    sender.wait(1)
-    for _ in range(19):
-        sender.wait(1)
-        sender.send()
-    sender.wait(1)
-    decisions = run_concurrently(*[sender.send] * THREADS)
-    assert not any(decision.admitted for decision in decisions)
-    ends = {decision.banned_until for decision in decisions if decision.banned}
-    assert ends == {sender.now + 300 * SECOND}
-    assert KeyStanding.objects.get().ban_level == 1
-    assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 1

@@ -74,17 +74,6 @@ def test_limit_is_exact_in_every_window_over_4_processes_of_16_threads(service: 
     assert warning_counts == {(80, 80): len(times_sent), (100, 100): len(times_sent)}
 
 
-def test_limit_is_exact_while_the_counter_is_replaced_over_4_processes_of_8_threads(
-    service: Service,
-) -> None:
-    """A row is replaced after 1,000 updates. These processes find that out concurrently."""
-    numbers = ("--per-minute", "2500", "--per-day", "100000")
-    key = service.issue("Renewed", "enterprise", *numbers)["key"]
-    now = time.time_ns() // 1000
-    with hammers(service, key, processes=4, threads=8) as running:
-        assert sum(send_and_count(running, now + number) for number in range(25)) == 2_500
-
-
 def test_20_strikes_ban_once_over_4_processes_of_4_threads(service: Service) -> None:
     """No strike counts twice or is lost. The 20th strike bans the key, and the ban is recorded once."""
     numbers = ("--per-minute", "3", "--per-day", "1000")
