@@ -203,7 +203,8 @@ def stopped_service(folder: Path, url: str, **environment: str) -> Service:
     """A service on this database that is not started; keyword arguments are environment variables."""
     port = str(free_port())
     own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url}
-    return Service(os.environ | own | environment, folder)
+    counters = {"COUNTERS_DIR": str(folder / "counters")}  # Not shared with other tests.
+    return Service(os.environ | own | counters | environment, folder)
 
 
 @contextmanager

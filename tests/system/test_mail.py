@@ -29,7 +29,7 @@ def post(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
 def test_password_is_reset_by_mail_after_an_outage_of_the_mail_server(tmp_path: Path) -> None:
     port = free_port()
     url = f"smtp://127.0.0.1:{port}?from=shop@pets.example"
-    with live_service(tmp_path, workers=2, EMAIL_URL=url, COUNTERS_DIR=str(tmp_path)) as service:
+    with live_service(tmp_path, workers=2, EMAIL_URL=url) as service:
         manage(service.environment, "shell", "-c", CREATE_USER)
         with httpx.Client(base_url=service.url, follow_redirects=True, timeout=30) as client:
             response = post(client, "/account/password/reset/", email=EMAIL)

@@ -47,8 +47,8 @@ def test_service_has_flushed_every_request_when_it_exits(tmp_path: Path) -> None
 
 
 def test_pages_are_served_while_the_database_is_down(tmp_path: Path) -> None:
-    shared = {"COUNTERS_DIR": str(tmp_path), "ANONYMOUS_PER_MINUTE": "300"}
-    service = stopped_service(tmp_path, "postgresql://nobody@127.0.0.1:1/nothing", **shared)
+    url = "postgresql://nobody@127.0.0.1:1/nothing"
+    service = stopped_service(tmp_path, url, ANONYMOUS_PER_MINUTE="300")
     service.start(1)
     try:
         page = httpx.get(service.url, timeout=30)

@@ -25,7 +25,7 @@ def find(results: dict[str, Any], state: str) -> set[str]:
 def test_doctor_reports_the_problems_of_a_deployment(tmp_path: Path) -> None:
     https = {"BASE_URL": f"https://127.0.0.1:{free_port()}/v1", "METRICS_PORT": str(free_port())}
     https["TRUSTED_PROXY_COUNT"] = "1"
-    with live_service(tmp_path, workers=1, COUNTERS_DIR=str(tmp_path / "counters"), **https) as service:
+    with live_service(tmp_path, workers=1, **https) as service:
         on_sqlite = service.environment["DATABASE_URL"].startswith("sqlite")
         results = run_doctor(service)
         assert find(results, "problem") == set(), results
