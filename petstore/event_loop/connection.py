@@ -83,11 +83,10 @@ class Connection(ABC):
         Only requests on the loop may call this. Raises ConnectionFailedError.
         """
         self._enqueue(current_task(), put, *arguments)
-        if not self._batched:
+        if self._batched:
+            self._send_soon()
+        else:
             self._send()
-        elif not self._flush_is_due:
-            self._flush_is_due = True
-            self._loop.call_soon(self._send)
         return pause()
 
     def fail(self, error: ConnectionFailedError) -> None:
@@ -119,6 +118,11 @@ class Connection(ABC):
             self.fail(ConnectionClosedError(str(error)))
             raise ConnectionClosedError(str(error)) from error
         self._queue.append((receiver, self._now))
+
+    def _send_soon(self) -> None:
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self._send)
 
     def _send(self) -> None:
         self._flush_is_due = False

@@ -1,10 +1,9 @@
-"""Statements that count, on a few connections that many requests share.
+"""Statements that count, on a connection that many requests share.
 
-Each statement is a transaction of its own, so it holds its locks only while it runs. The statements of one
-group (an account) use the same connection, so within a process they never wait for each other's locks. One
-that waits for a lock delays the others of its connection. Therefore a group has few statements in flight,
-its other requests wait in line, and if its lock was not released in time, those fail as well, and the group
-moves to a connection for such groups.
+Each statement is a transaction of its own, so it holds its locks only while it runs, and within a process
+the statements of a group (an account) never wait for each other's locks. One that waits for a lock delays
+all others. Therefore a group has few statements in flight, its other requests wait in line, and if its lock
+was not released in time, those fail as well, and the group moves to a connection for such groups.
 
 A statement whose connection closes before the reply may have been executed, so it is never repeated.
 """
@@ -32,10 +31,11 @@ from petstore.event_loop.greenlets import (
     pause,
 )
 from petstore.event_loop.libpq import Statement, Value, compile_named_parameters
-from petstore.event_loop.pg_connection import MAX_ATTEMPTS, NotExecutedError, Rows, to_django_error
+from petstore.event_loop.pg_connection import NotExecutedError, Rows, to_django_error
 from petstore.event_loop.shared_connection import SharedConnection
+from petstore.event_loop.transaction_pipeline import TransactionPipeline
 
-CONNECTIONS = 3  # Per process, and one for blocked groups.
+MAX_ATTEMPTS = 5  # To execute a statement, if those before it fail.
 MAX_IN_FLIGHT = 3  # Statements per group. If they wait for a lock, so do the others of the connection.
 BLOCKED_SECONDS = 60  # Since the last statement of a group that waited too long for a lock.
 MAX_BLOCKED = 1_000  # Groups. The one that was blocked first is dropped.
@@ -60,7 +60,7 @@ class CountingStatement:
 
 
 class CountingConnection(SharedConnection):
-    separate = True
+    connection_class = TransactionPipeline
 
 
 class Line:
@@ -96,8 +96,8 @@ class Line:
 
 class CountingConnections:
     def __init__(self) -> None:
-        self._connections = [CountingConnection(DEFAULT_DB_ALIAS) for _ in range(CONNECTIONS)]
-        self._for_blocked = CountingConnection(DEFAULT_DB_ALIAS)
+        self._shared = CountingConnection(DEFAULT_DB_ALIAS)
+        self._for_blocked = SharedConnection(DEFAULT_DB_ALIAS)
         self._blocked: dict[Hashable, float] = {}  # The loop's time at which a group leaves.
         self._lines: dict[Hashable, Line] = {}  # Of the groups with statements in flight.
 
@@ -129,9 +129,10 @@ class CountingConnections:
         loop = asyncio.get_running_loop()
         for attempt in count(1):
             is_blocked = self._blocked.get(group, 0.0) > loop.time()
-            shared = self._for_blocked if is_blocked else self._connections[hash(group) % CONNECTIONS]
+            shared = self._for_blocked if is_blocked else self._shared
             try:
-                return shared.get_connection().fetch_rows(statement, values)
+                isolated = is_blocked or attempt > 1
+                return shared.get_connection().fetch_rows(statement, values, isolated=isolated)
             except ConnectionFailedError as error:
                 if attempt == MAX_ATTEMPTS or not isinstance(error, NotExecutedError):
                     raise to_django_error(DEFAULT_DB_ALIAS, error) from error

@@ -1,8 +1,8 @@
 """PostgreSQL connections of the event loop, which use libpq's pipeline mode through psycopg's wrapper.
 
 Requests that are sent together form one batch with one Sync, and therefore one transaction. For this
-reason, only reads may share a connection, unless each statement is a batch of its own (counting.py). A
-failed statement aborts the later ones of its batch. Reads among them are retried in separate batches.
+reason, only reads may share a connection, unless each statement has its own BEGIN and COMMIT (counting.py).
+A failed statement aborts the later ones of its batch. Reads among them are retried in separate batches.
 Results are delivered at the Sync, so all requests of a batch share a timeout.
 """
 
@@ -46,13 +46,9 @@ class NotExecutedError(ConnectionFailedError):
 class PostgresqlConnection(Connection):
     """A connection in pipeline mode, with Django's settings for its alias."""
 
-    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool, separate: bool = False) -> None:
-        """Take over an open connection. If it is `shared`, many requests use it concurrently.
-
-        With `separate`, each statement is a transaction of its own.
-        """
+    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool) -> None:
+        """Take over an open connection. If it is `shared`, many requests use it concurrently."""
         super().__init__(get_response_timeout(wrapper.alias), batched=shared)
-        self._separate = separate
         self._alias = wrapper.alias
         self._wrapper = wrapper
         self._connection: Any = wrapper.connection
@@ -74,10 +70,10 @@ class PostgresqlConnection(Connection):
         self._start_clock()
 
     @classmethod
-    async def open(cls, alias: str, *, shared: bool, separate: bool = False) -> Self:
+    async def open(cls, alias: str, *, shared: bool) -> Self:
         wrapper = await connect_in_thread(alias)
         try:
-            return cls(wrapper, shared=shared, separate=separate)
+            return cls(wrapper, shared=shared)
         except BaseException:
             wrapper.connection.pgconn.finish()
             raise
@@ -176,29 +172,24 @@ class PostgresqlConnection(Connection):
 
     def _prepare(self, statement: Statement, types: Types) -> None:
         self._libpq.send_prepare(statement.name, statement.sql, types)
-        self._end_statement()
+        self._put_count += 1
 
     def _put(self, statement: Statement, types: Types, parameters: Parameters) -> None:
         if self._prepares:
             self._libpq.send_query_prepared(statement.name, parameters)
-            self._end_statement()
+            self._put_count += 1
         else:
             self._put_unprepared(statement.sql, types, parameters)
 
     def _put_unprepared(self, sql: bytes, types: Types, parameters: Parameters) -> None:
         self._libpq.send_query_params(sql, parameters, types)
-        self._end_statement()
+        self._put_count += 1
 
     def _put_isolated(self, statement: Statement, values: Sequence[Value]) -> None:
         types, parameters = encode_values(values)
         self._end_batch()
         self._put_unprepared(statement.sql, types, parameters)
         self._end_batch()
-
-    def _end_statement(self) -> None:
-        self._put_count += 1
-        if self._separate:
-            self._end_batch()
 
     def _end_batch(self) -> None:
         if self._put_count:
@@ -263,14 +254,16 @@ class PostgresqlConnection(Connection):
             results = [results[size]] * size
         if len(results) != size:
             raise ConnectionClosedError("The server sent too few results.")
+        self._deliver(results)
+
+    def _deliver(self, results: list[Any]) -> None:
         for result in results:
             self._resolve_next(result)
 
     def _shut_down(self, error: ConnectionFailedError) -> None:
         """Fail all pending requests, except those whose COMMIT was confirmed."""
         if self._results and self._results[-1].command_status == b"COMMIT":
-            for result in self._results:
-                self._resolve_next(result)
+            self._deliver(self._results)
         super()._shut_down(error)
 
 

@@ -25,7 +25,7 @@ RETRY_WITHIN = 1.0  # Seconds since the first attempt, within which closed conne
 class SharedConnection:
     """One connection at a time, opened by the first request that needs it."""
 
-    separate = False  # Whether each statement is a transaction of its own.
+    connection_class = PostgresqlConnection
 
     def __init__(self, alias: str) -> None:
         """Create it without connecting."""
@@ -63,7 +63,7 @@ class SharedConnection:
             self._connection = None
 
     async def _connect(self) -> PostgresqlConnection:
-        opening = PostgresqlConnection.open(self._alias, shared=True, separate=self.separate)
+        opening = self.connection_class.open(self._alias, shared=True)
         try:
             connection = await with_timeout(get_connect_timeout(self._alias), opening)
             if connection.error is not None:

@@ -11,20 +11,15 @@ from psycopg.errors import LockNotAvailable
 
 from petstore.db.monitor import get_response_timeout
 from petstore.event_loop.connector import get_connect_timeout
-from petstore.event_loop.counting import (
-    BLOCKED_SECONDS,
-    CONNECTIONS,
-    CountingConnection,
-    CountingConnections,
-)
+from petstore.event_loop.counting import BLOCKED_SECONDS, MAX_ATTEMPTS, CountingConnections
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.pg_connection import MAX_ATTEMPTS
+from petstore.event_loop.shared_connection import SharedConnection
 from tests.simulation.postgresql import ALIAS
 from tests.simulation.reads import FAIL, QUEUE_TIMEOUT, WRITE_ERRORS, PostgresqlScenario, get_error
 from tests.simulation.scenario import Request, response_bound
 
 COUNT = Statement(b"count", b"COUNT $1 $2")
-GROUPS = CONNECTIONS + 1  # The first and the last share a connection.
+GROUPS = 4
 LOCKABLE = b"0"  # The first.
 LONGEST_LOCK = 9.0  # Seconds.
 
@@ -54,7 +49,7 @@ class CountingScenario(PostgresqlScenario):
         if self.chance.random() < 0.1:
             return Request(
                 f"fails {number}",
-                lambda: get_error(lambda: self.counting.fetch_rows(1 + number % CONNECTIONS, FAIL, [])),
+                lambda: get_error(lambda: self.counting.fetch_rows(1 + number % (GROUPS - 1), FAIL, [])),
                 lambda error: None,
                 (OperationalError,),
                 self.bound,
@@ -128,8 +123,8 @@ class CountingScenario(PostgresqlScenario):
         if any(one._queue for one in usable):
             self.world.violate("A place in the queue outlives its owner.")
 
-    def _connections(self) -> list[CountingConnection]:
-        return [*self.counting._connections, self.counting._for_blocked]
+    def _connections(self) -> list[SharedConnection]:
+        return [self.counting._shared, self.counting._for_blocked]
 
     def close(self) -> None:
         for shared in self._connections():

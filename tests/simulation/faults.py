@@ -137,7 +137,7 @@ FAULTS: dict[str, Fault] = {
         "counting reads", Patch(PostgresqlConnection, "_disconnect", nothing)
     ),
     "counting statements share a transaction": Fault(
-        "counting", Patch(CountingConnection, "separate", False)
+        "counting", Patch(CountingConnection, "connection_class", PostgresqlConnection)
     ),
     "a request whose reply was lost is counted again": Fault(
         "counting", Patch(counting, "NotExecutedError", ConnectionFailedError)

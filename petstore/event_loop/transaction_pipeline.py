@@ -1,0 +1,86 @@
+"""A connection on which each statement is a transaction, and those that are sent together share a Sync.
+
+With a Sync for each, PostgreSQL would send each reply on its own and wake the process for it.
+"""
+
+from typing import Any
+
+from psycopg import pq
+
+from petstore.event_loop.connection import ConnectionFailedError
+from petstore.event_loop.libpq import Parameters, Statement, Types
+from petstore.event_loop.pg_connection import SUCCESS, NotExecutedError, PostgresqlConnection
+
+MESSAGES = 3  # BEGIN, the statement or its preparation, and COMMIT.
+IN_FAILED_SQL_TRANSACTION = b"25P02"  # An SQLSTATE code.
+
+
+class TransactionPipeline(PostgresqlConnection):
+    """Sends each statement between BEGIN and COMMIT, unless it is isolated.
+
+    A failed statement leaves its transaction open until the ROLLBACK that follows. What was sent in between
+    was not executed, and may be repeated.
+    """
+
+    def check_result(self, statement: Statement, result: Any) -> None:
+        if result.error_field(pq.DiagnosticField.SQLSTATE) == IN_FAILED_SQL_TRANSACTION:
+            raise NotExecutedError("An earlier transaction failed and is still open.")
+        if result.command_status == b"ROLLBACK":  # What COMMIT returns for a transaction that has failed.
+            raise NotExecutedError("The transaction was rolled back.")
+        super().check_result(statement, result)
+
+    def _prepare(self, statement: Statement, types: Types) -> None:
+        self._put_unprepared(b"BEGIN", [], [])
+        super()._prepare(statement, types)
+        self._put_unprepared(b"COMMIT", [], [])
+
+    def _put(self, statement: Statement, types: Types, parameters: Parameters) -> None:
+        self._put_unprepared(b"BEGIN", [], [])
+        super()._put(statement, types, parameters)
+        self._put_unprepared(b"COMMIT", [], [])
+
+    def _put_rollback(self) -> None:
+        self._end_batch()
+        self._put_unprepared(b"ROLLBACK", [], [])
+        self._end_batch()
+
+    def _deliver(self, results: list[Any]) -> None:
+        if len(results) == 1:  # An isolated statement or a ROLLBACK.
+            self._resolve_next(results[0])
+            return
+        transactions = list(zip(*[iter(results)] * MESSAGES, strict=True))
+        if self.error is None and any(is_open(begin, result) for begin, result, _ in transactions):
+            self._enqueue(RollbackReceiver(self), self._put_rollback)  # Before what is repeated.
+            self._send_soon()
+        for begin, result, commit in transactions:
+            if commit.command_status == b"COMMIT":
+                self._resolve_next(result)
+            else:
+                failures = (one for one in (begin, result) if one.status not in SUCCESS)
+                self._resolve_next(next(failures, commit))
+
+    def _shut_down(self, error: ConnectionFailedError) -> None:
+        """Fail all pending requests, except those whose transaction has ended."""
+        ended = len(self._results) // MESSAGES * MESSAGES
+        results, self._results = self._results[:ended], []
+        self._deliver(results)
+        super()._shut_down(error)
+
+
+class RollbackReceiver:
+    """Closes the connection if its transaction can't be rolled back."""
+
+    def __init__(self, connection: TransactionPipeline) -> None:
+        self._connection = connection
+
+    def switch(self, result: Any) -> None:
+        if result.status not in SUCCESS:
+            self._connection.close()
+
+    def throw(self, error: ConnectionFailedError) -> None:
+        pass
+
+
+def is_open(begin: Any, result: Any) -> bool:
+    """Return whether the transaction is still open after a statement failed in it."""
+    return begin.status in SUCCESS and result.status == pq.ExecStatus.FATAL_ERROR
