@@ -10,14 +10,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import ApiKey, EventDraft, EventType, Feed, QuotaUsage, Warned
 from accounts.models.plans import PER_DAY
 from accounts.quota.limits import DAY, to_microseconds
-from petstore.db.identity import is_postgresql
+from petstore.db.durability import commit_asynchronously
 
 THRESHOLDS = (80, 100)  # Percentages of the daily quota.
 DAYS_BEFORE_EXPIRY = (7, 1)
@@ -42,9 +42,7 @@ def store_quota_warnings(account_id: int, day: int, limit: int, used: int) -> No
     with transaction.atomic():
         send_quota_warnings(reached)
     with transaction.atomic():
-        if is_postgresql():  # Other requests of the account must not wait for the disk.
-            with connection.cursor() as cursor:
-                cursor.execute("SET LOCAL synchronous_commit = off")
+        commit_asynchronously()  # Other requests of the account wait for its lock.
         usage = QuotaUsage.current(account_id)
         usage.filter(day__lt=day).update(day=day, day_used=0, warned_threshold=0)
         threshold = max(threshold for *_, threshold in reached)

@@ -13,6 +13,7 @@ from django.db.models import CheckConstraint, F, Index, Q, QuerySet, UniqueConst
 from django.utils import timezone
 
 from accounts.quota.limits import to_datetime, to_microseconds
+from petstore.db.durability import commit_asynchronously
 from petstore.observability.request_ids import VALID_REQUEST_ID
 
 MAX_REJECTIONS_LISTED = 50
@@ -65,6 +66,7 @@ class QuotaUsage(Record):
     def renew(cls, account_id: int) -> None:
         """Create the row unless it exists, or replace it if it has been updated MAX_UPDATES times."""
         with transaction.atomic():
+            commit_asynchronously()  # Requests of the account wait for the locks.
             new = UsageGeneration(account_id=account_id)
             UsageGeneration.objects.bulk_create([new], ignore_conflicts=True)
             current = UsageGeneration.objects.select_for_update().get(account_id=account_id)
@@ -151,6 +153,7 @@ class StrikeCounter(Record):
     def renew(cls, key_id: int) -> None:
         """Create the row unless it exists, or replace it if it has been updated MAX_UPDATES times."""
         with transaction.atomic():
+            commit_asynchronously()
             state = KeyStanding.lock(key_id)
             if replace_row(cls, state.strike_generation, key_id=key_id):
                 state.strike_generation += 1

@@ -26,7 +26,12 @@ from petstore.event_loop.threads import run_in_thread
 MAX_ATTEMPTS = 10
 MAX_UNEXPLAINED = 3  # Repetitions because a window or a ban ended between two statements.
 NO_NETWORKS = "[]"
+MAX_NETWORKS_KNOWN = 10_000  # Keys.
 KEY_REJECTIONS = {reason.value: reason for reason in KeyRejectionReason}
+
+
+# The networks of a key as last read, by public ID. ADMIT compares them, so they may be out of date.
+known_networks: dict[str, str] = {}
 
 
 class QuotaResult(NamedTuple):
@@ -79,11 +84,12 @@ class QuotaCall:
     ) -> None:
         now = get_clock(now)
         self._key, self._address = key, address
+        known = known_networks.get(key.public_id, NO_NETWORKS)
         self._statements = get_statements(len(settings.API_KEY_PEPPERS))
         self._parameters: dict[str, Any] = {
             "now": now,
             "public_id": key.public_id,
-            "networks": NO_NETWORKS,
+            "networks": known if self._is_allowed(known) else NO_NETWORKS,
             "may_write": int(may_write),
         }
         if now is not None and not is_postgresql():
@@ -119,9 +125,11 @@ class QuotaCall:
             return QuotaResult(rejection=KeyRejectionReason.UNKNOWN)
         *fields, allowed_networks, reason, banned_until, peeks_reset_at, last_write_at = row
         if reason == "networks":
-            if not networks.is_allowed(self._address, json.loads(allowed_networks)):
+            if not self._is_allowed(allowed_networks):
                 return QuotaResult(rejection=KeyRejectionReason.NETWORK_NOT_ALLOWED)
-            self._parameters["networks"] = allowed_networks
+            if len(known_networks) >= MAX_NETWORKS_KNOWN:
+                known_networks.clear()
+            self._parameters["networks"] = known_networks[self._key.public_id] = allowed_networks
         elif reason in KEY_REJECTIONS:
             return QuotaResult(rejection=KEY_REJECTIONS[reason])
         return KeyState(Quota(*fields), reason, banned_until, peeks_reset_at, last_write_at)
@@ -155,6 +163,11 @@ class QuotaCall:
         caller = self._build_caller(quota, quota.now - state.last_write_at)
         write_behind.recorder.record_key_use(caller, quota.now)
         return QuotaResult(caller=caller, decision=decision)
+
+    def _is_allowed(self, allowed_networks: str) -> bool:
+        return allowed_networks == NO_NETWORKS or networks.is_allowed(
+            self._address, json.loads(allowed_networks)
+        )
 
     def _execute(self, statement: CountingStatement, **parameters: Any) -> tuple[Any, ...] | None:
         return statement.execute(self._key.account_id, **self._parameters, **parameters)

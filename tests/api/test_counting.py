@@ -9,7 +9,7 @@ from django.conf import settings
 
 from accounts.keys import key_format
 from accounts.keys.identity import KeyRejectionReason
-from accounts.models import KeyStanding, QuotaUsage, StrikeCounter, UsageGeneration
+from accounts.models import ApiKey, KeyStanding, QuotaUsage, StrikeCounter, UsageGeneration
 from accounts.quota import store
 from accounts.quota.store import QuotaCall
 from tests.conftest import COMMITTED, OPERATOR, Api, Issue
@@ -58,7 +58,6 @@ def test_networks_that_change_after_they_were_checked_are_checked_again(
 ) -> None:
     sender = Sender(per_minute=5, per_day=100)
     sender.keys[0].narrow(allowed_networks=["192.0.2.0/24"], by=OPERATOR)
-    assert sender.send().admitted
     read = QuotaCall.read
 
     def read_before_a_change(call: QuotaCall) -> Any:
@@ -71,7 +70,21 @@ def test_networks_that_change_after_they_were_checked_are_checked_again(
     assert sender.admit().rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
     result = store.admit(parse(sender.texts[0]), IPv4Address("192.0.2.128"), sender.now)
     assert result.decision is not None
-    assert minute(result.decision).used == 2
+    assert minute(result.decision).used == 1
+
+
+def test_key_with_networks_takes_one_statement_until_they_change(db: None) -> None:
+    sender = Sender(per_minute=9, per_day=100)
+    sender.keys[0].narrow(allowed_networks=["192.0.2.0/24"], by=OPERATOR)
+    sender.send()
+    assert count_statements(sender.send) == 1
+    outside = store.admit(parse(sender.texts[0]), IPv4Address("192.0.3.1"), sender.now)
+    assert outside.rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
+    sender.keys[0].narrow(allowed_networks=["192.0.2.1"], by=OPERATOR)
+    sender.send()
+    assert count_statements(sender.send) == 1
+    ApiKey.objects.filter(pk=sender.keys[0].pk).update(allowed_networks=["192.0.2.9"])
+    assert sender.admit().rejection is KeyRejectionReason.NETWORK_NOT_ALLOWED
 
 
 @pytest.mark.parametrize(("path", "reason"), [("/pets", ""), ("/pets", "usage"), ("/account", "networks")])

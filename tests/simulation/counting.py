@@ -19,6 +19,7 @@ from tests.simulation.reads import FAIL, QUEUE_TIMEOUT, WRITE_ERRORS, Postgresql
 from tests.simulation.scenario import Request, response_bound
 
 COUNT = Statement(b"count", b"COUNT $1 $2")
+LATE_COUNT = Statement(b"late count", b"LATE $1")
 GROUPS = 4
 LOCKABLE = b"0"  # The first.
 LONGEST_LOCK = 9.0  # Seconds.
@@ -47,9 +48,11 @@ class CountingScenario(PostgresqlScenario):
 
     def _request(self, number: int) -> Request:
         if self.chance.random() < 0.1:
+            statement, values = self.chance.choice(((FAIL, []), (LATE_COUNT, [number])))
+            group = 1 + number % (GROUPS - 1)
             return Request(
                 f"fails {number}",
-                lambda: get_error(lambda: self.counting.fetch_rows(1 + number % (GROUPS - 1), FAIL, [])),
+                lambda: get_error(lambda: self.counting.fetch_rows(group, statement, values)),
                 lambda error: None,
                 (OperationalError,),
                 self.bound,

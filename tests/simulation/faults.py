@@ -25,6 +25,7 @@ from petstore.event_loop.counting import CountingConnection, CountingConnections
 from petstore.event_loop.greenlets import TICK
 from petstore.event_loop.pg_connection import PostgresqlConnection
 from petstore.event_loop.shared_connection import SharedConnection
+from petstore.event_loop.transaction_pipeline import MESSAGES, TransactionPipeline
 
 
 class Patch(NamedTuple):
@@ -111,6 +112,11 @@ def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = No
     real_forget(self, statement)
 
 
+def deliver_without_commit(self: TransactionPipeline, results: list[Any]) -> None:
+    for result in results[1::MESSAGES] or results:
+        self._resolve_next(result)
+
+
 ENQUEUE_WHEN_CLOSED = Patch(Connection, "_enqueue", enqueue_unchecked)
 INHERITED_QUEUE = (ENQUEUE_WHEN_CLOSED, Patch(SharedConnection, "_connect", connect_with_inherited_queue))
 SHARED_BATCH = Patch(PostgresqlConnection, "fetch_rows", fetch_rows_in_shared_batch)
@@ -130,7 +136,7 @@ FAULTS: dict[str, Fault] = {
         "counting", Patch(connection, "timeout_in_ticks", lambda seconds: ceil(seconds / TICK))
     ),
     "connecting times out by the clock": Fault(
-        "counting", Patch(shared_connection, "with_timeout", with_timeout_by_the_clock)
+        "reads", Patch(shared_connection, "with_timeout", with_timeout_by_the_clock)
     ),
     "no request times out": Fault("counting reads", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
     "a closed connection leaks its socket": Fault(
@@ -138,6 +144,12 @@ FAULTS: dict[str, Fault] = {
     ),
     "counting statements share a transaction": Fault(
         "counting", Patch(CountingConnection, "connection_class", PostgresqlConnection)
+    ),
+    "a failed transaction of a counting statement stays open": Fault(
+        "counting", Patch(TransactionPipeline, "_put_rollback", nothing)
+    ),
+    "a count is acknowledged although its COMMIT failed": Fault(
+        "counting", Patch(TransactionPipeline, "_deliver", deliver_without_commit)
     ),
     "a request whose reply was lost is counted again": Fault(
         "counting", Patch(counting, "NotExecutedError", ConnectionFailedError)

@@ -14,7 +14,7 @@ from tests.support.thorough import times
 
 SEEDS = times(10_000, 1_600)
 BATCHES = 8
-MAX_SEEDS_TO_FIND = 300
+MAX_SEEDS_TO_FIND = 1_000
 
 
 @pytest.fixture(autouse=True)
