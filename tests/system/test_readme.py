@@ -91,7 +91,7 @@ def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     port = str(free_port())
     hidden = {
         "SECRET_KEY", "API_KEY_PEPPERS", "DEMO_KEY", "BASE_URL", "STAGING_BASE_URL", "DATABASE_URL",
-        "PYTHON_DOTENV_DISABLED", "SIGN_UP",
+        "PYTHON_DOTENV_DISABLED", "SIGN_UP", "ACCESS_LOG",
     }  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | {"PORT": port}
     with subprocess.Popen(
@@ -120,9 +120,12 @@ def test_two_commands_lead_to_a_first_call(fresh: tuple[subprocess.Popen[str], s
     assert call in printed  # The service prints the same line.
     result = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True)
     assert result.stdout.count('"id"') == 3
-    # The public demo key is a different one.
+    assert "The home page shows another one" in printed
     demo_key = re.findall(r"psk_live_\w+", httpx.get(f"{address}/").text)[0]
     response = httpx.get(f"{address}/v1/pets", headers={"Authorization": f"Bearer {demo_key}"})
     assert (response.status_code, demo_key in printed) == (200, False)
     for page in re.findall(r"<http://localhost:8000(/[^>]*)>", README):
         assert httpx.get(address + page, follow_redirects=True).status_code == 200
+    os.killpg(process.pid, signal.SIGINT)  # Ctrl-C.
+    rest = process.stdout.read()
+    assert "/v1/pets" not in rest  # Request lines would scroll the key away.
