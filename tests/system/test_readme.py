@@ -21,6 +21,8 @@ PAGES = [
     "CONTRIBUTING.md",
     "SECURITY.md",
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "tests").glob("*/README.md")),
+    "tests/system/deployment/README.md",
 ]
 README = (ROOT / "README.md").read_text()
 NOT_COPIED = shutil.ignore_patterns(
@@ -29,9 +31,13 @@ NOT_COPIED = shutil.ignore_patterns(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_of_a_page_lead_to_existing_files(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
-        assert (ROOT / page).parent.joinpath(target).exists(), target
+def test_links_of_a_page_lead_to_existing_files_and_sections(page: str) -> None:
+    for target, section in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", (ROOT / page).read_text()):
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), target
+        headings = re.findall(r"^##+ (.*)", path.read_text(), re.MULTILINE) if section else []
+        anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+        assert not section or section in anchors, f"{target}#{section}"
 
 
 @pytest.mark.parametrize("page", PAGES)
