@@ -15,7 +15,7 @@ setup: $(VENV)/runtime.txt .env ## Create .venv with the service's packages, and
 
 run: setup ## Set up, then serve with demo data (PORT, default 8000)
 	@$(BIN)/python manage.py quickstart --demo-key-to .env
-	@SIGN_UP=$${SIGN_UP-open} exec $(BIN)/python manage.py serve
+	@SIGN_UP=$${SIGN_UP-open} ACCESS_LOG=$${ACCESS_LOG-false} exec $(BIN)/python manage.py serve
 
 quick: $(VENV)/development.txt ## Set up, then run the tests that need no other process, on SQLite
 	@$(BIN)/python -m tests.run --quick

@@ -1,8 +1,4 @@
-"""The URLs of the API, the health checks and the metrics.
-
-To save memory, a worker loads the URLs of the back office and the documentation only with its first page
-(see "Memory" in docs/operating.md).
-"""
+"""The URLs of the API, the health checks and the metrics."""
 
 from django.urls import path, re_path
 

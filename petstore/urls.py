@@ -15,8 +15,6 @@ from petstore.health.views import StatusView
 from petstore.site import docs, home, search, well_known
 from petstore.site.error_pages import error_page
 
-admin.autodiscover()  # Here, so that a worker loads the back office with its first page.
-
 urlpatterns = [
     *api_urls.urlpatterns,
     path(

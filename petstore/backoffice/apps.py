@@ -22,8 +22,3 @@ class BackOfficeConfig(AppConfig):
 class PetstoreAdminConfig(admin_apps.AdminConfig):
     default = False  # `petstore.backoffice` in INSTALLED_APPS selects BackOfficeConfig.
     default_site = "petstore.backoffice.site.PetstoreAdminSite"
-    at_start = True  # Workers set this to False, and load the admin with the first page (petstore/urls.py).
-
-    def ready(self) -> None:
-        if self.at_start:
-            super().ready()

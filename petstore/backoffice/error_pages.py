@@ -10,6 +10,7 @@ from typing import Any
 from allauth.account.adapter import get_adapter
 from allauth.core.exceptions import ReauthenticationRequired
 from django.conf import settings
+from django.contrib import admin
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Group
 from django.contrib.auth.views import redirect_to_login
@@ -125,8 +126,6 @@ class FormLimitsMiddleware(MiddlewareMixin):
 
 def reject_too_large(request: HttpRequest, view: Any) -> HttpResponse:
     """Return 413. Staff pages that require a session redirect to the sign-in page without one."""
-    from django.contrib import admin  # Workers load the admin with the first page.
-
     site: Any = admin.site
     log_out_if_expired(request)
     context = {"title": "Too large", "text": TOO_LARGE}

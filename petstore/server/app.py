@@ -164,7 +164,7 @@ async def find_sender(scope: Any) -> "User | None":
 
 
 async def has_page(path: str) -> bool:
-    """Return whether there is a page at the path. In a thread, since the first call loads all pages."""
+    """Return whether there is a page at the path."""
 
     def resolves() -> bool:
         try:

@@ -9,13 +9,13 @@ from django.apps import apps
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 
-from petstore.backoffice.apps import PetstoreAdminConfig
 from petstore.server import shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
-PetstoreAdminConfig.at_start = False
 django.setup(set_prefix=False)
-import_module(settings.API_URLCONF)  # Otherwise the first request would have to load it.
+# Otherwise the first request for a page would load all pages, and that for /docs build the document.
+import_module(settings.ROOT_URLCONF)
+import_module("petstore.site.reference").get_operations()
 
 shutdown.block_sigterm()  # Threads inherit the mask.
 for app in apps.get_app_configs():

@@ -21,6 +21,8 @@ PAGES = [
     "CONTRIBUTING.md",
     "SECURITY.md",
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "tests").glob("*/README.md")),
+    "tests/system/deployment/README.md",
 ]
 README = (ROOT / "README.md").read_text()
 NOT_COPIED = shutil.ignore_patterns(
@@ -29,9 +31,13 @@ NOT_COPIED = shutil.ignore_patterns(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_of_a_page_lead_to_existing_files(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
-        assert (ROOT / page).parent.joinpath(target).exists(), target
+def test_links_of_a_page_lead_to_existing_files_and_sections(page: str) -> None:
+    for target, section in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", (ROOT / page).read_text()):
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), target
+        headings = re.findall(r"^##+ (.*)", path.read_text(), re.MULTILINE) if section else []
+        anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+        assert not section or section in anchors, f"{target}#{section}"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -91,7 +97,7 @@ def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     port = str(free_port())
     hidden = {
         "SECRET_KEY", "API_KEY_PEPPERS", "DEMO_KEY", "BASE_URL", "STAGING_BASE_URL", "DATABASE_URL",
-        "PYTHON_DOTENV_DISABLED", "SIGN_UP",
+        "PYTHON_DOTENV_DISABLED", "SIGN_UP", "ACCESS_LOG",
     }  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | {"PORT": port}
     with subprocess.Popen(
@@ -120,9 +126,12 @@ def test_two_commands_lead_to_a_first_call(fresh: tuple[subprocess.Popen[str], s
     assert call in printed  # The service prints the same line.
     result = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True)
     assert result.stdout.count('"id"') == 3
-    # The public demo key is a different one.
+    assert "The home page shows another one" in printed
     demo_key = re.findall(r"psk_live_\w+", httpx.get(f"{address}/").text)[0]
     response = httpx.get(f"{address}/v1/pets", headers={"Authorization": f"Bearer {demo_key}"})
     assert (response.status_code, demo_key in printed) == (200, False)
     for page in re.findall(r"<http://localhost:8000(/[^>]*)>", README):
         assert httpx.get(address + page, follow_redirects=True).status_code == 200
+    os.killpg(process.pid, signal.SIGINT)  # Ctrl-C.
+    rest = process.stdout.read()
+    assert "/v1/pets" not in rest  # Request lines would scroll the key away.

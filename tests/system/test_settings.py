@@ -53,17 +53,12 @@ def test_settings_import_neither_models_nor_pages_nor_logs() -> None:
     assert not {"django.db.models", "django.http", "prometheus_client"} & set(at_start)
 
 
-def test_service_imports_neither_opentelemetry_nor_drf_spectacular_at_startup() -> None:
-    """OpenTelemetry needs a collector; the first request for the document imports drf-spectacular."""
-    assert "drf_spectacular.plumbing" not in imported_modules("petstore.server.wsgi, petstore.urls")
-
-
-def test_worker_imports_the_api_at_startup_and_the_pages_with_the_first_request_for_one() -> None:
-    at_start = imported_modules("petstore.server.app")
-    assert {"inventory.views", "petstore.health.views"} <= set(at_start)
-    pages = {"petstore.urls", "petstore.site.docs", "unfold.admin", "accounts.admin", "inventory.admin"}
-    assert not pages & set(at_start)
-    assert pages <= set(imported_modules("petstore.server.app, petstore.urls"))
+def test_worker_has_the_pages_and_the_openapi_document_before_it_serves() -> None:
+    loaded = imported_modules("petstore.server.app")
+    assert {"inventory.views", "petstore.urls", "accounts.admin", "inventory.admin"} <= set(loaded)
+    assert not any(name.startswith("opentelemetry.") for name in loaded)  # It needs a collector.
+    code = "import petstore.server.app; from petstore.api.openapi.views import get_document"
+    assert run("-c", f"{code}; assert get_document.cache_info().currsize == 1").returncode == 0
 
 
 @NEEDS_POSTGRESQL

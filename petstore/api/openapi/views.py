@@ -1,12 +1,8 @@
-"""The views of the OpenAPI document, which is built once per process.
-
-drf-spectacular is slow to import, so the first request for the document imports it.
-"""
+"""The views of the OpenAPI document. A worker builds it before it serves, because that is slow."""
 
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
-from threading import Lock
 from typing import Any
 
 import orjson
@@ -15,16 +11,9 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import etag, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-BUILD_LOCK = Lock()  # drf-spectacular is not thread-safe.
-
-
-def get_document() -> dict[str, Any]:
-    with BUILD_LOCK:
-        return build_document()
-
 
 @cache
-def build_document() -> dict[str, Any]:
+def get_document() -> dict[str, Any]:
     from drf_spectacular.generators import SchemaGenerator
 
     return dict(SchemaGenerator().get_schema(public=True))  # type: ignore[no-untyped-call]

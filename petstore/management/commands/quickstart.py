@@ -23,6 +23,7 @@ API         {api}   (documentation: {docs})
 Back office {admin}   user {user}"""
 NEW_KEY = """
 API key     {key}   (shown only once)
+            The home page shows another one, which can only read pets.
 
 Try it:
 

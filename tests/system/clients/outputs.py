@@ -2,8 +2,9 @@
 
     python -m tests.system.clients.outputs
 
-runs every example against a temporary service with demo data, and writes templates/docs/outputs. A file
-that differs only in volatile values stays as it is.
+runs the examples of each language against a temporary service with the same demo data, those of the
+quickstart first and in its order, and writes templates/docs/outputs. A file that differs only in volatile
+values stays as it is.
 """
 
 import html
@@ -36,6 +37,7 @@ CODE = re.compile(r'<code id="([a-z0-9_]+\.(?:sh|py|mjs))">(?!</code>)(.*?)</cod
 RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
 NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
 NEED_AN_ORDER = {"cancel_order", "get_order", "orders"}
+QUICKSTART = ["first_call.", "place_order.", "cancel_order."]  # The steps, which share a folder.
 
 HEADERS = {
     "content-type",
@@ -201,20 +203,30 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
     for name in NAMES:
         output(name).touch()  # The page of a new example needs it.
-    with tempfile.TemporaryDirectory() as place, live_service(Path(place), workers=1) as service:
-        key = fill(service)
-        for name, code in sorted(copy_from_pages(service).items()):
-            folder = Path(place, name.replace(".", "-"))
-            folder.mkdir()
-            try:
-                printed = run(name, code, prepare(service, name, key, folder), folder)
-            except pytest.skip.Exception as reason:
-                print(reason)
-                continue
-            new = render_as_template(printed, service)
-            if shape(new) != shape(output(name).read_text()):
-                output(name).write_text(new)
-                print(f"Updated {name}.txt.")
+    for suffix in RUN:
+        with tempfile.TemporaryDirectory() as place, live_service(Path(place), workers=1) as service:
+            update_outputs(service, suffix, Path(place))
+
+
+def update_outputs(service: Service, suffix: str, place: Path) -> None:
+    """Run the examples of a language, and update the files of those whose output differs."""
+    key = fill(service)
+    examples = copy_from_pages(service)
+    steps = [step + suffix for step in QUICKSTART]
+    others = sorted(name for name in examples if name.endswith(suffix) and name not in steps)
+    for name in [*steps, *others]:
+        folder = place / ("quickstart" if name in steps else name)
+        folder.mkdir(exist_ok=True)
+        try:
+            prepared = key if name in steps else prepare(service, name, key, folder)
+            printed = run(name, examples[name], prepared, folder)
+        except pytest.skip.Exception as reason:
+            print(reason)
+            continue
+        new = render_as_template(printed, service)
+        if shape(new) != shape(output(name).read_text()):
+            output(name).write_text(new)
+            print(f"Updated {name}.txt.")
 
 
 if __name__ == "__main__":

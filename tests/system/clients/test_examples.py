@@ -18,6 +18,7 @@ from tests.support.live import Service, live_service
 from tests.support.thorough import some
 from tests.system.clients.outputs import (
     NAMES,
+    QUICKSTART,
     RUN,
     attempt,
     copy_from_pages,
@@ -98,6 +99,15 @@ def check_example(
 
 def check_output(name: str, printed: str, deployment: Service) -> None:
     assert shape(render_as_template(printed, deployment)) == shape(output(name).read_text()), REGENERATE
+
+
+@pytest.mark.parametrize("suffix", RUN)
+def test_sample_outputs_of_the_quickstart_agree(suffix: str) -> None:
+    listed, placed, cancelled = (output(f"{step}{suffix}").read_text() for step in QUICKSTART)
+    first = re.findall(r"\d+", listed)[0]
+    [(order, pet)] = re.findall(r"""\bid["']?: ?(\d+),\s*["']?petId["']?: ?(\d+)""", placed)
+    assert pet == first
+    assert suffix == "sh" or cancelled == f"{order} 204\n"  # curl prints no id.
 
 
 @pytest.mark.parametrize("suffix", RUN)
