@@ -15,6 +15,7 @@ from accounts.models import Account, IdempotencyRecord, PlanCode
 from inventory.models import Category, Order, Pet
 from tests.conftest import COMMITTED, Api, Issue
 from tests.support.concurrency import uncommitted
+from tests.support.responses import get_error
 from tests.support.skips import READS_PLANS
 
 DAY = timedelta(hours=24)
@@ -56,10 +57,6 @@ def send(api: Api, creation: Creation, key: str = "a", body: Any = None) -> Any:
 def claim(account: Account, **values: Any) -> IdempotencyRecord:
     """Build the record of a request that is still in progress."""
     return IdempotencyRecord(**{"account": account, "idempotency_key": "a", "fingerprint": ""} | values)
-
-
-def get_error(response: Any) -> tuple[int, str]:
-    return response.status_code, response.json()["code"]
 
 
 # --- Replays and different requests ------------------------------------------------------------------
