@@ -233,27 +233,15 @@ TOKEN = f"d0ocbh-{SECRET[:32]}"
 LINES = [
     f"GET /admin/accounts/apikey/?q={KEY} HTTP/1.1",
     f"GET /admin/new-password/MQ/{TOKEN}/?next={TOKEN} HTTP/1.1",
-    f"GET /admin%2Fnew-password%2FMQ%2F{TOKEN} HTTP/1.1",
-    f"GET /v1/pets/{KEY};{KEY} HTTP/1.1",
-    f"GET /v1/{KEY}/{KEY} HTTP/1.1",
-    f"GET /v1/%70sk_live_{KEY[9:]} HTTP/1.1",
-    f"GET /v1/%2570sk_live_{KEY[9:]} HTTP/1.1",
-    f"GET /v1/\x80{KEY} HTTP/1.1",
-    f"GET /#{KEY} HTTP/1.1",
-    f"GET http://{KEY}:{KEY}@localhost/{KEY} HTTP/1.1",
-    f"GET http://localhost/{KEY}?{KEY} HTTP/1.1",
-    f"GET {KEY} HTTP/1.1",
-    f"GET /{KEY}",
-    f"GET / {KEY} HTTP/1.1",
-    f"GET / HTTP/{KEY}",
-    f"{KEY} / HTTP/1.1",
-    f"{SECRET.upper()} / HTTP/1.1",
-    f"CONNECT {KEY}:443 HTTP/1.1",
-    f"{KEY}",
-    f"GET / HTTP/1.1\r\nHost: {KEY}\r\nReferer: https://localhost/{TOKEN}",
-    f"GET / HTTP/1.1\r\n{KEY} x: 1",
+    f"GET /admin%2Fnew-password%2FMQ%2F{TOKEN} HTTP/1.1", f"GET /v1/pets/{KEY};{KEY} HTTP/1.1",
+    f"GET /v1/{KEY}/{KEY} HTTP/1.1", f"GET /v1/%70sk_live_{KEY[9:]} HTTP/1.1",
+    f"GET /v1/%2570sk_live_{KEY[9:]} HTTP/1.1", f"GET /v1/\x80{KEY} HTTP/1.1", f"GET /#{KEY} HTTP/1.1",
+    f"GET http://{KEY}:{KEY}@localhost/{KEY} HTTP/1.1", f"GET http://localhost/{KEY}?{KEY} HTTP/1.1",
+    f"GET {KEY} HTTP/1.1", f"GET /{KEY}", f"GET / {KEY} HTTP/1.1", f"GET / HTTP/{KEY}", f"{KEY} / HTTP/1.1",
+    f"{SECRET.upper()} / HTTP/1.1", f"CONNECT {KEY}:443 HTTP/1.1", f"{KEY}",
+    f"GET / HTTP/1.1\r\nHost: {KEY}\r\nReferer: https://localhost/{TOKEN}", f"GET / HTTP/1.1\r\n{KEY} x: 1",
     f"GET / HTTP/1.1\r\nTransfer-Encoding: {KEY}\r\nCookie: {KEY}",
-]
+]  # fmt: skip
 
 
 def test_log_has_methods_but_no_keys_and_no_link_tokens(tmp_path: Path) -> None:
