@@ -69,6 +69,14 @@ def test_locale_of_the_database_changes_neither_folding_nor_times() -> None:
         assert manage(environment, "shell", "--no-imports", "-c", FOLD) == "[1, 1, 1, 1, 1, 1] True\n"
 
 
+@NEEDS_POSTGRESQL
+def test_migrate_rejects_a_database_that_is_not_utf8() -> None:
+    with new_database("ENCODING SQL_ASCII LOCALE 'C' TEMPLATE template0") as url:
+        failed = run_manage(os.environ | {"DATABASE_URL": url}, "migrate")
+    assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
+    assert "The database has the encoding SQL_ASCII, not UTF8." in failed.stderr
+
+
 @pytest.fixture
 def role() -> Iterator[str]:
     """A role without rights, which is its own password."""
