@@ -208,7 +208,10 @@ def test_forbidden_request_costs_one(issue: Issue) -> None:
 
 
 def test_rejected_key_uses_no_quota(issue: Issue, key: Any, api: Api) -> None:
-    for text in (issue_expired(issue), replace_secret(key.text), issue(allowed_networks=["192.0.2.1"])[1]):
+    revoked, revoked_text = issue()
+    revoked.revoke(reason="Leaked.", by=OPERATOR)
+    elsewhere = issue(allowed_networks=["192.0.2.1"])[1]
+    for text in (issue_expired(issue), revoked_text, replace_secret(key.text), elsewhere):
         assert Api(text).get("/pets").status_code == 401
     assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
 
