@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.support.live import Service
 from tests.support.two_factor import current_code
-from tests.system.browser.conftest import NARROW, WIDE, Open, Profiles, sign_in
+from tests.system.browser.conftest import NARROW, Open, sign_in
 
 IMPORT = """name,category,status
 Bella,Dogs,available
@@ -240,21 +240,16 @@ def test_recovery_codes_are_copied_and_downloaded(shop: Service, open_page: Open
     assert download.value.path().read_text().split() == codes
 
 
-def test_orders_are_approved_without_javascript(shop: Service, profiles: Profiles, open_page: Open) -> None:
+def test_orders_are_approved_without_javascript(shop: Service, plain_page: Page) -> None:
     key = shop.issue("Plain Pets", "pro")["key"]
     with shop.client(key) as client:
         pets = client.get("/pets?status=available&limit=3").json()
         orders = [client.post("/store/orders", json={"petId": pet["id"]}).json()["id"] for pet in pets]
-        cookies = open_page(as_="stock").context.storage_state()
-        context = profiles.chromium.new_context(
-            base_url=shop.url, java_script_enabled=False, storage_state=cookies, viewport=WIDE
-        )
-        with context.new_page() as page:
-            page.goto("/admin/inventory/order/?q=Plain+Pets")
-            page.get_by_role("button", name=f"Approve: order {orders[0]}").click()
-            for order in orders[1:]:
-                page.locator(f"input.action-select[value='{order}']").check()
-            page.get_by_role("button", name="Approve", exact=True).click()
-            expect(page.get_by_text("2 orders approved.")).to_be_visible()
-        context.close()
+        sign_in(plain_page, "stock")
+        plain_page.goto("/admin/inventory/order/?q=Plain+Pets")
+        plain_page.get_by_role("button", name=f"Approve: order {orders[0]}").click()
+        for order in orders[1:]:
+            plain_page.locator(f"input.action-select[value='{order}']").check()
+        plain_page.get_by_role("button", name="Approve", exact=True).click()
+        expect(plain_page.get_by_text("2 orders approved.")).to_be_visible()
         assert {client.get(f"/store/orders/{order}").json()["status"] for order in orders} == {"approved"}
