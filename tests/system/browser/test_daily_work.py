@@ -184,36 +184,6 @@ def test_stock_adds_twenty_pets_with_four_clicks(open_page: Open) -> None:
 # --- Occasional tasks
 
 
-def stage(page: Page, name: str) -> None:
-    """Open a tab of the list of orders."""
-    page.goto("/admin/inventory/order/")
-    page.get_by_role("navigation", name="Orders by stage").get_by_role(
-        "link", name=re.compile(name)
-    ).click()
-
-
-def open_order(page: Page, number: int) -> None:
-    page.get_by_role("link", name=str(number), exact=True).first.click()
-    page.wait_for_url(f"**/order/{number}/change/**")
-
-
-def test_order_moves_from_tab_to_tab_until_it_is_done(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("Tabbed Pets", "pro")
-    with shop.client(issued["key"]) as client:
-        pet = client.get("/pets?status=available&limit=1").json()[0]["id"]
-        order = client.post("/store/orders", json={"petId": pet}).json()["id"]
-        page = open_page(as_="stock")
-        for tab, verb in (("To approve", "Approve"), ("To ship", "Ship now"), ("Shipped", "Deliver")):
-            stage(page, tab)
-            open_order(page, order)
-            page.get_by_role("button", name=f"{verb}: order {order}").click()
-            expect(page.get_by_text(re.compile(rf"Order {order} is ")).first).to_be_visible()
-        stage(page, "Done")
-        expect(page.get_by_role("link", name=str(order), exact=True).first).to_be_visible()
-        assert client.get(f"/store/orders/{order}").json()["status"] == "delivered"
-        assert client.get(f"/pets/{pet}").json()["status"] == "sold"
-
-
 def test_pets_are_exported_in_one_format_and_then_in_another(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/export/", as_="stock")
     for file_format in ("csv", "jsonl"):
