@@ -201,6 +201,8 @@ def test_conflict_stores_nothing_and_the_retry_succeeds_once_the_pet_is_free(
 def test_idempotency_key_expires_after_24_hours(api: Api, category: Category) -> None:
     body = {"name": "Biscuit", "categoryId": category.pk}
     first = api.post("/pets", body, Idempotency_Key="a")
+    IdempotencyRecord.objects.update(created_at=timezone.now() - DAY + timedelta(minutes=1))
+    assert api.post("/pets", body, Idempotency_Key="a").content == first.content
     IdempotencyRecord.objects.update(created_at=timezone.now() - DAY)
     other = api.post("/pets", body | {"name": "Rex"}, Idempotency_Key="a")
     assert other.status_code == 201
@@ -208,12 +210,6 @@ def test_idempotency_key_expires_after_24_hours(api: Api, category: Category) ->
     assert "Idempotent-Replayed" not in other.headers
     again = api.post("/pets", body | {"name": "Rex"}, Idempotency_Key="a")
     assert again.content == other.content
-
-
-def test_idempotency_key_is_valid_for_24_hours(api: Api, creation: Creation) -> None:
-    first = send(api, creation)
-    IdempotencyRecord.objects.update(created_at=timezone.now() - DAY + timedelta(minutes=1))
-    assert send(api, creation).content == first.content
 
 
 def test_command_deletes_expired_records_in_batches_and_reports_their_number(

@@ -123,16 +123,6 @@ def test_json_has_unescaped_names(hostile_key: ApiKey) -> None:
 # --- JSON ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.django_db
-def test_quickstart_prints_key_and_password_once_as_json() -> None:
-    first = run_json("quickstart")
-    assert first["key"].startswith("psk_live_")
-    assert first["password"]
-    assert (first["api"], first["docs"]) == ("http://testserver/v1", "http://testserver/docs")
-    again = run_json("quickstart")
-    assert again == first | {"key": None, "password": None}
-
-
 # --- Progress bars ----------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,6 @@ from uuid import uuid4
 
 import httpx
 import psycopg
-from psycopg import sql
 
 from petstore.observability.healthcheck import is_alive
 from tests.support.command_runner import CommandRunner
@@ -142,10 +141,13 @@ def is_running(pid: str) -> bool:
 
 
 @contextmanager
-def temporary_database(folder: Path, copy_of: str = "") -> Iterator[str]:
+def temporary_database(
+    folder: Path, copy_of: str = "", options: str = "TEMPLATE template1"
+) -> Iterator[str]:
     """Create a database on the tests' server; yield its URL, and drop it at the end.
 
-    It is empty, or a copy of the one with that URL, which has no open connections.
+    It is empty, or a copy of the one with that URL, which has no open connections. The options are those of
+    PostgreSQL's CREATE DATABASE.
     """
     url = os.environ["DATABASE_URL"]
     if url.startswith("sqlite"):
@@ -155,14 +157,13 @@ def temporary_database(folder: Path, copy_of: str = "") -> Iterator[str]:
         yield f"sqlite:///{file}"
         return
     name = f"petstore_live_{uuid4().hex}"
-    make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-    template = name_of(copy_of) if copy_of else "template1"
+    options = f"TEMPLATE {name_of(copy_of)}" if copy_of else options
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
+        connection.execute(f"CREATE DATABASE {name} {options}".encode())
         try:
             yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
         finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def name_of(url: str) -> str:

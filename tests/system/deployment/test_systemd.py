@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.servers import wait_until
 from tests.system.deployment.conftest import require
-from tests.system.deployment.machine import Machine, booted_machine, missing_programs
+from tests.system.deployment.engine import missing_programs
+from tests.system.deployment.machine import PROGRAMS, Machine, booted_machine
 
 INSTALL = Path(__file__).parent / "systemd/install.sh"
 INSTANCES = (8001, 8002)
@@ -34,7 +35,7 @@ for _ in range(int(sys.argv[1])):
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     """A machine on which both instances and the proxy run."""
-    require(missing_programs())
+    require(missing_programs(PROGRAMS))
     with booted_machine() as machine:
         (machine.root / "root/install.sh").write_text(INSTALL.read_text())
         machine.run("sh", "/root/install.sh")
