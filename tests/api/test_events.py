@@ -267,6 +267,7 @@ def test_sequencing_continues_after_any_failure(monkeypatch: pytest.MonkeyPatch,
         raise SystemExit
 
     monkeypatch.setattr(sequencing, "sequence_all", poll)
+    monkeypatch.setattr(sequencing, "RETRY_SECONDS", 0)
     with pytest.raises(SystemExit):
         sequencing.run_sequencing()
     assert polls == [0, 1]

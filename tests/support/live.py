@@ -24,7 +24,7 @@ from petstore.observability.healthcheck import is_alive
 from tests.support.command_runner import CommandRunner
 from tests.support.packages import python
 from tests.support.postgresql import PostgreSQLServer, postgresql_server
-from tests.support.servers import START_SECONDS, free_port
+from tests.support.servers import START_SECONDS, free_port, is_running
 
 ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 15
@@ -130,14 +130,6 @@ class Service:
 
     def log(self) -> str:
         return (self.folder / "serve.log").read_text(errors="replace")
-
-
-def is_running(pid: str) -> bool:
-    """Return whether a process exists and is not a zombie; see proc_pid_stat(5)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except OSError:
-        return False
 
 
 @contextmanager
