@@ -10,6 +10,7 @@ from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import django.test.client
 import httpx
@@ -136,6 +137,8 @@ def django_db_modify_db_settings(
         test["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
         shutil.copyfile(name_of(migrated_database()), test["NAME"])
     else:
+        # Not Django's name, which another session on this server would use, too.
+        test["NAME"] = f"petstore_test_{uuid4().hex}"
         test["TEMPLATE"] = name_of(migrated_database())
 
 

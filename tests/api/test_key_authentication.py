@@ -49,25 +49,12 @@ def test_empty_header_counts_as_missing(anonymous_api: Api, header: str) -> None
 @pytest.mark.parametrize(
     "form",
     [
-        "Bearer",
-        "Bearer ",
-        "Bearer psk_live_",
-        "{key}",
-        "Basic {key}",
-        "Token {key}",
-        "Bearer{key}",
-        "Bearer\t{key}",
-        "Bearer {key} {key}",
-        "Bearer {key}, Bearer {key}",
-        'Bearer "{key}"',
-        "Bearer {key}x",
-        "Bearer {another checksum}",
-        "Bearer \xa0{key}",
-        "Bearer psk_live_\xe9",
-        "Bearer \0",
-        "Bearer " + "psk_live_" * 500,
+        "Bearer", "Bearer ", "Bearer psk_live_", "{key}", "Basic {key}", "Token {key}", "Bearer{key}",
+        "Bearer\t{key}", "Bearer {key} {key}", "Bearer {key}, Bearer {key}", 'Bearer "{key}"',
+        "Bearer {key}x", "Bearer {another checksum}", "Bearer \xa0{key}", "Bearer psk_live_\xe9",
+        "Bearer \0", "Bearer " + "psk_live_" * 500,
     ],
-)
+)  # fmt: skip
 def test_malformed_header_is_rejected_without_touching_the_database(
     key: Any, anonymous_api: Api, django_assert_num_queries: DjangoAssertNumQueries, form: str
 ) -> None:
@@ -221,7 +208,10 @@ def test_forbidden_request_costs_one(issue: Issue) -> None:
 
 
 def test_rejected_key_uses_no_quota(issue: Issue, key: Any, api: Api) -> None:
-    for text in (issue_expired(issue), replace_secret(key.text), issue(allowed_networks=["192.0.2.1"])[1]):
+    revoked, revoked_text = issue()
+    revoked.revoke(reason="Leaked.", by=OPERATOR)
+    elsewhere = issue(allowed_networks=["192.0.2.1"])[1]
+    for text in (issue_expired(issue), revoked_text, replace_secret(key.text), elsewhere):
         assert Api(text).get("/pets").status_code == 401
     assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
 

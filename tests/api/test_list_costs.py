@@ -10,7 +10,6 @@ from itertools import chain, combinations, product
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import Model
 from django.test import Client
@@ -24,6 +23,7 @@ from petstore.api_urls import api as api_routes
 from tests.conftest import COMMITTED, Api
 from tests.support.costs import Page
 from tests.support.costs import check_page as check
+from tests.support.staff import signed_in, superuser
 from tests.support.thorough import times
 
 # VACUUM (ANALYZE) needs committed rows.
@@ -95,9 +95,7 @@ def shop(account: Account) -> Shop:
 
 @pytest.fixture
 def staff(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
-    return client
+    return signed_in(superuser())
 
 
 def build_api_requests(api: Api, path: str, last: int, **filters: str) -> Iterator[Page]:

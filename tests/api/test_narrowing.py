@@ -194,14 +194,8 @@ def test_database_rejects_an_expiry_beyond_the_latest_one(issue: Issue, expires_
 
 
 NETWORKS = [
-    "0.0.0.0/0",
-    "10.0.0.0/8",
-    "10.128.0.0/9",
-    "10.1.2.3",
-    "::/0",
-    "2001:db8::/32",
-    "::ffff:10.0.0.0/104",
-]
+    "0.0.0.0/0", "10.0.0.0/8", "10.128.0.0/9", "10.1.2.3", "::/0", "2001:db8::/32", "::ffff:10.0.0.0/104",
+]  # fmt: skip
 ADDRESSES = [ip_address(text) for text in ("10.1.2.3", "10.200.0.1", "192.0.2.1", "2001:db8::1", "fe80::1")]
 NARROWING = st.fixed_dictionaries(
     {},

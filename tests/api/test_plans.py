@@ -23,36 +23,13 @@ def enterprise(db: None) -> Account:
 
 
 @pytest.mark.django_db
-def test_fresh_database_has_the_contracts_plans_and_no_other() -> None:
-    assert set(Plan.objects.values_list("code", "per_minute", "per_day")) == {
+def test_fresh_database_has_the_contracts_plans_from_the_smallest_to_the_largest() -> None:
+    assert [(plan.code, plan.per_minute, plan.per_day) for plan in Plan.objects.all()] == [
         ("free", 60, 1_000),
         ("pro", 300, 10_000),
         ("business", 1_000, 100_000),
         ("enterprise", None, None),
-    }
-
-
-@pytest.mark.django_db
-def test_plans_are_listed_from_the_smallest_to_the_largest() -> None:
-    assert [plan.code for plan in Plan.objects.all()] == ["free", "pro", "business", "enterprise"]
-
-
-@pytest.mark.parametrize(
-    ("plan", "numbers"),
-    [
-        ("free", (60, 1_000)),
-        ("pro", (300, 10_000)),
-        ("business", (1_000, 100_000)),
-    ],
-)
-def test_account_has_the_limits_of_its_plan(account: Account, plan: str, numbers: tuple[int, int]) -> None:
-    account.assign(PlanCode(plan))
-    account.refresh_from_db()
-    assert (account.limits.per_minute, account.limits.per_day) == numbers
-
-
-def test_enterprise_account_has_its_own_limits(enterprise: Account) -> None:
-    assert (enterprise.limits.per_minute, enterprise.limits.per_day) == (5_000, 1_000_000)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from accounts.keys.identity import KeyRejectionReason
 from accounts.models import PlanCode
 from accounts.models.plans import MAX_REQUEST_LIMIT
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
-from tests.conftest import OPERATOR
-from tests.support.quota import NOON, Sender, day, minute, replace_secret
+from tests.support.quota import NOON, Sender, day, minute
 
 MakeSender = Callable[..., Sender]
 
@@ -201,26 +199,6 @@ def test_clock_set_forward_starts_new_windows(make_sender: MakeSender) -> None:
     acme.admitted(3)
     acme.now += 400 * DAY
     assert acme.admitted(5) == 3
-
-
-# --- Keys
-
-
-def test_revoked_key_is_rejected_and_costs_nothing(make_sender: MakeSender) -> None:
-    acme = make_sender(per_minute=5)
-    acme.add_key()
-    acme.send(0)
-    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert acme.admit(0).rejection is KeyRejectionReason.REVOKED
-    assert minute(acme.send(1)).used == 2
-
-
-def test_wrong_secret_is_rejected_and_costs_nothing(make_sender: MakeSender) -> None:
-    acme = make_sender()
-    acme.send()
-    acme.texts.append(replace_secret(acme.texts[0]))
-    assert acme.admit(1).rejection is KeyRejectionReason.UNKNOWN
-    assert minute(acme.send()).used == 2
 
 
 # --- Usage

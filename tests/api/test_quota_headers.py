@@ -100,7 +100,3 @@ def test_address_over_its_limit_gets_429_with_retry_after(anonymous_api: Api, se
     assert response.json()["code"] == "rate_limit_exceeded"
     assert 1 <= int(response.headers["Retry-After"]) <= 60
     assert get_headers(response)[:2] == [3, 0]
-
-
-def test_pages_for_people_carry_no_quota(client: Any) -> None:
-    assert "X-RateLimit-Limit" not in client.get("/healthz").headers

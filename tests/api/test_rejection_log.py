@@ -267,7 +267,7 @@ def count_pending(recorder: UsageRecorder) -> int:
     return len(recorder._batch.rejected_requests)
 
 
-def test_rejected_keys_are_bounded_per_address() -> None:
+def test_rejected_keys_are_bounded_per_address_and_per_key() -> None:
     recorder = UsageRecorder()
     for number in range(rejection_log.MAX_DENIED_PER_ADDRESS + 5):
         recorder.record_rejection(build_key_rejection(number))
@@ -275,9 +275,6 @@ def test_rejected_keys_are_bounded_per_address() -> None:
     recorder.record_rejection(build_key_rejection(1, "192.0.2.2"))
     recorder.record_rejection(build_key_rejection(1, account=2))
     assert count_pending(recorder) == rejection_log.MAX_DENIED_PER_ADDRESS + 2
-
-
-def test_rejections_of_one_key_are_bounded_across_addresses() -> None:
     recorder = UsageRecorder()
     for number in range(rejection_log.MAX_DENIED_PER_KEY + 5):
         recorder.record_rejection(build_key_rejection(1, f"192.0.2.{number}"))

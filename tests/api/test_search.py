@@ -74,20 +74,15 @@ def read_text(client: Client, query: str) -> str:
         ("changelog", "/docs/changes"),
         ("environments", "/docs/environments"),
         ("outage", "/status"),
+        ("get /store/orders", "/docs/operations/listOrders"),
+        ("listPets", "/docs/operations/listPets"),
+        ("add a pet", "/docs/operations/createPet"),
     ],
 )
 def test_best_match_comes_first(client: Client, query: str, address: str) -> None:
     found = search(client, query)
     assert found[0][0] == address, found[:3]
-
-
-@pytest.mark.parametrize(
-    ("query", "operation"),
-    [("get /store/orders", "listOrders"), ("listPets", "listPets"), ("add a pet", "createPet")],
-)
-def test_operation_comes_first(client: Client, query: str, operation: str) -> None:
-    address, _, kind = search(client, query)[0]
-    assert (address, kind) == (f"/docs/operations/{operation}", "Operation")
+    assert (found[0][2] == "Operation") is address.startswith("/docs/operations/")
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,14 @@ import io
 import re
 import shlex
 import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import get_commands, load_command_class
-from django.utils import timezone
 
 from accounts.keys import key_format
-from accounts.models import Account, ApiKey, IdempotencyRecord, KeyStanding
+from accounts.models import Account, ApiKey, KeyStanding
 from petstore.management.base import DocumentedCommand, JsonCommand
 from tests.support.commands import run, run_json
 from tests.support.live import ROOT
@@ -123,27 +121,6 @@ def test_json_has_unescaped_names(hostile_key: ApiKey) -> None:
 
 
 # --- JSON ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.django_db
-def test_clear_idempotency_keys_prints_the_number_deleted_as_json(account: Account) -> None:
-    for hours in (1, 25, 26):
-        record = IdempotencyRecord.objects.create(
-            account=account, idempotency_key=f"{hours}", fingerprint="f"
-        )
-        created_at = timezone.now() - timedelta(hours=hours)
-        IdempotencyRecord.objects.filter(pk=record.pk).update(created_at=created_at)
-    assert run_json("clear_idempotency_keys") == {"deleted": 2}
-
-
-@pytest.mark.django_db
-def test_quickstart_prints_key_and_password_once_as_json() -> None:
-    first = run_json("quickstart")
-    assert first["key"].startswith("psk_live_")
-    assert first["password"]
-    assert (first["api"], first["docs"]) == ("http://testserver/v1", "http://testserver/docs")
-    again = run_json("quickstart")
-    assert again == first | {"key": None, "password": None}
 
 
 # --- Progress bars ----------------------------------------------------------------------------------------

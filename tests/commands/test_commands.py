@@ -339,8 +339,11 @@ def test_second_start_prints_no_secret() -> None:
     def count_rows() -> list[int]:
         return [model._default_manager.count() for model in (ApiKey, User, Pet, Account)]
 
-    run("quickstart")
+    first = run_json("quickstart")
+    assert (first["key"][:9], bool(first["password"])) == ("psk_live_", True)
+    assert (first["api"], first["docs"]) == ("http://testserver/v1", "http://testserver/docs")
     counts = count_rows()
+    assert run_json("quickstart") == first | {"key": None, "password": None}
     printed = run("quickstart")
     assert "psk_" not in printed
     assert "password unchanged" in printed

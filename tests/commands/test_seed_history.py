@@ -166,12 +166,6 @@ def test_history_is_not_added_beside_customers_without_force() -> None:
     assert Account.objects.count() == 7
 
 
-def test_force_adds_further_customers() -> None:
-    for _ in range(2):
-        seed("--history-days", "2", "--accounts", "100", "--force")
-    assert Account.objects.count() == 200
-
-
 @pytest.mark.parametrize(
     "options", [("--history-days", "-1"), ("--history-days", "731"), ("--year", "--accounts", "0")]
 )

@@ -56,7 +56,6 @@ class Target(NamedTuple):
     service: Service
     keys: Path  # One per line.
     pets: int
-    far_page: str = ""  # The path of the operation `page`.
 
 
 def run(target: Target, operation: str, seconds: int, connections: int) -> Round:
@@ -66,7 +65,7 @@ def run(target: Target, operation: str, seconds: int, connections: int) -> Round
         [
             "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
             "-s", str(Path(__file__).with_name("requests.lua")), target.service.url,
-            "--", target.far_page if operation == "page" else operation, str(target.keys), str(target.pets),
+            "--", operation, str(target.keys), str(target.pets),
         ],
         capture_output=True, text=True, check=True,
     )  # fmt: skip

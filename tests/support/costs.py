@@ -84,20 +84,26 @@ def check_blocks(prepared: str, params: Sequence[Any]) -> None:
             assert not re.findall(r"Removed by Filter: \d{3,}", plan), f"{mode}\n{plan}"
 
 
-def check_steps(statement: str, params: Any) -> None:
+def count_steps(act: Page) -> int:
+    """Return the steps of SQLite that an act takes."""
     taken = 0
 
     def step() -> None:
         nonlocal taken
         taken += STEPS_PER_CALL
 
+    connection.ensure_connection()
+    connection.connection.set_progress_handler(step, STEPS_PER_CALL)
+    try:
+        act()
+    finally:
+        connection.connection.set_progress_handler(None, STEPS_PER_CALL)
+    return taken
+
+
+def check_steps(statement: str, params: Any) -> None:
     with connection.cursor() as cursor:
-        connection.connection.set_progress_handler(step, STEPS_PER_CALL)
-        try:
-            cursor.execute(statement, params)
-            cursor.fetchall()
-        finally:
-            connection.connection.set_progress_handler(None, STEPS_PER_CALL)
+        taken = count_steps(lambda: cursor.execute(statement, params).fetchall())
         cursor.execute(f"EXPLAIN QUERY PLAN {statement}", params)
         plan = cursor.fetchall()
     assert taken < MAX_STEPS, f"{taken} steps\n{plan}"
@@ -118,19 +124,7 @@ def measure(act: Page) -> int:
             act()
             cursor.execute(counted)
             return int(cursor.fetchone()[0] - before)
-    taken = 0
-
-    def step() -> None:
-        nonlocal taken
-        taken += STEPS_PER_CALL
-
-    connection.ensure_connection()
-    connection.connection.set_progress_handler(step, STEPS_PER_CALL)
-    try:
-        act()
-    finally:
-        connection.connection.set_progress_handler(None, STEPS_PER_CALL)
-    return taken
+    return count_steps(act)
 
 
 LARGE_SHOP = [

@@ -19,13 +19,12 @@ from uuid import uuid4
 
 import httpx
 import psycopg
-from psycopg import sql
 
 from petstore.observability.healthcheck import is_alive
 from tests.support.command_runner import CommandRunner
 from tests.support.packages import python
 from tests.support.postgresql import PostgreSQLServer, postgresql_server
-from tests.support.servers import START_SECONDS, free_port
+from tests.support.servers import START_SECONDS, free_port, is_running
 
 ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 15
@@ -133,19 +132,14 @@ class Service:
         return (self.folder / "serve.log").read_text(errors="replace")
 
 
-def is_running(pid: str) -> bool:
-    """Return whether a process exists and is not a zombie; see proc_pid_stat(5)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except OSError:
-        return False
-
-
 @contextmanager
-def temporary_database(folder: Path, copy_of: str = "") -> Iterator[str]:
+def temporary_database(
+    folder: Path, copy_of: str = "", options: str = "TEMPLATE template1"
+) -> Iterator[str]:
     """Create a database on the tests' server; yield its URL, and drop it at the end.
 
-    It is empty, or a copy of the one with that URL, which has no open connections.
+    It is empty, or a copy of the one with that URL, which has no open connections. The options are those of
+    PostgreSQL's CREATE DATABASE.
     """
     url = os.environ["DATABASE_URL"]
     if url.startswith("sqlite"):
@@ -155,14 +149,13 @@ def temporary_database(folder: Path, copy_of: str = "") -> Iterator[str]:
         yield f"sqlite:///{file}"
         return
     name = f"petstore_live_{uuid4().hex}"
-    make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-    template = name_of(copy_of) if copy_of else "template1"
+    options = f"TEMPLATE {name_of(copy_of)}" if copy_of else options
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
+        connection.execute(f"CREATE DATABASE {name} {options}".encode())
         try:
             yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
         finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def name_of(url: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import psycopg
 
-from tests.support.servers import free_port, wait_until
+from tests.support.servers import free_port, is_running, wait_until
 
 DEBIAN = "usr/lib/postgresql/*/bin/initdb"
 STOP_SECONDS = 30
@@ -122,6 +122,8 @@ class PostgreSQLServer:
         for pid in (parent, *map(int, children)):
             os.kill(pid, signal.SIGKILL)
         self.process.wait(STOP_SECONDS)
+        # The server does not start while a process of the last one is attached to its shared memory.
+        wait_until(lambda: not any(map(is_running, children)))
         (self.data / "postmaster.pid").unlink()  # The server's IDs could be reused.
         self.process = None
 

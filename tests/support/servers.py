@@ -7,6 +7,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psycopg
 
@@ -42,6 +43,14 @@ def wait_until(attempt: Callable[[], object], seconds: float = START_SECONDS) ->
             time.sleep(0.05)  # Polling takes CPU from the starting server.
         else:
             return
+
+
+def is_running(pid: str) -> bool:
+    """Return whether a process exists and is not a zombie; see proc_pid_stat(5)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
 
 
 RANDOM = random.SystemRandom()  # Hypothesis seeds the other alike in every process.

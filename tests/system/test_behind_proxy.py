@@ -1,5 +1,9 @@
-"""A service behind a proxy with TLS, on a port and at a name that the Host header does not have."""
+"""A service behind a proxy with TLS, on a port and at a name that the Host header does not have.
 
+Its security headers and cookies, and the addresses in its responses.
+"""
+
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,50 +19,120 @@ LOGIN = "/account/login/"
 PROXY = {"Host": HOST, "X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"}
 ADDRESS = {
     "BASE_URL": "https://b\u00fccher.example:8443/l\u00e4den/v1",
-    "ALLOWED_HOSTS": "b\u00fccher.example",
+    "ALLOWED_HOSTS": "b\u00fccher.example,127.0.0.1",
 }
+PAGES = ["/", "/docs", "/docs/errors", LOGIN, "/admin/", "/nothing", "/openapi.json"]
+STAFF = (
+    "from django.contrib.auth.models import User; User.objects.create_superuser('ann', '', 'a-long-one')"
+)
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("proxy")
+    folder = tmp_path_factory.mktemp("https")
     with live_service(folder, workers=1, TRUSTED_PROXY_COUNT="1", **ADDRESS) as service:
+        service.manage("shell", "--no-imports", "-c", STAFF)
         yield service
 
 
-def send_form(service: Service, **headers: str) -> httpx.Response:
-    """Submit the sign-in form with a wrong password."""
-    with httpx.Client(base_url=service.url, headers=PROXY, timeout=30) as browser:
-        token = browser.get(LOGIN).cookies["__Host-csrftoken"]
-        form = {"login": "ann", "password": "wrong", "csrfmiddlewaretoken": token}
-        return browser.post(LOGIN, data=form, headers=headers | {"Cookie": f"__Host-csrftoken={token}"})
+def get(service: Service, path: str, **headers: str) -> httpx.Response:
+    return httpx.get(service.url + path, headers=PROXY | headers, timeout=30)
 
 
-@pytest.mark.parametrize("header", ["Origin", "Referer"])
-def test_form_is_accepted_from_the_origin_of_base_url(service: Service, header: str) -> None:
-    response = send_form(service, **{header: f"{ORIGIN}{LOGIN}" if header == "Referer" else ORIGIN})
-    assert "Wrong username" in response.text
+def parse_cookies(response: httpx.Response) -> dict[str, set[str]]:
+    """Return the attributes of the cookies that a response sets, by name."""
+    cookies = {}
+    for line in response.headers.get_list("set-cookie"):
+        name, *attributes = (part.partition("=")[0] for part in line.split("; "))
+        cookies[name] = {attribute for attribute in attributes if attribute not in {"Max-Age", "expires"}}
+        cookies[name] |= {part for part in line.split("; ") if part.startswith("SameSite=")} - {"SameSite"}
+    return cookies
 
 
-@pytest.mark.parametrize("sender", ["https://evil.example", "https://evil.example:8443", "null"])
-def test_form_from_elsewhere_is_rejected_with_both_addresses(service: Service, sender: str) -> None:
-    response = send_form(service, Origin=sender)
-    assert response.status_code == 403
-    assert f"the form is from {sender}, but this service is at {ORIGIN}." in response.text
-    assert "BASE_URL" in response.text
+@pytest.mark.parametrize("path", PAGES)
+def test_page_protects_the_browser_that_shows_it(service: Service, path: str) -> None:
+    headers = get(service, path).headers
+    assert headers["Strict-Transport-Security"] == "max-age=31536000; includeSubDomains; preload"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert "camera=()" in headers["Permissions-Policy"]
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert not re.search(r"script-src[^;]*'unsafe", policy)
 
 
-def test_redirect_to_https_has_the_port_of_base_url(service: Service) -> None:
-    response = httpx.get(f"{service.url}/docs", headers=PROXY | {"X-Forwarded-Proto": "http"})
-    assert (response.status_code, response.headers["Location"]) == (301, f"{ORIGIN}/docs")
+@pytest.mark.parametrize("path", [*PAGES, "/v1/pets"])
+def test_response_hides_versions_forbids_other_origins_and_sets_no_cookie(
+    service: Service, path: str
+) -> None:
+    response = get(service, path, Origin="https://evil.example")
+    assert "X-Powered-By" not in response.headers
+    assert not re.search(r"\d", response.headers.get("Server", ""))
+    assert "Access-Control-Allow-Origin" not in response.headers
+    assert path.startswith(("/admin/", "/account/")) or parse_cookies(response) == {}
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", LOGIN])
+def test_page_over_plain_http_redirects_to_https_on_the_port_of_base_url(
+    service: Service, path: str
+) -> None:
+    response = get(service, path, **{"X-Forwarded-Proto": "http"})
+    assert (response.status_code, response.headers["Location"]) == (301, f"{ORIGIN}{path}")
+
+
+def test_page_under_another_host_name_is_rejected(service: Service) -> None:
+    response = get(service, "/", Host="evil.example")
+    assert response.status_code == 400
+    assert "evil.example" not in response.text
 
 
 @pytest.mark.parametrize("path", ["/v1/pets?limit=1", "/.well-known/api-catalog"])
 def test_links_are_ascii(service: Service, path: str) -> None:
     service.manage("seed_demo", "--pets", "2", "--if-empty")
     key = service.issue_high_limit_key("Links")
-    response = httpx.get(service.url + path, headers=PROXY | {"Authorization": f"Bearer {key}"})
+    response = get(service, path, Authorization=f"Bearer {key}")
     assert response.headers["Link"].startswith(f"<{ORIGIN}/l%C3%A4den/")
+
+
+def sign_in(service: Service, **headers: str) -> httpx.Response:
+    """Submit the login form like a browser, with these headers."""
+    page = get(service, LOGIN)
+    token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[0]
+    cookie = page.headers["set-cookie"].partition(";")[0]
+    return httpx.post(
+        f"{service.url}{LOGIN}",
+        data={"login": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token},
+        headers=PROXY | {"Cookie": cookie} | headers,
+        timeout=30,
+    )
+
+
+@pytest.mark.parametrize(("header", "sender"), [("Origin", ORIGIN), ("Referer", f"{ORIGIN}{LOGIN}")])
+def test_cookies_are_for_this_host_over_https_and_hidden_from_scripts(
+    service: Service, header: str, sender: str
+) -> None:
+    signed_in = sign_in(service, **{header: sender})
+    assert signed_in.status_code == 302
+    assert {
+        name.rstrip("0123456789"): attributes for name, attributes in parse_cookies(signed_in).items()
+    } == {
+        "__Host-csrftoken": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Strict"},
+        "__Host-sessionid": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Lax"},
+        "__Host-known-browser-": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Lax"},
+    }
+    assert "no-store" in signed_in.headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("sender", ["https://evil.example", "https://evil.example:8443", "null"])
+def test_form_from_elsewhere_is_rejected_with_both_addresses(service: Service, sender: str) -> None:
+    assert sign_in(service, Referer=sender).status_code == 403
+    response = sign_in(service, Origin=sender)
+    assert response.status_code == 403
+    assert f"the form is from {sender}, but this service is at {ORIGIN}." in response.text
+    assert "BASE_URL" in response.text
 
 
 FORWARDED = {"X-Forwarded-For": "192.0.2.1"}

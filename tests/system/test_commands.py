@@ -7,18 +7,15 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
-from uuid import uuid4
 
 import httpx
-import psycopg
 import pytest
 
 from petstore.observability.healthcheck import is_alive
 from tests.support.command_runner import CommandRunner
 from tests.support.live import ROOT, STOP_SECONDS, Service, run_manage
 from tests.support.packages import python
-from tests.support.servers import START_SECONDS, free_port, postgresql, wait_until
+from tests.support.servers import START_SECONDS, free_port, wait_until
 
 HEAD = b"name,category,status\n"
 
@@ -232,22 +229,6 @@ def test_missing_migrations_are_reported_in_one_line(tmp_path: Path) -> None:
             assert (status, err.count("\n")) == (1, 1)
             assert "The database failed. no such table: " in err
         assert "Traceback" in commands.run("clearsessions", "--traceback")[2]
-
-
-def test_migrate_rejects_a_database_that_is_not_utf8() -> None:
-    server = postgresql()
-    if server is None:
-        pytest.skip("No PostgreSQL is running.")
-    name = f"petstore_ascii_{uuid4().hex}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} ENCODING SQL_ASCII LOCALE 'C' TEMPLATE template0")
-        try:
-            url = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-            done = run_manage(os.environ | {"DATABASE_URL": url}, "migrate")
-        finally:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "The database has the encoding SQL_ASCII, not UTF8." in done.stderr
 
 
 # --- A full disk ---------------------------------------------------------------------------------

@@ -187,9 +187,12 @@ def test_rejected_key_and_unreachable_deployment_exit_with_status_2(shop: Servic
         assert error.returncode == 2
 
 
-@pytest.mark.parametrize("url", ["localhost:8000/v1", "https://api.example.com", "ftp://example.com/v1"])
-def test_address_must_be_that_of_an_api(url: str) -> None:
-    assert "is not an API address" in str(get_error(url, "--key", "psk_live_x"))
+def test_address_must_be_that_of_an_api_and_numbers_have_bounds() -> None:
+    for url in ("localhost:8000/v1", "https://api.example.com", "ftp://example.com/v1"):
+        assert "is not an API address" in str(get_error(url, "--key", "psk_live_x"))
+    for options in (("--budget", "0"), ("--keep", "-1")):
+        error = get_error("http://localhost/v1", "--key", "psk_live_x", *options)
+        assert (str(error), error.returncode) == ("--budget must be 1 or more, --keep 0 or more.", 2)
 
 
 def test_key_is_read_from_the_environment(shop: Service, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,12 +202,6 @@ def test_key_is_read_from_the_environment(shop: Service, key: str, monkeypatch: 
     assert re.search(r"\d+ passed, 1 skipped\. \d+ requests with the key\.", printed)
     assert "\x1b" not in printed
     assert key not in printed
-
-
-@pytest.mark.parametrize("options", [("--budget", "0"), ("--keep", "-1")])
-def test_budget_and_reserve_have_bounds(options: tuple[str, str]) -> None:
-    error = get_error("http://localhost/v1", "--key", "psk_live_x", *options)
-    assert (str(error), error.returncode) == ("--budget must be 1 or more, --keep 0 or more.", 2)
 
 
 def test_ctrl_c_stops_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.support.live import ROOT, manage, migrated_database, name_of, run_manage
+from tests.support.live import ROOT, manage, migrated_database, name_of, run_manage, temporary_database
 from tests.support.packages import python
 from tests.support.skips import NEEDS_POSTGRESQL
 
@@ -46,18 +46,11 @@ print([rows.count() for rows in found], Pet.objects.get().created_at == pet.crea
 @contextmanager
 def new_database(options: str, *statements: str) -> Iterator[str]:
     """Create a database on the tests' server, run statements there, and yield its URL."""
-    server = os.environ["DATABASE_URL"]
-    name = f"petstore_setup_{uuid4().hex}"
-    url = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} {options}")
-        try:
-            with psycopg.connect(url, autocommit=True) as own:
-                for statement in statements:
-                    own.execute(sql.SQL(statement).format(name=sql.Identifier(name)))
-            yield url
-        finally:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with temporary_database(Path(), options=options) as url:
+        with psycopg.connect(url, autocommit=True) as own:
+            for statement in statements:
+                own.execute(sql.SQL(statement).format(name=sql.Identifier(name_of(url))))
+        yield url
 
 
 @NEEDS_POSTGRESQL
@@ -67,6 +60,14 @@ def test_locale_of_the_database_changes_neither_folding_nor_times() -> None:
         environment = os.environ | {"DATABASE_URL": url}
         manage(environment, "migrate", "--verbosity", "0")
         assert manage(environment, "shell", "--no-imports", "-c", FOLD) == "[1, 1, 1, 1, 1, 1] True\n"
+
+
+@NEEDS_POSTGRESQL
+def test_migrate_rejects_a_database_that_is_not_utf8() -> None:
+    with new_database("ENCODING SQL_ASCII LOCALE 'C' TEMPLATE template0") as url:
+        failed = run_manage(os.environ | {"DATABASE_URL": url}, "migrate")
+    assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
+    assert "The database has the encoding SQL_ASCII, not UTF8." in failed.stderr
 
 
 @pytest.fixture

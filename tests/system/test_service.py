@@ -34,11 +34,18 @@ def test_workers_sample_each_minute_once(service: Service) -> None:
     assert int(samples[-1][0]) - int(samples[0][0]) == len(samples) - 1
 
 
-def test_service_has_flushed_every_request_when_it_exits(tmp_path: Path) -> None:
-    with live_service(tmp_path, workers=1) as service:
-        key = service.issue_high_limit_key("Acme")
-        responses = service.send(key, 60, threads=4, path=f"/pets?limit=1&key={key}")
+def test_service_has_written_logs_and_usage_of_every_request_when_it_exits(tmp_path: Path) -> None:
+    with live_service(tmp_path, workers=2) as service:
+        issued = service.issue("Acme", "free")
+        key = issued["key"]
+        responses = service.send(key, 70, threads=4, path=f"/pets?limit=1&key={key}")
         service.stop()
+        script = (
+            "from accounts.models import DailyUsage;"
+            f"usage = DailyUsage.objects.get(key__public_id='{issued['id']}');"
+            "print(usage.admitted, usage.rejected)"
+        )
+        assert service.manage("shell", "-v", "0", "-c", script).split() == ["60", "10"]
     written = (tmp_path / "serve.log").read_text().splitlines()
     entries = [json.loads(line) for line in written if line.startswith("{")]
     ids = {line["request_id"] for line in entries if line.get("route") == "/v1/pets"}

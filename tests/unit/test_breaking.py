@@ -54,25 +54,36 @@ def test_document_breaks_no_client_of_the_released_one() -> None:
 
 NEW_PARAMETER = {"in": "query", "name": "colour", "required": True, "schema": {"type": "string"}}
 LIMIT = "/pets get parameters limit"
+NEW_PET = "paths /pets post requestBody content application/json schema"
+PETS = "paths /pets get responses 200 content application/json schema items"
 # One of each kind: paths, operations, parameters, requests, responses, codes, headers and security.
 BREAKING: list[tuple[str, str, Any]] = [
-    ("/categories: the path was removed.", "paths", "/categories"),
-    ("POST /pets: the operation was removed.", "/pets", "post"),
-    ("GET /pets: the parameter colour (query) is required now.", "/pets get parameters", [NEW_PARAMETER]),
-    ("GET /pets: the parameter limit (query): maximum was narrowed.", f"{LIMIT} schema", {"maximum": 50}),
-    ("POST /pets request: status is required now.", "NewPet required", ["status"]),
-    ("POST /pets request.name: maxLength was narrowed.", "NewPet properties name", {"maxLength": 100}),
-    ("GET /pets: the response 200 was removed.", "/pets get responses", "200"),
-    ("GET /pets 200[]: name was removed.", "Pet properties", "name"),
-    ("GET /pets 200[].status: the values of the enum were widened.", "PetStatus", "enum"),
-    ("GET /pets/{petId} 200.id: the type was changed", "Pet properties id", {"type": "string"}),
+    ("paths /categories was removed.", "paths", "/categories"),
+    ("paths /pets post was removed.", "/pets", "post"),
+    ("paths /pets get parameters colour (query) is required.", "/pets get parameters", [NEW_PARAMETER]),
+    ("paths /pets get parameters limit (query) schema maximum was", f"{LIMIT} schema", {"maximum": 50}),
+    (f"{NEW_PET} required was changed: status.", "NewPet required", ["status"]),
+    (f"{NEW_PET} properties name maxLength was changed.", "NewPet properties name", {"maxLength": 100}),
     (
-        "POST /store/orders 409: the error code pet_not_available was removed.",
+        f"{NEW_PET} properties categoryId multipleOf was added.",
+        "NewPet properties categoryId",
+        {"multipleOf": 2},
+    ),
+    ("paths /pets get responses 200 was removed.", "/pets get responses", "200"),
+    (f"{PETS} properties name was removed.", "Pet properties", "name"),
+    (f"{PETS} required was changed: name.", "Pet required", "name"),
+    (f"{PETS} properties name nullable was added.", "Pet properties name", {"nullable": True}),
+    (f"{PETS} properties status enum was removed.", "PetStatus", "enum"),
+    (f"{PETS} properties status enum was changed: lost.", "PetStatus enum", ["lost"]),
+    ("paths /pets/{petId} get responses 200 content", "Pet properties id", {"type": "string"}),
+    (
+        "paths /store/orders post responses 409 content application/json examples pet_not_available was",
         "/store/orders post responses 409 content application/json examples",
         "pet_not_available",
     ),
-    ("GET /pets 200: the header ETag was removed.", "/pets get responses 200 headers", "ETag"),
-    ("GET /pets: security was made stricter", "/pets get", {"security": [{"apiKey": ["admin"]}]}),
+    ("paths /pets get responses 200 headers ETag was removed.", "/pets get responses 200 headers", "ETag"),
+    ("paths /pets get security was changed.", "/pets get", {"security": [{"apiKey": ["admin"]}]}),
+    ("security apiKey scheme was changed.", "components securitySchemes apiKey", {"scheme": "basic"}),
 ]
 
 
@@ -86,7 +97,8 @@ COMPATIBLE: list[tuple[str, Any]] = [
     ("", {}),  # No change.
     ("paths", {"/shops": RELEASED["paths"]["/pets"]}),
     ("/pets get parameters", [NEW_PARAMETER | {"required": False}]),
-    (f"{LIMIT} schema", {"maximum": 500}),
+    ("Pet properties", {"colour": {"type": "string"}}),
+    ("NewPet properties", {"colour": {"type": "string"}}),
     ("NewPet required", "categoryId"),
     ("Pet required", ["colour"]),
     ("/pets get responses", {"301": {"description": "Moved."}}),

@@ -129,6 +129,13 @@ def open_page(profiles: Profiles) -> Iterator[Open]:
     assert not problems, problems
 
 
+@pytest.fixture
+def plain_page(chromium: Browser, shop: Service) -> Iterator[Page]:
+    """A page of a browser that runs no scripts."""
+    with chromium.new_context(base_url=shop.url, java_script_enabled=False, viewport=WIDE) as context:
+        yield context.new_page()
+
+
 def sign_in(page: Page, name: str) -> None:
     page.goto("/account/login/?next=/admin/")
     page.get_by_label("Username or email address").fill(name)

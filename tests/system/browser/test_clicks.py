@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -13,170 +14,141 @@ from tests.system.browser.test_daily_work import BAN, get, press, wait_for_rejec
 COUNT = (
     "addEventListener('pointerdown', () => sessionStorage.clicks = +(sessionStorage.clicks ?? 0) + 1, true)"
 )
+PLACE_ORDER = """
+from accounts.models import Account
+from inventory.models import Order, Pet
+pet = Pet.objects.filter(status="available", orders=None).first()
+order = Order.objects.place(account_id=Account.objects.first().pk, pet_id=pet.pk, by="tests")
+"""
+DELIVER = "order.approve(by='tests'); order.deliver(by='tests')"
+CountClicks = Callable[..., AbstractContextManager[Page]]
 
 
 @pytest.fixture
-def home(open_page: Open) -> Iterator[Callable[[], Page]]:
-    """Open the home page of Support in a browser that counts clicks."""
-    with open_page(as_="support").add_init_script(COUNT):
-        yield lambda: open_page("/admin/", as_="support")
+def clicks(open_page: Open) -> CountClicks:
+    """A context manager that yields the home page of a user, and checks the number of clicks from there."""
+
+    @contextmanager
+    def count(expected: int, as_: str = "support") -> Iterator[Page]:
+        with open_page(as_=as_).add_init_script(COUNT):
+            page = open_page("/admin/", as_=as_)
+            yield page
+            assert int(page.evaluate("sessionStorage.clicks")) == expected
+
+    return count
 
 
-def count_clicks(page: Page) -> int:
-    return int(page.evaluate("sessionStorage.clicks"))
+def follow(page: Page, *names: str) -> None:
+    """Click links in turn. A list's name may have an icon before it."""
+    for name in names:
+        page.get_by_role("link", name=re.compile(rf"{re.escape(name)}$")).first.click()
 
 
-def test_ban_is_lifted_with_two_clicks(shop: Service, home: Callable[[], Page]) -> None:
-    issued = shop.issue("Two Clicks", "free")
-    shop.manage("shell", "--no-imports", "-c", BAN.format(public_id=issued["id"]))
-    page = home()
-    page.get_by_role("link", name=f"Lift the ban on {issued['id']}").click()
+def give_reason(page: Page, reason: str) -> None:
     expect(page.get_by_label("Reason")).to_be_focused()
-    page.keyboard.type("They have fixed their loop")
-    press(page, "Lift the ban")
-    expect(page.get_by_text("has been lifted").first).to_be_visible()
-    assert get(shop, issued["key"]).status_code == 200
-    assert count_clicks(page) == 2
+    page.keyboard.type(reason)
 
 
-def test_rejection_is_found_without_its_id_with_two_clicks(shop: Service, home: Callable[[], Page]) -> None:
+@pytest.mark.parametrize(
+    ("links", "button", "message", "status"),
+    [
+        (["Lift the ban on {id}"], "Lift the ban", "has been lifted", 200),
+        (["API keys", "Revoke: {id}"], "Revoke the key", "has been revoked", 401),
+        (["Accounts", "Suspend: {account}"], "", "has been suspended", 403),
+    ],
+)
+def test_key_or_account_is_handled_with_a_click_for_each_link_and_a_reason(
+    shop: Service, clicks: CountClicks, links: list[str], button: str, message: str, *, status: int
+) -> None:
+    issued = shop.issue(f"Clicks {status}", "free")
+    if len(links) == 1:
+        shop.manage("shell", "--no-imports", "-c", BAN.format(public_id=issued["id"]))
+    with clicks(len(links) + bool(button)) as page:
+        follow(page, *(link.format(**issued) for link in links))
+        give_reason(page, "They have fixed their loop")
+        press(page, button) if button else page.keyboard.press("Enter")
+        expect(page.get_by_text(message).first).to_be_visible()
+    assert get(shop, issued["key"]).status_code == status
+
+
+def test_rejection_is_found_without_its_id_with_two_clicks(shop: Service, clicks: CountClicks) -> None:
     issued = shop.issue("Curious Clicks", "free")
     shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
     rejected = get(shop, issued["key"])
     assert rejected.status_code == 401
     wait_for_rejection(shop, rejected)
-    page = home()
-    page.get_by_role("link", name="Why refused?").first.click()
-    expect(page.get_by_label("Request ID, key or account")).to_be_focused()
-    page.keyboard.type(issued["key"])
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**/?q={issued['id']}*")
-    page.get_by_role("link", name="Revoked key").first.click()
-    expect(page.get_by_text("The key was revoked.")).to_be_visible()
-    assert count_clicks(page) == 2
+    with clicks(2) as page:
+        follow(page, "Why refused?")
+        expect(page.get_by_label("Request ID, key or account")).to_be_focused()
+        page.keyboard.type(issued["key"])
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/?q={issued['id']}*")
+        follow(page, "Revoked key")
+        expect(page.get_by_text("The key was revoked.")).to_be_visible()
 
 
-def test_key_is_issued_with_three_clicks(shop: Service, home: Callable[[], Page]) -> None:
-    shop.issue("Three Clicks", "free")
-    page = home()
-    page.get_by_role("link", name=re.compile("Accounts$")).first.click()
-    page.get_by_role("link", name="Issue a key: Three Clicks").click()
-    press(page, "Issue the key")
-    key = page.get_by_label("The new key", exact=True).inner_text()
+@pytest.mark.parametrize(
+    ("links", "button"),
+    [
+        (["Accounts", "Issue a key: {account}"], "Issue the key"),
+        (["API keys", "Rotate: {id}"], "Rotate the key"),
+    ],
+)
+def test_key_is_issued_or_rotated_with_three_clicks(
+    shop: Service, clicks: CountClicks, links: list[str], button: str
+) -> None:
+    issued = shop.issue(f"Three Clicks to {button}", "free")
+    with clicks(3) as page:
+        follow(page, *(link.format(**issued) for link in links))
+        press(page, button)
+        key = page.get_by_label("The new key", exact=True).inner_text()
     assert get(shop, key).status_code == 200
-    assert count_clicks(page) == 3
 
 
-def test_plan_is_changed_with_three_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
-    issued = shop.issue("Larger Plan", "free")
-    page = home()
-    page.get_by_role("link", name=re.compile("Accounts$")).first.click()
-    page.get_by_role("link", name="Change the plan: Larger Plan").click()
-    expect(page.get_by_label("Reason")).to_be_focused()
-    page.keyboard.type("They grow")
-    page.get_by_role("button", name="Move to Pro 300 per minute, 10,000 per day").click()
-    expect(page.get_by_text("They grow").first).to_be_visible()
-    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
-    assert count_clicks(page) == 3
-
-
-PLACE_ORDERS = """
-from accounts.models import Account
-from inventory.models import Order, Pet
-pets = Pet.objects.filter(status="available", orders=None)[:{count}]
-for pet in pets:
-    Order.objects.place(account_id=Account.objects.first().pk, pet_id=pet.pk, by="tests")
-"""
-
-
-@pytest.fixture
-def stock_home(open_page: Open) -> Iterator[Page]:
-    """The home page of Stock in a browser that counts clicks."""
-    with open_page(as_="stock").add_init_script(COUNT):
-        yield open_page("/admin/", as_="stock")
-
-
-def test_order_is_delivered_with_three_clicks(shop: Service, stock_home: Page) -> None:
-    shop.issue("Delivered Clicks", "free")
-    shop.manage("shell", "--no-imports", "-c", PLACE_ORDERS.format(count=1))
-    page = stock_home
-    page.reload()
-    approve = page.get_by_role("button", name="Approve: order").first
-    order = (approve.get_attribute("aria-label") or "").removeprefix("Approve: ")
-    approve.click()
-    page.get_by_role("button", name=f"Ship now: {order}").click()
-    page.get_by_role("button", name=f"Deliver: {order}").click()
-    expect(page.get_by_text(f"{order.capitalize()} is delivered.")).to_be_visible()
-    assert count_clicks(page) == 3
-
-
-def test_order_is_returned_with_three_clicks(shop: Service, stock_home: Page) -> None:
-    shop.issue("Returned Clicks", "free")
-    deliver = (
-        "    order = Order.objects.latest('id'); order.approve(by='tests'); order.deliver(by='tests')\n"
-    )
-    shop.manage("shell", "--no-imports", "-c", PLACE_ORDERS.format(count=1) + deliver)
-    page = stock_home
-    page.get_by_role("link", name=re.compile("Orders$")).first.click()
-    link = page.get_by_role("link", name="Return... order").first
-    order = (link.get_attribute("aria-label") or "").removeprefix("Return... ")
-    link.click()
-    expect(page.get_by_label("Reason")).to_be_focused()
-    page.keyboard.type("The buyer is allergic")
-    press(page, f"Return {order}")
-    expect(page.get_by_text(f"{order.capitalize()} is returned.")).to_be_visible()
-    assert page.url.endswith("/admin/inventory/order/")
-    assert count_clicks(page) == 3
-
-
-def test_new_customer_gets_a_key_with_five_clicks(shop: Service, home: Callable[[], Page]) -> None:
-    page = home()
-    page.get_by_role("link", name=re.compile("Accounts$")).first.click()
-    page.locator(".addlink").click()
-    page.get_by_label("Name").focus()
-    page.keyboard.type("Five Clicks")
-    page.get_by_label("Plan").focus()
-    page.keyboard.type("Free")
-    press(page, "Save")
-    page.get_by_role("link", name="Issue the first one").click()
-    press(page, "Issue the key")
-    key = page.get_by_label("The new key", exact=True).inner_text()
+def test_new_customer_gets_a_key_with_five_clicks(shop: Service, clicks: CountClicks) -> None:
+    with clicks(5) as page:
+        follow(page, "Accounts")
+        page.locator(".addlink").click()
+        for label, text in (("Name", "Five Clicks"), ("Plan", "Free")):
+            page.get_by_label(label).focus()
+            page.keyboard.type(text)
+        press(page, "Save")
+        follow(page, "Issue the first one")
+        press(page, "Issue the key")
+        key = page.get_by_label("The new key", exact=True).inner_text()
     assert get(shop, key).headers["X-RateLimit-Limit"] == "60"
-    assert count_clicks(page) == 5
 
 
-def test_key_is_rotated_with_three_clicks(shop: Service, home: Callable[[], Page]) -> None:
-    issued = shop.issue("Rotating Clicks", "free")
-    page = home()
-    page.get_by_role("link", name=re.compile("API keys$")).first.click()
-    page.get_by_role("link", name=f"Rotate: {issued['id']}").click()
-    press(page, "Rotate the key")
-    key = page.get_by_label("The new key", exact=True).inner_text()
-    assert get(shop, key).status_code == 200
-    assert count_clicks(page) == 3
+def test_plan_is_changed_with_three_clicks_and_a_reason(shop: Service, clicks: CountClicks) -> None:
+    issued = shop.issue("Larger Plan", "free")
+    with clicks(3) as page:
+        follow(page, "Accounts", "Change the plan: Larger Plan")
+        give_reason(page, "They grow")
+        page.get_by_role("button", name="Move to Pro 300 per minute, 10,000 per day").click()
+        expect(page.get_by_text("They grow").first).to_be_visible()
+    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
 
 
-def test_key_is_revoked_with_three_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
-    issued = shop.issue("Revoking Clicks", "free")
-    page = home()
-    page.get_by_role("link", name=re.compile("API keys$")).first.click()
-    page.get_by_role("link", name=f"Revoke: {issued['id']}").click()
-    expect(page.get_by_label("Reason")).to_be_focused()
-    page.keyboard.type("Leaked")
-    press(page, "Revoke the key")
-    expect(page.get_by_text("has been revoked").first).to_be_visible()
-    assert get(shop, issued["key"]).status_code == 401
-    assert count_clicks(page) == 3
+def test_order_is_delivered_with_three_clicks(shop: Service, clicks: CountClicks) -> None:
+    shop.issue("Delivered Clicks", "free")
+    shop.manage("shell", "--no-imports", "-c", PLACE_ORDER)
+    with clicks(3, "stock") as page:
+        approve = page.get_by_role("button", name="Approve: order").first
+        order = (approve.get_attribute("aria-label") or "").removeprefix("Approve: ")
+        for step in ("Approve", "Ship now", "Deliver"):
+            page.get_by_role("button", name=f"{step}: {order}").click()
+        expect(page.get_by_text(f"{order.capitalize()} is delivered.")).to_be_visible()
 
 
-def test_account_is_suspended_with_two_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
-    issued = shop.issue("Suspending Clicks", "free")
-    page = home()
-    page.get_by_role("link", name=re.compile("Accounts$")).first.click()
-    page.get_by_role("link", name="Suspend: Suspending Clicks").click()
-    expect(page.get_by_label("Reason")).to_be_focused()
-    page.keyboard.type("Unpaid")
-    page.keyboard.press("Enter")
-    expect(page.get_by_text("has been suspended").first).to_be_visible()
-    assert get(shop, issued["key"]).status_code == 403
-    assert count_clicks(page) == 2
+def test_order_is_returned_with_three_clicks(shop: Service, clicks: CountClicks) -> None:
+    shop.issue("Returned Clicks", "free")
+    shop.manage("shell", "--no-imports", "-c", PLACE_ORDER + DELIVER)
+    with clicks(3, "stock") as page:
+        follow(page, "Orders")
+        link = page.get_by_role("link", name="Return... order").first
+        order = (link.get_attribute("aria-label") or "").removeprefix("Return... ")
+        link.click()
+        give_reason(page, "The buyer is allergic")
+        press(page, f"Return {order}")
+        expect(page.get_by_text(f"{order.capitalize()} is returned.")).to_be_visible()
+        assert page.url.endswith("/admin/inventory/order/")

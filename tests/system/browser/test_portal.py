@@ -13,13 +13,13 @@ from playwright.sync_api import Page, expect
 from tests.support.live import Service
 from tests.support.thorough import some
 from tests.system.browser.conftest import PASSWORD, Open
+from tests.system.browser.test_office_pages import find_problems
 from tests.system.browser.test_public_pages import (
     DISPLAYS,
     MIN_TARGET,
     SMALL_TARGETS,
     TARGETS,
     UNREACHABLE,
-    find_problems,
 )
 
 # A new account for each width, an account with every state of a key, and a suspended one.
@@ -160,9 +160,8 @@ def test_first_day_with_keys(open_page: Open, filled: Filled, shop: Service, *, 
     expect(page.get_by_role("heading", name="The key was revoked.")).to_be_visible()
 
 
-def test_pages_work_without_scripts(filled: Filled, shop: Service, chromium: object) -> None:
-    context = chromium.new_context(base_url=shop.url, java_script_enabled=False)  # type: ignore[attr-defined]
-    page = context.new_page()
+def test_pages_work_without_scripts(filled: Filled, plain_page: Page) -> None:
+    page = plain_page
     page.goto(f"/account/login/?next=/account/{filled.full}/keys/")
     page.get_by_label("Username or email address").fill("full")
     page.get_by_label("Password").fill(PASSWORD)
@@ -172,4 +171,3 @@ def test_pages_work_without_scripts(filled: Filled, shop: Service, chromium: obj
     page.get_by_label("Reason").fill("Reads only")
     page.get_by_role("button", name="Narrow the key").click()
     expect(page.get_by_role("status").filter(has_text="has been narrowed.")).to_be_visible()
-    context.close()

@@ -4,11 +4,12 @@ import json
 import re
 from typing import Any
 
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Page, Request, expect
 
 from tests.support.live import Service
 from tests.system.browser.conftest import DEMO_KEY, Open
-from tests.system.browser.test_public_pages import change, find_problems
+from tests.system.browser.test_office_pages import find_problems
+from tests.system.browser.test_public_pages import change
 
 
 def open_operation(open_page: Open, operation: str, key: str = "", **display: bool) -> Page:
@@ -185,21 +186,19 @@ def test_printed_page_has_the_errors_and_no_form(open_page: Open) -> None:
     page.emulate_media(media="screen")
 
 
-def test_page_is_complete_without_scripts(chromium: Browser, shop: Service) -> None:
-    context = chromium.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(f"{shop.url}/docs/operations/placeOrder")
+def test_page_is_complete_without_scripts(plain_page: Page) -> None:
+    page = plain_page
+    page.goto("/docs/operations/placeOrder")
     page.get_by_text("pet_not_available").first.click()
     expect(page.get_by_role("region", name="Example: pet_not_available")).to_be_visible()
     expect(page.locator(".example")).to_have_count(3)
     expect(page.get_by_role("button", name="Send POST")).to_have_count(0)
-    page.goto(f"{shop.url}/docs")
+    page.goto("/docs")
     box = page.get_by_role("searchbox", name="Search the operations")
     box.fill("cancelOrder")
     box.press("Enter")
     page.get_by_role("link", name="DELETE /store/orders/{orderId}").first.click()
     page.wait_for_url("**/docs/operations/cancelOrder")
-    context.close()
 
 
 def test_menu_shows_the_current_operation(open_page: Open) -> None:

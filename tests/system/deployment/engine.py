@@ -40,9 +40,9 @@ STAND_INS = {
 }
 
 
-def missing_programs() -> list[str]:
-    """Return the programs that are not installed. Only root can start an engine."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+def missing_programs(programs: tuple[str, ...] = PROGRAMS) -> list[str]:
+    """Return the programs that are not installed. Only root can start an engine, or boot a machine."""
+    missing = [name for name in programs if shutil.which(name) is None]
     return missing if os.getuid() == 0 else [*missing, "root privileges"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -33,12 +32,6 @@ exec unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
     ip link set lo up && exec systemd-nspawn --quiet --register=no --keep-unit --directory "$1" --boot
 ' machine "$folder"
 """
-
-
-def missing_programs() -> list[str]:
-    """Return the programs that are not installed. Only root can boot a machine."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    return missing if os.getuid() == 0 else [*missing, "root's rights"]
 
 
 @dataclass

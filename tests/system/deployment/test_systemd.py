@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.servers import wait_until
 from tests.system.deployment.conftest import require
-from tests.system.deployment.machine import Machine, booted_machine, missing_programs
+from tests.system.deployment.engine import missing_programs
+from tests.system.deployment.machine import PROGRAMS, Machine, booted_machine
 
 INSTALL = Path(__file__).parent / "systemd/install.sh"
 INSTANCES = (8001, 8002)
@@ -34,7 +35,7 @@ for _ in range(int(sys.argv[1])):
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     """A machine on which both instances and the proxy run."""
-    require(missing_programs())
+    require(missing_programs(PROGRAMS))
     with booted_machine() as machine:
         (machine.root / "root/install.sh").write_text(INSTALL.read_text())
         machine.run("sh", "/root/install.sh")
@@ -111,11 +112,6 @@ def test_killed_instance_is_restarted(machine: Machine) -> None:
     wait_until(lambda: main_pid(machine, 8001) not in {before, "0"})
     wait_until(lambda: is_ready(machine, 8001))
     assert status(machine, "/readyz") == "200"
-
-
-def test_connections_that_wait_for_a_worker_survive_it(machine: Machine) -> None:
-    """The namespace's value is that of a booted machine, 0."""
-    assert machine.run("cat", "/proc/sys/net/ipv4/tcp_migrate_req") == "1\n"
 
 
 def test_killed_worker_is_replaced_by_the_instance(machine: Machine) -> None:

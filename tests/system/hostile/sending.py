@@ -1,4 +1,4 @@
-"""Sends attacks over sockets, while slow clients hold connections, and checks that others are served."""
+"""Sends attacks over sockets, and checks that others are served."""
 
 import asyncio
 import re
@@ -36,22 +36,19 @@ class Findings:
 class Attacker:
     """Sends a number of attacks to one address."""
 
-    def __init__(self, port: int, key: str, requests: int, seed: int, slow: int) -> None:
+    def __init__(self, port: int, key: str, requests: int, seed: int) -> None:
         self.port = port
         self.key = key
-        self.slow = slow
         self.findings = Findings()
         self._choose = Random(seed)
         self._left = requests
 
     async def run(self) -> Findings:
         """Send all attacks; return the findings."""
-        background = [asyncio.create_task(self._watch())]
-        background += [asyncio.create_task(self._send_slowly(number)) for number in range(self.slow)]
+        watching = asyncio.create_task(self._watch())
         await asyncio.gather(*(self._attack() for _ in range(CONNECTIONS)))
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
         return self.findings
 
     async def _attack(self) -> None:
@@ -88,33 +85,6 @@ class Attacker:
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
-
-    async def _send_slowly(self, number: int) -> None:
-        """Hold connections with a head, a body, or a response, byte after byte."""
-        post = b"POST /v1/pets HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-        secret = b"Authorization: Bearer " + self.key.encode() + b"\r\n"
-        starts = [
-            b"GET /v1/pets HTTP/1.1\r\nX-Slow: ",
-            post + secret + b"Content-Length: 60000\r\n\r\n",
-            post + b"Transfer-Encoding: chunked\r\n\r\n",
-            b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40,
-        ]
-        slow_byte = [b"a", b" ", b"1\r\n \r\n", b""]
-        while True:
-            with suppress(ConnectionError, TimeoutError):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
-                try:
-                    writer.write(starts[number % 4])
-                    while not reader.at_eof():
-                        writer.write(slow_byte[number % 4])
-                        await writer.drain()
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout(0.5):
-                                await reader.read(16)
-                        await asyncio.sleep(0.5)
-                finally:
-                    writer.close()
-            await asyncio.sleep(0.05)
 
     async def _watch(self) -> None:
         """A well-behaved client, with a new connection each time."""

@@ -32,57 +32,25 @@ def chunk(body: bytes) -> bytes:
     return f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    ("target", "status", "code"),
-    [
-        (b"/v1/pets/%ff", 404, "pet_not_found"),
-        (b"/v1/pets/%00", 404, "pet_not_found"),
-        (b"/v1/%ff%fe", 404, "resource_not_found"),
-        (b"/v1/pets/../pets", 404, "resource_not_found"),
-        (b"/v1/pets?status=%ff", 400, "invalid_parameter"),
-        (b"/v1/pets?limit=%00", 400, "invalid_parameter"),
-        (b"/v1/pets?cursor=%ed%a0%80", 400, "invalid_parameter"),
-        (b"/v1/pets?cursor=a&cursor=b", 400, "invalid_parameter"),
-        (b"/v1/pets?x=" + b"a" * 9_000, 414, "uri_too_long"),
-    ],
-)
-def test_odd_targets_get_an_error(
-    service: Service, credential: bytes, target: bytes, status: int, code: str
-) -> None:
-    actual_status, headers, body = send(service, request(target, credential))
-    assert (actual_status, json.loads(body)["code"]) == (status, code)
-    assert headers["content-type"] == "application/json"
-
-
 def test_request_line_of_8000_bytes_is_served(service: Service, credential: bytes) -> None:
     target = b"/v1/pets?x=" + b"a" * (8_000 - len(b"GET /v1/pets?x= HTTP/1.1"))
     assert send(service, request(target, credential))[0] == 200
 
 
-@pytest.mark.parametrize("target", [b"/v1/pets\xff", b"/v1/pets?x=" + b"a" * 70_000, b"*"])
-def test_rejection_of_the_http_server_itself_is_a_4xx(
-    service: Service, credential: bytes, target: bytes
-) -> None:
+@pytest.mark.parametrize(
+    "target", [b"/v1/pets/%ff", b"/v1/pets/../pets", b"/v1/pets?cursor=%ed%a0%80", b"*"]
+)
+def test_undecodable_target_is_a_4xx(service: Service, credential: bytes, target: bytes) -> None:
     assert 400 <= send(service, request(target, credential))[0] < 500
 
 
-@pytest.mark.parametrize(
-    ("header", "code"),
-    [
-        (b"Authorization: \r\n", "missing_api_key"),
-        (b"Authorization: Bearer\r\n", "invalid_api_key"),
-        (b"Authorization: Bearer \r\n", "invalid_api_key"),
-        (b"Authorization: Bearer \xff\xfe\xfd\r\n", "invalid_api_key"),
-        (b"Authorization: Bearer psk_live_\xe2\x80\xa6\r\n", "invalid_api_key"),
-        (b"Authorization: Basic YTpi\r\n", "invalid_api_key"),
-        (b"Authorization: Bearer " + b"a" * 8_000 + b"\r\n", "invalid_api_key"),
-        (b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n", "invalid_api_key"),
-    ],
-)
-def test_odd_authorization_is_a_401(service: Service, header: bytes, code: str) -> None:
-    status, headers, body = send(service, request(b"/v1/pets", header))
-    assert (status, headers["www-authenticate"]) == (401, "bearer")
-    assert json.loads(body)["code"] == code
+UNREADABLE_KEYS = [b"Authorization: Bearer \xff\xfe\xfd\r\n", b"Authorization: Bearer \xe2\x80\xa6\r\n"]
+
+
+def test_unreadable_or_repeated_key_is_invalid(service: Service, credential: bytes) -> None:
+    for headers in (*UNREADABLE_KEYS, credential * 2):
+        status, _, body = send(service, request(b"/v1/pets", headers))
+        assert (status, json.loads(body)["code"]) == (401, "invalid_api_key")
 
 
 @pytest.mark.parametrize("method", [b"GET", b"POST"])
@@ -95,11 +63,7 @@ def test_non_ascii_header_causes_no_error(
         assert status < 500, name
 
 
-def test_key_sent_twice_is_rejected(service: Service, credential: bytes) -> None:
-    assert send(service, request(b"/v1/pets", credential, credential))[0] == 401
-
-
-@pytest.mark.parametrize("size", [65_537, 70_000, 1_000_000])
+@pytest.mark.parametrize("size", [65_537, 1_000_000])
 @pytest.mark.parametrize("chunked", [True, False])
 def test_body_over_64_kib_is_a_413(service: Service, credential: bytes, size: int, chunked: bool) -> None:
     body = b" " * size
@@ -109,25 +73,6 @@ def test_body_over_64_kib_is_a_413(service: Service, credential: bytes, size: in
         service, request(b"/v1/pets", credential, JSON, length, method=b"POST", body=sent)
     )
     assert (status, json.loads(response)["code"]) == (413, "payload_too_large")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"[" * 65_536,
-        b'{"a":' * 13_000,
-        b'{"categoryId":' + b"9" * 60_000 + b"}",
-        b"\x00" * 100,
-        b"\xff" * 100,
-    ],
-)
-def test_hostile_bodies_get_an_error(service: Service, credential: bytes, body: bytes) -> None:
-    length = f"Content-Length: {len(body)}\r\n".encode()
-    status, _, response = send(
-        service, request(b"/v1/pets", credential, JSON, length, method=b"POST", body=body)
-    )
-    assert status == 400
-    assert json.loads(response)["status"] == 400
 
 
 @pytest.mark.parametrize(
@@ -150,13 +95,6 @@ def test_charset_of_a_content_type_does_not_affect_the_url(
 ) -> None:
     content_type = b"Content-Type: text/plain; charset=" + charset + b"\r\n"
     assert send(service, request(target, credential, content_type))[0] == status
-
-
-@pytest.mark.parametrize("method", [b"OPTIONS", b"TRACE", b"CONNECT", b"PROPFIND"])
-def test_odd_methods_are_not_allowed(service: Service, credential: bytes, method: bytes) -> None:
-    status, headers, body = send(service, request(b"/v1/pets", credential, method=method))
-    assert (status, json.loads(body)["code"]) == (405, "method_not_allowed")
-    assert "get" in headers["allow"]
 
 
 def test_no_log_contains_a_key(service: Service, credential: bytes) -> None:

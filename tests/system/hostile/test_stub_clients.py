@@ -69,7 +69,7 @@ def scope(method: str, path: str, **headers: str) -> SimpleNamespace:
 
 
 class SlowFormHandler:
-    """A stub of Django: forms take until they are released, pages no time."""
+    """A stub of Django: forms take until they are released, pages no time. Other paths are missing."""
 
     def __init__(self) -> None:
         self.started, self.let_go = threading.Event(), threading.Event()
@@ -77,6 +77,8 @@ class SlowFormHandler:
 
     def get_response(self, request: HttpRequest) -> HttpResponse:
         status = 503 if BODY_ERROR in request.META else 200
+        if request.path != "/account/login/":
+            return HttpResponse(status=404)
         if request.method == "POST" and status == 200:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
@@ -87,7 +89,7 @@ class SlowFormHandler:
 
 
 def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int | str, int]]:
-    """Serve many forms and a page concurrently. Run it in a separate process.
+    """Serve many forms, a page and posts to missing pages concurrently. Run it in a separate process.
 
     Returns how many forms were in threads at the same time, and the count of each status.
     """
@@ -99,9 +101,9 @@ def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int 
     async def main() -> Counter[int | str]:
         application = app.Application()
 
-        async def send(method: str) -> int | str:
+        async def send(method: str, path: str = "/account/login/") -> int | str:
             seen: list[int | str] = []
-            asked = scope(method, "/account/login/", **{"content-length": "0", "cookie": "csrftoken=x"})
+            asked = scope(method, path, **{"content-length": "0", "cookie": "csrftoken=x"})
             await application.__rsgi__(asked, Protocol(seen, is_silent=False))
             await asyncio.sleep(0)  # A thread had the loop send the response.
             return seen[-1]
@@ -110,6 +112,7 @@ def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int 
             forms = [asyncio.create_task(send("POST")) for _ in range(FORMS)]
             await asyncio.to_thread(handler.started.wait)
             assert await send("GET") == 200
+            assert {await send("POST", f"/{number}/a/b/") for number in range(FORMS)} == {404}
             finished = asyncio.as_completed(forms)
             for _ in range(rejected_forms):
                 await next(finished)
@@ -124,47 +127,10 @@ def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int 
     ("queue_seconds", "rejected_forms", "statuses"),
     [(20, 0, {200: FORMS}), (0, FORMS - 1, {200: 1, 503: FORMS - 1})],
 )
-def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page(
+def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page_and_no_other_post(
     process: ProcessPoolExecutor, queue_seconds: int, rejected_forms: int, statuses: dict[int, int]
 ) -> None:
     assert process.submit(serve_forms, queue_seconds, rejected_forms).result() == (1, statuses)
-
-
-def serve_form_beside_posts_to_missing_pages() -> tuple[list[int | str], int | str]:
-    """Serve posts to missing pages while a form is in progress. Run it in a separate process."""
-    from petstore.server import app  # It starts all that a worker has.
-
-    handler = SlowFormHandler()
-    respond = handler.get_response
-
-    def get_response(request: HttpRequest) -> HttpResponse:
-        return respond(request) if request.path == "/account/login/" else HttpResponse(status=404)
-
-    handler.get_response = get_response  # type: ignore[method-assign]
-    app.wsgi = handler  # type: ignore[assignment, attr-defined]
-
-    async def main() -> tuple[list[int | str], int | str]:
-        application = app.Application()
-
-        async def send(path: str) -> int | str:
-            seen: list[int | str] = []
-            asked = scope("POST", path, **{"content-length": "0"})
-            await application.__rsgi__(asked, Protocol(seen, is_silent=False))
-            await asyncio.sleep(0)  # A thread had the loop send the response.
-            return seen[-1]
-
-        async with asyncio.timeout(20):
-            form = asyncio.create_task(send("/account/login/"))
-            await asyncio.to_thread(handler.started.wait)
-            missing = [await send(f"/{number}/a/b/") for number in range(FORMS)]
-            handler.let_go.set()
-            return missing, await form
-
-    return asyncio.run(main())
-
-
-def test_posts_to_missing_pages_do_not_wait_for_forms(process: ProcessPoolExecutor) -> None:
-    assert process.submit(serve_form_beside_posts_to_missing_pages).result() == ([404] * FORMS, 200)
 
 
 # --- Finished requests ---------------------------------------------------------------------------

@@ -4,15 +4,15 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
-from tests.support.live import Service, stopped_service
+from tests.support.live import Service, live_service
 from tests.support.postgresql import programs
 from tests.support.skips import needs_program
 from tests.support.thorough import times
@@ -27,16 +27,12 @@ OWN_SERVERS = [
 ]
 
 
-@contextmanager
-def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) -> Iterator[Service]:
-    """Yield a running service on this migrated database; keyword arguments are environment variables."""
+def instance(
+    folder: Path, url: str, *, workers: int = 2, **environment: str
+) -> AbstractContextManager[Service]:
+    """A running service on this migrated database; keyword arguments are environment variables."""
     folder.mkdir(exist_ok=True)
-    service = stopped_service(folder, url, **environment)
-    service.start(workers)
-    try:
-        yield service
-    finally:
-        service.stop()
+    return live_service(folder, workers=workers, DATABASE_URL=url, **environment)
 
 
 class Outcome(NamedTuple):

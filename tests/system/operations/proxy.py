@@ -36,18 +36,6 @@ def program() -> str | None:
     return shutil.which("haproxy", path=SEARCH_PATH)
 
 
-def certificate(folder: Path) -> None:
-    """Create a certificate for this machine, and its key."""
-    subprocess.run(
-        [
-            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2",
-            "-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem"),
-        ],
-        check=True, capture_output=True,
-    )  # fmt: skip
-
-
 def write_configuration(folder: Path, changes: Changes) -> Path:
     """Write a copy of the configuration with these texts replaced."""
     text = CONFIGURATION.read_text()

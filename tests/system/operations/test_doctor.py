@@ -39,9 +39,6 @@ def test_doctor_reports_the_problems_of_a_deployment(tmp_path: Path) -> None:
         assert find(results, "problem") == {"workers"}
         assert "metrics" in find(results, "skipped")
 
-
-def test_doctor_works_without_a_database_and_without_its_tables(tmp_path: Path) -> None:
-    with live_service(tmp_path, workers=1) as service:
         unreachable = f"postgresql://petstore@127.0.0.1:{free_port()}/petstore"
         results = run_doctor(service, DATABASE_URL=unreachable)
         assert results["database"]["state"] == "problem"

@@ -64,16 +64,27 @@ def release() -> threading.Event:
     return threading.Event()
 
 
+@contextmanager
+def proxied(
+    folder: Path, changes: proxy.Changes, release: threading.Event, *, ready: bool = True
+) -> Iterator[tuple[int, int]]:
+    """Yield the ports of the proxy and of its metrics, in front of two instances, or of none.
+
+    The instances wait for `release`.
+    """
+    port, metrics_port = free_port(), free_port()
+    with ExitStack() as stack:
+        a, b = (stack.enter_context(waiting_instance(release)) if ready else free_port() for _ in "ab")
+        stack.enter_context(proxy.haproxy(folder, a, b, port, changes, metrics_port=metrics_port))
+        stack.callback(release.set)
+        yield port, metrics_port
+
+
 @pytest.fixture
 def port(tmp_path: Path, release: threading.Event) -> Iterator[int]:
     """The port of the proxy in front of two instances, which wait for `release`."""
-    chosen = free_port()
-    with ExitStack() as stack:
-        a, b = (stack.enter_context(waiting_instance(release)) for _ in "ab")
-        changes = proxy.LONG_QUEUE
-        stack.enter_context(proxy.haproxy(tmp_path, a, b, chosen, changes))
-        stack.callback(release.set)
-        yield chosen
+    with proxied(tmp_path, proxy.LONG_QUEUE, release) as (port, _):
+        yield port
 
 
 GET = b"GET /v1/pets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -141,13 +152,10 @@ def test_overload_is_rejected_at_once_and_the_rest_is_served(port: int, release:
 
 @contextmanager
 def running(tmp_path: Path, changes: proxy.Changes) -> Iterator[int]:
-    """Yield the port of the proxy, with these changes, in front of an instance that responds at once."""
-    release, port = threading.Event(), free_port()
+    """Yield the port of the proxy, with these changes, in front of instances that respond at once."""
+    release = threading.Event()
     release.set()
-    with (
-        waiting_instance(release) as a,
-        proxy.haproxy(tmp_path, a, free_port(), port, changes),
-    ):
+    with proxied(tmp_path, changes, release) as (port, _):
         yield port
 
 
@@ -233,27 +241,15 @@ TOKEN = f"d0ocbh-{SECRET[:32]}"
 LINES = [
     f"GET /admin/accounts/apikey/?q={KEY} HTTP/1.1",
     f"GET /admin/new-password/MQ/{TOKEN}/?next={TOKEN} HTTP/1.1",
-    f"GET /admin%2Fnew-password%2FMQ%2F{TOKEN} HTTP/1.1",
-    f"GET /v1/pets/{KEY};{KEY} HTTP/1.1",
-    f"GET /v1/{KEY}/{KEY} HTTP/1.1",
-    f"GET /v1/%70sk_live_{KEY[9:]} HTTP/1.1",
-    f"GET /v1/%2570sk_live_{KEY[9:]} HTTP/1.1",
-    f"GET /v1/\x80{KEY} HTTP/1.1",
-    f"GET /#{KEY} HTTP/1.1",
-    f"GET http://{KEY}:{KEY}@localhost/{KEY} HTTP/1.1",
-    f"GET http://localhost/{KEY}?{KEY} HTTP/1.1",
-    f"GET {KEY} HTTP/1.1",
-    f"GET /{KEY}",
-    f"GET / {KEY} HTTP/1.1",
-    f"GET / HTTP/{KEY}",
-    f"{KEY} / HTTP/1.1",
-    f"{SECRET.upper()} / HTTP/1.1",
-    f"CONNECT {KEY}:443 HTTP/1.1",
-    f"{KEY}",
-    f"GET / HTTP/1.1\r\nHost: {KEY}\r\nReferer: https://localhost/{TOKEN}",
-    f"GET / HTTP/1.1\r\n{KEY} x: 1",
+    f"GET /admin%2Fnew-password%2FMQ%2F{TOKEN} HTTP/1.1", f"GET /v1/pets/{KEY};{KEY} HTTP/1.1",
+    f"GET /v1/{KEY}/{KEY} HTTP/1.1", f"GET /v1/%70sk_live_{KEY[9:]} HTTP/1.1",
+    f"GET /v1/%2570sk_live_{KEY[9:]} HTTP/1.1", f"GET /v1/\x80{KEY} HTTP/1.1", f"GET /#{KEY} HTTP/1.1",
+    f"GET http://{KEY}:{KEY}@localhost/{KEY} HTTP/1.1", f"GET http://localhost/{KEY}?{KEY} HTTP/1.1",
+    f"GET {KEY} HTTP/1.1", f"GET /{KEY}", f"GET / {KEY} HTTP/1.1", f"GET / HTTP/{KEY}", f"{KEY} / HTTP/1.1",
+    f"{SECRET.upper()} / HTTP/1.1", f"CONNECT {KEY}:443 HTTP/1.1", f"{KEY}",
+    f"GET / HTTP/1.1\r\nHost: {KEY}\r\nReferer: https://localhost/{TOKEN}", f"GET / HTTP/1.1\r\n{KEY} x: 1",
     f"GET / HTTP/1.1\r\nTransfer-Encoding: {KEY}\r\nCookie: {KEY}",
-]
+]  # fmt: skip
 
 
 def test_log_has_methods_but_no_keys_and_no_link_tokens(tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.live import ROOT
-from tests.support.servers import free_port, wait_until
+from tests.support.servers import wait_until
 from tests.support.skips import needs_program
 from tests.system.operations import proxy
 from tests.system.operations.test_proxy import (
@@ -23,7 +22,7 @@ from tests.system.operations.test_proxy import (
     TOLERANCE,
     ask,
     excess_is_rejected,
-    waiting_instance,
+    proxied,
 )
 
 pytestmark = needs_program(proxy.program(), "haproxy")
@@ -31,15 +30,11 @@ LOGGED = 10  # Rejections a second.
 STABLE_SECONDS = 4  # Enough for two failed checks.
 
 
-@contextmanager
-def running(folder: Path, changes: proxy.Changes, *, ready: bool = True) -> Iterator[tuple[int, int]]:
+def running(
+    folder: Path, changes: proxy.Changes, *, ready: bool = True
+) -> AbstractContextManager[tuple[int, int]]:
     """Yield the ports of the proxy and of its metrics, in front of two instances that wait, or of none."""
-    may_respond, port, metrics_port = threading.Event(), free_port(), free_port()
-    with ExitStack() as stack:
-        a, b = (stack.enter_context(waiting_instance(may_respond)) if ready else free_port() for _ in "ab")
-        stack.enter_context(proxy.haproxy(folder, a, b, port, changes, metrics_port=metrics_port))
-        stack.callback(may_respond.set)
-        yield port, metrics_port
+    return proxied(folder, changes, threading.Event(), ready=ready)
 
 
 def read(metrics_port: int, name: str, proxy_name: str | None) -> float:
