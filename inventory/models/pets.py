@@ -105,8 +105,9 @@ class Pet(models.Model):
 
     class Meta:
         ordering = ["id"]
-        # SQLite uses the first index for lists by status. PostgreSQL would scan the primary key instead,
-        # which reads the whole table if old pets are sold, so it gets the partial indexes below.
+        # Only SQLite has the first index, for lists by status (migration 0018). PostgreSQL would scan the
+        # primary key instead, which reads the whole table if old pets are sold, so it uses the partial
+        # indexes below.
         indexes = [
             models.Index(fields=["status", "id"], name="pet_by_status"),
             models.Index("category", OneFilterKey("id"), name="pet_of_category"),
