@@ -232,6 +232,10 @@ def test_nul_in_a_text_is_rejected() -> None:
     assert serve(send) == [2]
 
 
+def test_version_of_the_server_is_known() -> None:
+    assert serve(lambda: connections["default"].pg_version >= 140_000) == [True]
+
+
 def test_iterator_reads_all_rows() -> None:
     def add_and_iterate() -> set[str]:
         for name in ADDED:
