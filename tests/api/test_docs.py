@@ -65,14 +65,20 @@ def test_guide_to_orders_has_every_status_and_transition(client: Client) -> None
         assert set(follows) == ORDER_TRANSITIONS[status]
 
 
-@pytest.mark.parametrize(("environment", "address_count"), [("production", 2), ("staging", 1)])
-def test_guide_to_environments_shows_both_addresses_and_kinds_of_keys(
-    client: Client, settings: Any, environment: str, address_count: int
+@pytest.mark.parametrize(
+    ("environment", "prefix", "address_count"),
+    [("production", "psk_live_", 2), ("staging", "psk_test_", 1)],
+)
+def test_guides_show_the_addresses_and_keys_of_this_deployment(
+    client: Client, settings: Any, environment: str, prefix: str, address_count: int
 ) -> None:
     settings.ENVIRONMENT = environment
     row = re.findall(r"<tr>.*?</tr>", guide(client, "environments"))[1]
     assert row.count("<code>http") == address_count
     assert f"You are reading the pages of {environment}." in guide(client, "environments")
+    page = client.get("/docs/authentication.md").text
+    assert f"export PETSTORE_KEY='{prefix}YOUR_KEY'" in page
+    assert f"this is {environment}" in page
 
 
 def format_hours(duration: timedelta) -> str:
@@ -113,16 +119,6 @@ def test_guide_to_clients_names_the_versions_that_are_tested(client: Client) -> 
 def test_guide_to_authentication_names_every_scope(client: Client) -> None:
     rows = re.findall(r'<tr><th scope="row"><code>(.*?)</code>', guide(client, "authentication"))
     assert sorted(rows) == sorted(SCOPES)
-
-
-@pytest.mark.parametrize(("environment", "prefix"), [("production", "psk_live_"), ("staging", "psk_test_")])
-def test_guide_to_authentication_shows_this_deployment(
-    client: Client, settings: Any, environment: str, prefix: str
-) -> None:
-    settings.ENVIRONMENT = environment
-    page = client.get("/docs/authentication.md").text
-    assert f"export PETSTORE_KEY='{prefix}YOUR_KEY'" in page
-    assert f"this is {environment}" in page
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)

@@ -165,18 +165,15 @@ def test_home_page_of_staging_names_the_environment(client: Client, db: None, se
     assert "psk_live_" not in page
 
 
-def test_home_page_shows_the_key_of_a_demo(client: Client, db: None, settings: Any) -> None:
-    settings.DEMO_KEY = "psk_live_demo"
-    page = client.get("/").content.decode()
-    assert "export PETSTORE_KEY='psk_live_demo'" in html.unescape(strip_tags(page))
-    assert "YOUR_KEY" not in page
-
-
 @pytest.mark.parametrize("environment", ["production", "staging"])
-def test_demo_pages_have_a_notice(client: Client, db: None, settings: Any, environment: str) -> None:
+def test_demo_pages_have_a_notice_and_the_home_page_the_key(
+    client: Client, db: None, settings: Any, environment: str
+) -> None:
     settings.ENVIRONMENT, settings.DEMO_KEY = environment, "psk_live_demo"
     assert re.findall(r"<dt>(.*?)</dt>", client.get("/").text)[0] == "Demo"
     pages = {page: client.get(page).text for page in PAGES}
+    assert "export PETSTORE_KEY='psk_live_demo'" in html.unescape(strip_tags(pages["/"]))
+    assert "YOUR_KEY" not in pages["/"]
     own = {page for page, text in pages.items() if "<code>make run</code> printed" in text}
     assert {"/", "/docs/quickstart", "/docs/authentication", "/docs/environments"} <= own
     for text in pages.values():

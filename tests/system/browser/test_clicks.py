@@ -66,7 +66,10 @@ def test_key_or_account_is_handled_with_a_click_for_each_link_and_a_reason(
     with clicks(len(links) + bool(button)) as page:
         follow(page, *(link.format(**issued) for link in links))
         give_reason(page, "They have fixed their loop")
-        press(page, button) if button else page.keyboard.press("Enter")
+        if button:
+            press(page, button)
+        else:
+            page.keyboard.press("Enter")
         expect(page.get_by_text(message).first).to_be_visible()
     assert get(shop, issued["key"]).status_code == status
 

@@ -15,11 +15,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import psycopg
 
+from tests.load.shop import select
 from tests.support.live import Service
 
 WRITERS = 6
@@ -100,7 +100,8 @@ class Race:
         self.settled = threading.Event()
         self._events = events
         self._stopped = threading.Event()
-        self._is_sqlite = service.environment["DATABASE_URL"].startswith("sqlite")
+        self._url = service.environment["DATABASE_URL"]
+        self._is_sqlite = self._url.startswith("sqlite")
         self._lock = threading.Lock()
         self._written = self._kills = 0
         self._committed: set[int] = set()  # Marks of committed events.
@@ -111,9 +112,7 @@ class Race:
     def run(self) -> Report:
         """Run the race, wait until all events are in the feed, and compare."""
         keys = [self.service.issue_high_limit_key(name) for name in ("First", "Second")]
-        with self.connect() as connection:
-            rows = self.rows(connection, "SELECT id FROM accounts_account ORDER BY id")
-        ids = [row[0] for row in rows]
+        ids = [row[0] for row in select(self._url, "SELECT id FROM accounts_account ORDER BY id")]
         followers = [
             Follower(self, ids[0], keys[0]),
             Follower(self, ids[1], keys[1]),
@@ -195,18 +194,15 @@ class Race:
     def wait_until_sequenced(self) -> None:
         """Wait until the outbox is empty. Raises AssertionError after SEQUENCING_TIMEOUT."""
         end = time.monotonic() + SEQUENCING_TIMEOUT
-        with self.connect() as connection:
-            while self.rows(connection, "SELECT count(*) FROM accounts_eventdraft")[0][0]:
-                connection.rollback()
-                assert time.monotonic() < end, "Sequencing has stopped."
-                time.sleep(0.1)
+        while select(self._url, "SELECT count(*) FROM accounts_eventdraft")[0][0]:
+            assert time.monotonic() < end, "Sequencing has stopped."
+            time.sleep(0.1)
 
     def compare(self, report: Report, followers: list[Follower]) -> None:
         """Compare the events that each follower received with the feed, and count the faults."""
-        with self.connect() as connection:
-            feed = self.rows(connection, IN_FEED)
-            marks = self.rows(connection, "SELECT data FROM accounts_event WHERE data LIKE '{\"mark%'")
-            pets = self.rows(connection, "SELECT data FROM accounts_event WHERE type = 'pet.created'")
+        feed = select(self._url, IN_FEED)
+        marks = select(self._url, "SELECT data FROM accounts_event WHERE data LIKE '{\"mark%'")
+        pets = select(self._url, "SELECT data FROM accounts_event WHERE type = 'pet.created'")
         report.events = len(feed)
         marks_in_feed = Counter(json.loads(row[0])["mark"] for row in marks)
         created = {json.loads(row[0])["pet"]["id"] for row in pets}
@@ -229,11 +225,10 @@ class Race:
 
     def connect(self) -> Any:
         """Open a new connection to the service's database."""
-        url = self.service.environment["DATABASE_URL"]
         if self._is_sqlite:
-            path = urlsplit(url).path.removeprefix("/")
+            path = self._url.removeprefix("sqlite:///")
             return closing(sqlite3.connect(path, timeout=60, check_same_thread=False))
-        return psycopg.connect(url)
+        return psycopg.connect(self._url)
 
     def insert(self, connection: Any, rows: list[tuple[Any, ...]]) -> None:
         if self._is_sqlite:
@@ -242,7 +237,3 @@ class Race:
         else:
             with connection.cursor() as cursor:
                 cursor.executemany(INSERT.format("%s"), rows)
-
-    def rows(self, connection: Any, query: str) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
-        return rows

@@ -5,7 +5,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.support.hammer import times_to_ban
 from tests.support.live import ROOT, Service, live_service, migrated_server
 from tests.support.packages import python
 from tests.support.postgresql import postgresql_server, programs
+from tests.support.raw_http import connect, parse_response, read_until_closed
 from tests.support.thorough import times
 
 REQUEST = (
@@ -95,22 +96,16 @@ def test_500_requests_in_flight_do_not_ban_the_key(service: Service) -> None:
     """All requests are sent before any response is read."""
     key = service.issue("Bursty", "free")["key"]
     with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(connect(service))) for _ in range(500)]
+        sockets = [stack.enter_context(connect(service, timeout=30)) for _ in range(500)]
         for connection in sockets:
             connection.sendall(REQUEST.format(key=key).encode())
         responses = [read_error_code(connection) for connection in sockets]
     assert Counter(responses) == {"": 60, "rate_limit_exceeded": 440}
 
 
-def connect(service: Service) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=30)
-
-
 def read_error_code(connection: socket.socket) -> str:
     """Read the response to its end; return its error code or ''."""
-    with connection.makefile("rb") as stream:
-        body = stream.read().partition(b"\r\n\r\n")[2]
-    parsed = json.loads(body)
+    parsed = json.loads(parse_response(read_until_closed(connection))[2])
     return parsed["code"] if isinstance(parsed, dict) else ""
 
 
