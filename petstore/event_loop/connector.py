@@ -47,7 +47,12 @@ def connect(alias: str) -> BaseDatabaseWrapper:
     if options.get("prepare_threshold") is not None:  # None stands for a pooler, which accepts no options.
         options = options | {"options": f"{options.get('options', '')} {PLANNER_OPTIONS}".strip()}
         wrapper.settings_dict = wrapper.settings_dict | {"OPTIONS": options}
-    wrapper.connect()
+    try:
+        wrapper.connect()
+    except BaseException:
+        if wrapper.connection is not None:  # Django's statements on the new connection failed.
+            wrapper.connection.close()
+        raise
     return wrapper
 
 

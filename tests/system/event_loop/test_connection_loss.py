@@ -193,3 +193,16 @@ def test_prepared_statement_survives_a_changed_table() -> None:
         return [before, after]
 
     assert serve(read_before_and_after) == [[[1, 1], ["1", "1"]]]
+
+
+def test_connection_that_django_could_not_set_up_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def fail(wrapper: BaseDatabaseWrapper) -> None:
+        opened.append(wrapper.connection)
+        raise OperationalError("The server is shutting down.")
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "init_connection_state", fail)
+    with pytest.raises(OperationalError):
+        connect("default")
+    assert opened[0].closed
