@@ -14,7 +14,7 @@ from accounts.keys import networks, scopes
 from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord
 from petstore.backoffice.confirmation import ReasonForm
 from petstore.backoffice.forms import MultilineField
-from petstore.backoffice.text import format_time
+from petstore.text import format_time
 
 DEFAULT_OVERLAP_HOURS = int(ROTATION_OVERLAP.total_seconds() // 3600)
 MAX_OVERLAP_HOURS = 30 * 24

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.actions import Action
 from accounts.admin import badges
 from accounts.admin.base import (
     MAX_PANEL_ROWS,
@@ -25,9 +26,9 @@ from accounts.models import Account, ApiKey, Event, EventType, PlanCode
 from accounts.models.api_keys import SERVICE
 from accounts.quota.limits import to_datetime
 from accounts.usage import reports
-from petstore.backoffice.audit import HIDDEN_NEW, Action
+from petstore import audit
+from petstore.audit.models import AuditEntry
 from petstore.backoffice.history import HistoryEntry, get_changes
-from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import TwoFilterKey
 from petstore.db.names import visible_name
@@ -144,7 +145,7 @@ def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
             for field in AUDITED_FIELDS
             if field in entry.after
         ]
-        if entry.action == Action.ADDED:
+        if entry.action == audit.Action.ADDED:
             text, icon = f"Added, on {display_value('plan', entry.after.get('plan'))}", "add_business"
         elif entry.action in ACCOUNT_ICONS:
             text, icon = entry.get_action_display(), ACCOUNT_ICONS[Action(entry.action)]
@@ -159,7 +160,7 @@ def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
 def describe_change(field: str, before: Any, after: Any) -> str:
     """Describe the change of a field. Values that the audit trail masks are left out."""
     label = str(label_for_field(field, Account))
-    if after == HIDDEN_NEW:
+    if after == audit.HIDDEN_NEW:
         return label
     return f"{label} from {display_value(field, before)} to {display_value(field, after)}"
 

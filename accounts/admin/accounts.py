@@ -38,8 +38,8 @@ from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, RowCommand, SearchResult, list_result
-from petstore.backoffice.text import format_count, format_time
 from petstore.db.names import fold_text
+from petstore.text import format_count, format_time
 
 SUSPEND = Confirmation(
     "Suspend this account?",

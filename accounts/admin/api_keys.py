@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from accounts.actions import Action
 from accounts.admin import badges
 from accounts.admin.base import (
     MAX_PANEL_ROWS,
@@ -30,14 +31,14 @@ from accounts.admin.base import (
 from accounts.key_forms import IssueKeyForm, NarrowForm, RotateForm
 from accounts.models import EXPIRES_SOON, Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
-from petstore.backoffice.audit import Action, Actor
+from petstore.audit import Actor
 from petstore.backoffice.changelist import ChoiceFilter, parse_id
 from petstore.backoffice.confirmation import Confirmation
 from petstore.backoffice.history import build_history
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, RowCommand, SearchResult
-from petstore.backoffice.text import format_time
 from petstore.db.names import visible_name
+from petstore.text import format_time
 
 REVOKE = Confirmation(
     "Revoke this key?",

@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 
 from accounts.models import Account, ApiKey, DailyUsage
 from accounts.usage import reports
-from petstore.backoffice.audit import Actor
+from petstore.audit import Actor
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.model_admin import PetstoreModelAdmin

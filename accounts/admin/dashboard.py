@@ -15,7 +15,7 @@ from accounts.usage import reports
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.text import format_count
+from petstore.text import format_count
 
 DEFAULT_DAYS = 30
 PERIODS = (7, 30, 90)  # Days that the charts can show.

@@ -9,7 +9,7 @@ from unfold.widgets import UnfoldAdminEmailInputWidget, UnfoldAdminSelectWidget
 from accounts.admin.account_panels import Panel, panel_factories
 from accounts.admin.base import ConfirmedChangesAdmin, change_url, make_reason_view
 from accounts.models import Account, Invitation, Membership, Role
-from petstore.backoffice.audit import Actor
+from petstore.audit import Actor
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 
 INVITE = Confirmation(

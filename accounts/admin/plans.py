@@ -18,7 +18,7 @@ from accounts.models.plans import MAX_REQUEST_LIMIT
 from accounts.quota.limits import Limits
 from accounts.usage import reports
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.text import format_count
+from petstore.text import format_count
 
 LIMIT_FIELDS = ("per_minute", "per_day")
 WHAT_IF_DAYS = 30

@@ -20,7 +20,7 @@ from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.model_admin import PetstoreModelAdmin, redirect_search
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
-from petstore.backoffice.text import format_time
+from petstore.text import format_time
 
 MAX_ACCOUNTS = 50  # Accounts that a search by name includes.
 

@@ -27,19 +27,20 @@ from unfold.decorators import display
 from unfold.forms import UserChangeForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from accounts.actions import Action
 from accounts.admin import permissions
 from accounts.admin.base import change_url, make_reason_view
 from accounts.admin.permissions import NoEscalationAdmin, get_user
-from petstore.backoffice.audit import Action, Actor, record, record_changes
+from petstore.audit import Actor, record, record_changes
+from petstore.audit.models import FailedSignIn
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.history import HistoryEntry
-from petstore.backoffice.models import FailedSignIn
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.backoffice.password_links import create_link
-from petstore.backoffice.text import format_time
 from petstore.db.names import check_scripts
 from petstore.sign_in.second_factors import SECOND_FACTORS, reset_two_factor
+from petstore.text import format_time
 
 # Replaced below or hidden. django-allauth's page of authenticators would show their secrets.
 admin.site.unregister([User, Group, Authenticator, EmailAddress, UserSession])

@@ -23,8 +23,8 @@ from petstore.backoffice.changelist import BigTableAdmin, parse_id, selects_all_
 from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import SafeAutocompleteSelect
 from petstore.backoffice.history import MAX_ENTRIES, HistoryEntry
-from petstore.backoffice.text import format_count, truncate
 from petstore.db.names import visible_name
+from petstore.text import format_count, truncate
 
 logger = logging.getLogger(__name__)
 

@@ -35,10 +35,10 @@ from inventory.members import PET, Member
 from inventory.models import Category, Pet, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
-from petstore.backoffice.audit import EXPORT_CONTENT_TYPES, send_export
 from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import MultilineField
-from petstore.backoffice.text import format_count
+from petstore.backoffice.spreadsheets import EXPORT_CONTENT_TYPES, send_export
+from petstore.text import format_count
 
 logger = logging.getLogger(__name__)
 

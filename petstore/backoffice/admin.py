@@ -24,17 +24,17 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NO_ADDRESS
-from petstore.backoffice import spreadsheets
-from petstore.backoffice.audit import send_export
+from petstore.audit.actions import Action, labels, routine
+from petstore.audit.models import AuditEntry, FailedSignIn
 from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, parse_id
 from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.history import Change, get_changes
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
-from petstore.backoffice.text import truncate
+from petstore.backoffice.spreadsheets import send_export, write_csv
 from petstore.db.names import to_nfc
+from petstore.text import truncate
 
 MAX_ENTRIES = 1000  # In the list. Filters reach older ones.
 MAX_EXPORTED = 50_000
@@ -78,6 +78,14 @@ class KindFilter(ChoiceFilter):
         return sorted(kinds, key=lambda kind: kind[1])
 
 
+class ActionFilter(ChoiceFilter):
+    title = "action"
+    parameter_name = field = "action__exact"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(labels.items())
+
+
 class DateFilter(TimeFilter):
     parameter_name = "days"
     field = "at"
@@ -101,9 +109,9 @@ class SignInFilter(ChoiceFilter):
         return iter([default | {"display": "Hidden"}, *others])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() == "shown" or "action__exact" in request.GET:
+        if self.value() == "shown" or ActionFilter.parameter_name in request.GET:
             return queryset
-        return queryset.exclude(action__in=AuditEntry.SIGN_IN_ACTIONS)
+        return queryset.exclude(action__in=routine)
 
 
 class ReadOnlyAdmin(PetstoreModelAdmin):
@@ -131,7 +139,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = [
         "timestamp", "actor", "action", "kind", "object_link", "changes", "reason", "from_address",
     ]  # fmt: skip
-    list_filter = [StaffFilter, "action", KindFilter, DateFilter, SignInFilter]
+    list_filter = [StaffFilter, ActionFilter, KindFilter, DateFilter, SignInFilter]
     list_before_template: Any = "admin/audit_list.html"
     list_pages = {"export/": ("export", "view")}
     search_fields = ["object_id"]
@@ -160,6 +168,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     def actor(self, entry: Any) -> str:
         return render_link("auth.user", entry.is_staff and entry.actor_id, entry.actor_name)
 
+    @admin.display(description="action")
+    def action(self, entry: AuditEntry) -> str:
+        return entry.get_action_display()
+
     @admin.display
     def kind(self, entry: AuditEntry) -> str:
         try:
@@ -169,7 +181,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="object")
     def object_link(self, entry: Any) -> str:
-        is_deleted = entry.action == AuditEntry.Action.DELETED
+        is_deleted = entry.action == Action.DELETED
         is_own = entry.model == "auth.user" and entry.object_id == str(entry.actor_id)
         has_page = not is_deleted and (entry.is_staff or not is_own)
         link = render_link(entry.model, has_page and entry.object_id, entry.object_text)
@@ -205,7 +217,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             self.message_user(request, TOO_MANY, messages.WARNING)
             return HttpResponseRedirect(f"{self.list_url()}?{request.GET.urlencode()}")
         rows = chain([EXPORT_COLUMNS], map(format_export_row, entries.iterator()))
-        return send_export(request, AuditEntry, "audit-trail.csv", partial(spreadsheets.write_csv, rows))
+        return send_export(request, AuditEntry, "audit-trail.csv", partial(write_csv, rows))
 
 
 @admin.register(FailedSignIn)

@@ -16,7 +16,8 @@ from django.forms.models import model_to_dict
 from django.http import HttpRequest
 from django.utils.crypto import constant_time_compare, salted_hmac
 
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.actions import Action
+from petstore.audit.models import AuditEntry
 
 VERSION_FIELD = "_version"
 
@@ -65,7 +66,7 @@ def reject_outdated(form_class: type[Any], obj: models.Model, request: HttpReque
 
 
 def describe_conflict(form: forms.ModelForm[Any], obj: models.Model) -> str:
-    entries = AuditEntry.objects.for_object(obj).filter(action=AuditEntry.Action.CHANGED)
+    entries = AuditEntry.objects.for_object(obj).filter(action=Action.CHANGED)
     if updated_at := getattr(obj, "updated_at", None):  # Clients of the API leave no entries.
         entries = entries.filter(at__gte=updated_at)
     entry = entries.first()

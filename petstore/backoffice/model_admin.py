@@ -23,11 +23,12 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldBooleanWidget
 
-from petstore.backoffice import audit, edit_conflicts, filter_chips, palette
-from petstore.backoffice.audit import Action, Actor
+from petstore import audit
+from petstore.audit import Action, Actor
+from petstore.audit.models import AuditEntry
+from petstore.backoffice import edit_conflicts, filter_chips, palette
 from petstore.backoffice.forms import MultilineField, SafeAutocompleteSelect, preserve_untouched
 from petstore.backoffice.history import HistoryEntry, build_history
-from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import choose_order
 from petstore.db.names import visible_name
@@ -127,7 +128,7 @@ class PetstoreModelAdmin(ModelAdmin):
         if obj is not None and request.method == "POST":
             if edit_conflicts.lock_for_save(obj, request):
                 obj = super().get_object(request, object_id, from_field)
-            audit.remember_values(request, [obj] if obj is not None else [])
+            remember_values(request, [obj] if obj is not None else [])
         return obj
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
@@ -165,7 +166,7 @@ class PetstoreModelAdmin(ModelAdmin):
         return changelist
 
     def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:
-        audit.remember_values(request, queryset[:MAX_REMEMBERED])
+        remember_values(request, queryset[:MAX_REMEMBERED])
         return super().response_action(request, queryset, *args, **kwargs)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
@@ -174,7 +175,7 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Record a change. If the message is a string, it is the reason."""
-        audit.record_change(request, obj, get_reason(request, message))
+        record_change(request, obj, get_reason(request, message))
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         actor, reason = Actor.from_request(request), get_reason(request)
@@ -283,3 +284,21 @@ def describe_referring_rows(obj: models.Model) -> Iterator[str]:
         yield from descriptions[:MAX_EXAMPLES]
         if len(descriptions) > MAX_EXAMPLES:
             yield "and more"
+
+
+def remember_values(request: HttpRequest, rows: Iterable[models.Model]) -> None:
+    """Store the current values on the request, so that `record_change` can compare them after the save."""
+    remembered = request.__dict__.setdefault("_petstore_before", {})
+    for row in rows:
+        remembered[row._meta.label_lower, row.pk] = audit.get_field_values(row)
+
+
+def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
+    """Record the changes since `remember_values`. An unchanged row is recorded only with a reason."""
+    after = audit.read_stored_values(obj)
+    remembered = request.__dict__.get("_petstore_before", {})
+    before = remembered.get((obj._meta.label_lower, obj.pk), after)
+    if before != after or reason:
+        audit.record(
+            Actor.from_request(request), obj, Action.CHANGED, before=before, after=after, reason=reason
+        )

@@ -22,7 +22,7 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.audit import record_password_change
+from petstore.audit import record_password_change
 
 
 class PasswordLinkTokenGenerator(PasswordResetTokenGenerator):

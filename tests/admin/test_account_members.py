@@ -18,7 +18,7 @@ from django.utils import timezone
 from accounts.models import Account, Actor, ApiKey, EventDraft, Invitation, Membership, Role
 from accounts.models.members import MAX_INVITATIONS_PER_DAY, MAX_OPEN_INVITATIONS
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.staff import member_of, signed_in
 

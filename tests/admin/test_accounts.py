@@ -10,13 +10,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from accounts.actions import Action
 from accounts.admin.account_panels import MAX_KEYS, MAX_TIMELINE
 from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import send_quota_warnings
 from accounts.models import Account, ApiKey, DailyUsage, Event, KeyStanding, PlanCode
 from inventory.models import Category, Order, Pet
-from petstore.backoffice import audit
-from petstore.backoffice.models import AuditEntry
+from petstore import audit
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.costs import count_queries
 from tests.support.customers import add_rejection, ban, use_quota
@@ -58,7 +59,7 @@ def banned(key: ApiKey) -> ApiKey:
     """The key, banned for an hour."""
     ban(key)
     for reason in ("An earlier one.", BAN_REASON):
-        audit.record(OPERATOR, key, audit.Action.BANNED, reason=reason)
+        audit.record(OPERATOR, key, Action.BANNED, reason=reason)
     return key
 
 

@@ -20,8 +20,8 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.audit import Actor
-from petstore.backoffice.models import AuditEntry
+from petstore.audit import Actor
+from petstore.audit.models import AuditEntry
 from petstore.backoffice.password_links import create_link
 from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 

@@ -11,7 +11,7 @@ from django.test import Client
 
 from accounts.models import Account
 from inventory.models import Category
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.backoffice.sessions import LAST_SEEN_AT
 from tests.support.staff import PASSWORD, signed_in
 from tests.support.two_factor import add_app, current_code

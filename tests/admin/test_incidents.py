@@ -4,7 +4,7 @@ from typing import Any
 
 from django.test import Client
 
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.health.models import Incident
 
 ADD = "/admin/health/incident/add/"

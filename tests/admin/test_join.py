@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from accounts.models import Account, Invitation, Membership, Role
 from accounts.portal.forms import NewUserForm
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.costs import count_queries
 from tests.support.staff import PASSWORD, signed_in

@@ -18,7 +18,7 @@ from django.utils import timezone
 from accounts.keys import key_format, scopes
 from accounts.models import Account, ApiKey, DailyUsage
 from accounts.models.api_keys import MAX_ACTIVE_KEYS
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import ban
 from tests.support.staff import clerk_with, page_url, signed_in
@@ -363,7 +363,7 @@ def test_action_is_rolled_back_and_gets_a_409_page_if_the_audit_entry_fails(
     staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fail = Mock(side_effect=IntegrityError("duplicate key"))
-    monkeypatch.setattr("petstore.backoffice.audit.AuditEntry.objects.create", fail)
+    monkeypatch.setattr("petstore.audit.AuditEntry.objects.create", fail)
     page = staff.post(page_url(key, "revoke"), {"reason": "Leaked"})
     assert page.status_code == 409
     assert "Another user has just changed the same data" in page.text

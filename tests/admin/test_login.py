@@ -9,7 +9,7 @@ from django.core.cache.backends import base
 from django.test import Client
 from django_ratelimit import core
 
-from petstore.backoffice.models import FailedSignIn
+from petstore.audit.models import FailedSignIn
 from petstore.sign_in import cache
 from petstore.sign_in.rate_limits import describe_wait
 from tests.support.staff import PASSWORD

@@ -20,7 +20,7 @@ from inventory import stock
 from inventory.admin import status_tabs
 from inventory.admin.orders import ACTIONS
 from inventory.models import Category, Order, OrderStatus, Pet
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.support.staff import CONFIRMED, clerk_with, run_bulk_action, signed_in
 
 ORDERS = "/admin/inventory/order/"

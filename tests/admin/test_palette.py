@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Event, PlanCode
 from inventory.models import Category, Order, Pet
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.costs import explain, fill_shop, sequential_scans
 from tests.support.customers import add_rejection, ban

@@ -14,7 +14,7 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
 from accounts.models import Account, Membership, Role
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.support.staff import member_of, signed_in, superuser
 
 PASSWORD = "a pass phrase that they chose"

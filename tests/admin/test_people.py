@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from accounts.models import Account, Event, EventDraft, Invitation, Membership, Role
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.members import sign_in
 from tests.support.staff import PASSWORD

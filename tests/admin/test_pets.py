@@ -13,7 +13,7 @@ from accounts.models import Account
 from inventory import stock
 from inventory.models import Category, Order, Pet, PetEvent, PetStatus
 from inventory.search import filter_by_prefix
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.support.staff import CONFIRMED, run_bulk_action
 
 PETS = "/admin/inventory/pet/"

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.sign_in.receivers import record_failed_sign_in
 from tests.admin.test_password_links import extract_link
 from tests.support.staff import PASSWORD, member_of, signed_in, superuser

@@ -20,7 +20,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from petstore.backoffice.models import AuditEntry, FailedSignIn
+from petstore.audit.models import AuditEntry, FailedSignIn
 from petstore.sign_in import rate_limits
 from petstore.sign_in.models import CacheEntry
 from tests.conftest import COMMITTED
