@@ -18,7 +18,6 @@ from accounts.admin.base import (
     MAX_PANEL_ROWS,
     annotate_requests_today,
     build_usage_chart,
-    change_url,
     issue_key_url,
 )
 from accounts.admin.events import describe_event
@@ -29,6 +28,7 @@ from accounts.usage import reports
 from petstore import audit
 from petstore.audit.models import AuditEntry
 from petstore.backoffice.history import HistoryEntry, get_changes
+from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import TwoFilterKey
 from petstore.db.names import visible_name

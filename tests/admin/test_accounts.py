@@ -353,7 +353,7 @@ def test_change_of_plan_takes_effect_at_once_and_is_audited_with_its_reason(
     assert api.get("/pets")["X-RateLimit-Limit"] == "1000"
     sent = {"reason": "They asked for less", "choice": "pro"}
     page = staff.post(page_url(account, "change_plan"), sent, follow=True)
-    assert "Acme Pets is now on Pro: 300 requests per minute and 10,000 per day." in page.text
+    assert "Acme Pets is now on Pro: 300 requests a minute, 10,000 a day." in page.text
     assert api.get("/pets")["X-RateLimit-Limit"] == "300"
     entry = AuditEntry.objects.for_object(account).get()
     assert (entry.action, entry.actor_id, entry.reason) == ("changed", boss.pk, "They asked for less")

@@ -184,7 +184,7 @@ def test_no_link_is_created_for_the_current_or_an_inactive_user(clerk: User) -> 
     assert client.post(f"/admin/auth/user/{boss.pk}/password/", {"reason": "x"}).status_code == 403
     assert "Reset password" not in client.get(f"/admin/auth/user/{boss.pk}/change/").text
     User.objects.filter(pk=clerk.pk).update(is_active=False)
-    page = client.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}).text
+    page = client.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}, follow=True).text
     assert "This user is not allowed to sign in" in page
     assert "new-password" not in page
 

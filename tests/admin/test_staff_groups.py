@@ -46,7 +46,8 @@ PAGES_BY_GROUPS = {
     """,
     ("Owner",): """
         accounts/account/{}/delete accounts/plan/{}/change auth/user/add auth/user/{}/change
-        auth/user/{}/password auth/user/{}/two-factor auth/user/{}/remove auth/user/make-staff
+        auth/user/{}/password auth/user/{}/reset-two-factor auth/user/{}/remove-from-staff
+        auth/user/make-staff
         auth/user/{}/delete auth/group/add auth/group/{}/change auth/group/{}/delete
         health/incident/{}/delete
     """,
@@ -207,7 +208,7 @@ def test_staff_are_listed_and_filtered_by_role(db: None) -> None:
     assert list(page.context["cl"].result_list) == [clerk]
 
 
-@pytest.mark.parametrize("page", ["change", "password", "delete", "two-factor"])
+@pytest.mark.parametrize("page", ["change", "password", "delete", "reset-two-factor"])
 def test_owner_cannot_change_a_superuser(db: None, page: str) -> None:
     boss = superuser()
     before = User.objects.filter(pk=boss.pk).values().get()
@@ -263,7 +264,7 @@ def test_staff_cannot_drop_their_own_permissions(db: None, role: str) -> None:
     assert (fresh.is_active, fresh.is_staff, fresh.is_superuser) == (True, True, user.is_superuser)
     assert fresh.groups.count() == user.groups.count()
     assert client.post(f"/admin/auth/user/{user.pk}/delete/", {"post": "yes"}).status_code == 403
-    assert client.post(f"/admin/auth/user/{user.pk}/two-factor/", {"reason": "x"}).status_code == 403
+    assert client.post(f"/admin/auth/user/{user.pk}/reset-two-factor/", {"reason": "x"}).status_code == 403
     assert User.objects.filter(pk=user.pk).exists()
 
 

@@ -352,7 +352,7 @@ def test_new_recovery_codes_replace_the_old_ones(boss: User, app: str, recovery:
 def test_owner_resets_two_factor_of_another_user_with_a_reason(db: None) -> None:
     clerk = User.objects.create_user("clerk", password=PASSWORD, is_staff=True)
     add_app(clerk)
-    client, path = signed_in(member_of("Owner")), f"/admin/auth/user/{clerk.pk}/two-factor/"
+    client, path = signed_in(member_of("Owner")), f"/admin/auth/user/{clerk.pk}/reset-two-factor/"
     assert path in client.get(f"/admin/auth/user/{clerk.pk}/change/").text
     assert "required" in client.post(path, {"reason": " "}).text
     assert Authenticator.objects.exists()
