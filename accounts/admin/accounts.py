@@ -42,26 +42,18 @@ from petstore.text import format_count, format_time
 
 MAX_NEWEST_KEYS = 100  # Of an account, among which its last use is looked for.
 LINKS_TEMPLATE = "admin/accounts/account/links.html"
-ISSUE_KEY = RowCommand(
-    "Issue a key for", ("new key",), "key", "", "Issue a key for an account",
-    permission="accounts.add_apikey",
-)  # fmt: skip
+ISSUE_KEY = RowCommand("key", "Issue a key for", "new", "", permission="accounts.add_apikey")
 ROW_COMMANDS = [
     ISSUE_KEY,
+    RowCommand("pause_circle", "Suspend", "block", "suspend", {"state": "active"}),
     RowCommand(
-        "Suspend", ("block",), "pause_circle", "suspend", "Accounts to suspend", {"state": "active"},
+        "play_circle", "Lift the suspension of", "unsuspend unblock", "lift_suspension",
+        {"state": "suspended"},
     ),
+    RowCommand("speed", "Change the plan of", "limits upgrade downgrade", "change_plan"),
     RowCommand(
-        "Lift the suspension of", ("unsuspend", "unblock"), "play_circle", "lift_suspension",
-        "Suspended accounts", {"state": "suspended"},
-    ),
-    RowCommand(
-        "Change the plan of", ("change plan", "plan", "limits", "upgrade", "downgrade"), "speed",
-        "change_plan", "Change the plan of an account",
-    ),
-    RowCommand(
-        "Try other limits for", ("limits", "what-if", "simulate"), "query_stats", "what_if",
-        "Try other limits for an account", permission="accounts.view_account",
+        "query_stats", "Try other limits for", "what-if simulate", "what_if",
+        permission="accounts.view_account",
     ),
 ]  # fmt: skip
 

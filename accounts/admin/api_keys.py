@@ -25,7 +25,7 @@ from accounts.admin.base import (
     make_link_column,
 )
 from accounts.key_forms import IssueKeyForm, NarrowForm, RevokeForm, RotateForm
-from accounts.models import EXPIRES_SOON, Account, ApiKey, PlanCode, active_keys_q
+from accounts.models import Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
 from petstore.audit import Actor
 from petstore.audit.forms import ActionForm, ReasonForm
@@ -39,16 +39,12 @@ from petstore.db.names import visible_name
 from petstore.text import format_time
 
 LINKS_TEMPLATE = "admin/accounts/apikey/links.html"
-IS_ACTIVE = {"state": "active"}
 ROW_COMMANDS = [
-    RowCommand(
-        "Lift the ban on", ("ban", "unban", "banned"), "lock_open", "unban", "Banned keys",
-        {"banned": "now"},
-    ),
-    RowCommand("Rotate", ("renew", "replace"), "autorenew", "rotate", "Keys to rotate", IS_ACTIVE),
-    RowCommand("Revoke", ("disable", "delete key"), "block", "revoke", "Keys to revoke", IS_ACTIVE),
-    RowCommand("Narrow", ("scopes", "networks"), "tune", "narrow", "Keys to narrow", IS_ACTIVE),
-]  # fmt: skip
+    RowCommand("lock_open", "Lift the ban on", "unban banned", "unban", {"state": "banned"}),
+    RowCommand("autorenew", "Rotate", "renew replace", "rotate", {"state": "active"}),
+    RowCommand("block", "Revoke", "disable delete", "revoke", {"state": "active"}),
+    RowCommand("tune", "Narrow", "scopes networks", "narrow", {"state": "active"}),
+]
 
 
 class UnbanForm(ReasonForm):
@@ -63,44 +59,30 @@ class UnbanForm(ReasonForm):
 
 
 class StateFilter(ChoiceFilter):
+    """The states of keys. `active` includes those that expire soon or are banned."""
+
     title = "state"
     parameter_name = "state"
     options = (
         ("active", "Active"),
-        ("soon", "Expires soon"),
+        ("banned", "Banned now"),
+        ("7", "Expires within 7 days"),
+        ("30", "Expires within 30 days"),
         ("expired", "Expired"),
         ("revoked", "Revoked"),
     )
 
     def get_condition(self, chosen: str) -> Q:
-        """Build the condition; `active` includes keys that expire soon or are banned."""
         now = timezone.now()
-        if chosen == "revoked":
-            return Q(revoked_at__isnull=False)
-        if chosen == "expired":
-            return Q(revoked_at=None, expires_at__lte=now)
-        if chosen == "soon":
-            return active_keys_q(now) & Q(expires_at__lte=now + EXPIRES_SOON)
-        return active_keys_q(now)
-
-
-class ExpiryFilter(ChoiceFilter):
-    title = "expiry"
-    parameter_name = "expires"
-    options = (("7", "Within 7 days"), ("30", "Within 30 days"))
-
-    def get_condition(self, chosen: str) -> Q:
-        now = timezone.now()
-        return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=int(chosen)))
-
-
-class BanFilter(ChoiceFilter):
-    title = "ban"
-    parameter_name = "banned"
-    options = (("now", "Banned now"),)
-
-    def get_condition(self, chosen: str) -> Q:
-        return reports.banned_keys_q(timezone.now())
+        conditions = {
+            "active": active_keys_q(now),
+            "banned": reports.banned_keys_q(now),
+            "expired": Q(revoked_at=None, expires_at__lte=now),
+            "revoked": Q(revoked_at__isnull=False),
+        }
+        if chosen in conditions:
+            return conditions[chosen]
+        return active_keys_q(now) & Q(expires_at__lte=now + timedelta(days=int(chosen)))
 
 
 class PlanFilter(ChoiceFilter):
@@ -121,7 +103,7 @@ class ApiKeyAdmin(ActionFormsMixin):
     ]  # fmt: skip
     list_display = ["public_id", "account", "visible_name", "state", "usage_today", "last_use", "expiry"]
     list_select_related = ["account__plan", "rate_limit_state"]
-    list_filter = [StateFilter, ExpiryFilter, BanFilter, "mode", PlanFilter]
+    list_filter = [StateFilter, "mode", PlanFilter]
     search_fields = ["public_id"]  # Shows the search box; `search` builds the query.
     search_help_text = "The name of a key or an account, or the start of a key's public ID"
     palette_commands = (PaletteCommand("key", "Issue a key"),)
@@ -139,7 +121,7 @@ class ApiKeyAdmin(ActionFormsMixin):
 
     def get_list_display(self, request: HttpRequest) -> Any:
         columns = self.list_display
-        if request.GET.get(BanFilter.parameter_name) == "now":  # The reason of a ban needs the width.
+        if request.GET.get(StateFilter.parameter_name) == "banned":  # The reason of a ban needs the width.
             columns = ["public_id", "account", "visible_name", "last_use", "ban"]
 
         if not self.has_change_permission(request):

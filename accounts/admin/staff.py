@@ -27,7 +27,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from unfold.decorators import display
 from unfold.forms import UserChangeForm
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.actions import Action
 from accounts.admin import permissions
@@ -70,18 +70,8 @@ HELP_TEXTS = {
 }
 
 
-class RoleSelect(UnfoldAdminSelectWidget):
-    """A single select for a many-to-many field. A value is a comma-separated list of IDs."""
-
-    def format_value(self, value: Any) -> list[str]:
-        return [",".join(sorted(str(pk) for pk in value or []))]
-
-    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[str]:
-        return [pk for pk in data.get(name, "").split(",") if pk]
-
-
 class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Generic in its stubs only.
-    widget = RoleSelect
+    widget = UnfoldAdminCheckboxSelectMultipleWidget
 
     def label_from_instance(self, group: Any) -> str:
         description = ROLE_DESCRIPTIONS.get(group.name)
@@ -91,16 +81,6 @@ class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Ge
 class StaffForm(EditForm, UserChangeForm):
     class Meta(UserChangeForm.Meta):
         labels, help_texts = LABELS, HELP_TEXTS
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Offer the current groups as a choice if the user has none or several."""
-        super().__init__(*args, **kwargs)
-        groups: list[Group] = self.initial.get("groups", [])
-        if "groups" in self.fields and len(groups) != 1:
-            role: Any = self.fields["groups"]
-            [value] = role.widget.format_value(group.pk for group in groups)
-            label = " and ".join(group.name for group in groups) or "No role: no access"
-            role.choices = [(value, label), *role.choices]
 
 
 class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -113,7 +93,7 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        require_role(self.fields["groups"])
+        self.fields["groups"].required = True
 
     def clean_username(self) -> str:
         username = str(super().clean_username())
@@ -136,8 +116,8 @@ class MakeStaffForm(ReasonForm):
 
     def __init__(self, *args: Any, role: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        require_role(role)
         self.fields["groups"] = role
+        role.required = True
         self.order_fields(["username", "groups", "reason"])
 
 
@@ -187,11 +167,6 @@ class RemoveFromStaffForm(ReasonForm):
             user.save(update_fields=["is_staff", "is_superuser"])
             user.groups.clear()
             user.user_permissions.clear()
-
-
-def require_role(field: Any) -> None:
-    field.required = True
-    field.choices = [("", "Choose a role"), *field.choices]
 
 
 class RoleFilter(ChoiceFilter):

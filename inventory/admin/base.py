@@ -113,9 +113,8 @@ def run_action(
         return act(None)
     subject = format_count(len(rows), str(modeladmin.opts.verbose_name)) if action else rows[0]
     chosen = [(row.pk, describe(row)) for row in rows]
-    return modeladmin.confirm(
-        request, form_class or ContinueForm, act, subject, action=action, back=back, rows=chosen
-    )
+    context = {"back": back, "rows": chosen, "object": None if action else rows[0]}
+    return modeladmin.confirm(request, form_class or ContinueForm, act, subject, action=action, **context)
 
 
 def get_next_url(modeladmin: ActionFormsMixin, request: HttpRequest, row: Any) -> str:

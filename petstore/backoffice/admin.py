@@ -8,35 +8,31 @@ from datetime import timedelta
 from functools import partial
 from itertools import chain
 from typing import Any
+from urllib.parse import urlencode
 
 from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
-from django.core.paginator import Paginator
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
-from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NO_ADDRESS
 from petstore.audit.actions import Action, labels, routine
 from petstore.audit.models import AuditEntry, FailedSignIn
-from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, parse_id
-from petstore.backoffice.dashboard import list_url
+from petstore.backoffice.changelist import ChoiceFilter, LargeTableMixin, TimeFilter, parse_id
 from petstore.backoffice.history import Change, get_changes
-from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 from petstore.backoffice.spreadsheets import send_export, write_csv
 from petstore.db.names import to_nfc
 from petstore.text import truncate
 
-MAX_ENTRIES = 1000  # In the list. Filters reach older ones.
 MAX_EXPORTED = 50_000
 MAX_CHANGES = 5  # Per entry in the list.
 MAX_VALUE_LENGTH = 40  # Characters, in the list.
@@ -46,15 +42,6 @@ EXPORT_COLUMNS = (
     "at (UTC)", "by", "action", "kind", "object's id", "object", "old values", "new values", "reason",
     "from address", "request id",
 )  # fmt: skip
-
-
-class NewestPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Counts and skips no more than MAX_ENTRIES rows."""
-
-    @cached_property
-    def count(self) -> int:
-        queryset: Any = self.object_list
-        return len(queryset.values_list("pk")[:MAX_ENTRIES])
 
 
 class StaffFilter(ChoiceFilter):
@@ -114,19 +101,26 @@ class SignInFilter(ChoiceFilter):
         return queryset.exclude(action__in=routine)
 
 
-class ReadOnlyAdmin(PetstoreModelAdmin):
+class ReadOnlyAdmin(LargeTableMixin):
     can_add = can_change = can_delete = False
-    sortable_by = ()
+    sortable_by = []
     ordering = ["-id"]
-    paginator = NewestPaginator
+    list_filter_submit = False
 
     user_field: str
+    palette_text: str  # Describes the entries of a request.
+    palette_query: dict[str, str] = {}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Add whether the user is on the staff. Customers have no page to link to."""
         staff = User.objects.filter(pk=OuterRef(self.user_field), is_staff=True)
         rows: QuerySet[Any] = super().get_queryset(request).annotate(is_staff=Exists(staff))
         return rows
+
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+        if self.model._default_manager.filter(request_id=term).exists():
+            link = f"{self.list_url()}?{urlencode({'q': term} | self.palette_query)}"
+            yield SearchResult(1, "history", f"Request {term}", self.palette_text, link)
 
     @admin.display(description="at")
     def timestamp(self, obj: AuditEntry | FailedSignIn) -> str:
@@ -136,6 +130,8 @@ class ReadOnlyAdmin(PetstoreModelAdmin):
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
     user_field = "actor_id"
+    palette_text = "Its changes in the audit trail"
+    palette_query = {"sign_ins": "shown"}
     list_display = [
         "timestamp", "actor", "action", "kind", "object_link", "changes", "reason", "from_address",
     ]  # fmt: skip
@@ -153,11 +149,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         # Every search uses an index, because only exact matches count.
         spellings = {term, to_nfc(term), unicodedata.normalize("NFD", term)}
         return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
-
-    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        if AuditEntry.objects.filter(request_id=term).exists():
-            link = list_url("backoffice_auditentry", q=term, sign_ins="shown")
-            yield SearchResult(1, "history", f"Request {term}", "Its changes in the audit trail", link)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
@@ -223,6 +214,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 @admin.register(FailedSignIn)
 class FailedSignInAdmin(ReadOnlyAdmin):
     user_field = "user_id"
+    palette_text = "A failed sign-in"
     list_display = ["timestamp", "user", "reason", "address", "request_id"]
     readonly_fields = fields = ("timestamp", "user", "reason", "address", "request_id")
     list_filter = [DateFilter]
@@ -234,11 +226,6 @@ class FailedSignInAdmin(ReadOnlyAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         return rows.filter(Q(username=term) | Q(request_id=term))
-
-    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        if FailedSignIn.objects.filter(request_id=term).exists():
-            link = list_url("backoffice_failedsignin", q=term)
-            yield SearchResult(1, "history", f"Request {term}", "A failed sign-in", link)
 
     @admin.display(description="name")
     def user(self, failed_sign_in: Any) -> str:

@@ -132,7 +132,7 @@ async def serve_page(
         body = await read_page_body(scope, parts, is_staff)
         if body.error is not None:
             if body.error.code is ErrorCode.PAYLOAD_TOO_LARGE:
-                await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware renders the error.
+                await serve_in_thread(scope, exchange, body)  # UnreadFormMiddleware renders the error.
             else:
                 exchange.protocol.response_str(*bodies.build_plain_error(scope, body.error))
             limit = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED

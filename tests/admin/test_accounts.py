@@ -150,8 +150,8 @@ def test_list_of_banned_keys_shows_reason_and_end_of_each_ban(
         assert BAN_REASON in text
         assert page_url(banned, "unban") in text
     viewer = clerk_with("view_apikey")
-    assert BAN_REASON in viewer.get(KEYS, {"banned": "now"}).text
-    for path in (f"{KEYS}?banned=now", "/admin/"):
+    assert BAN_REASON in viewer.get(KEYS, {"state": "banned"}).text
+    for path in (f"{KEYS}?state=banned", "/admin/"):
         assert page_url(banned, "unban") not in viewer.get(path).text
 
 
@@ -231,15 +231,13 @@ def test_timeline_has_keys_plans_and_orders_newest_first(
     order.approve(by="boss", reason="Paid")
     key.revoke(reason="Leaked", by=OPERATOR)
     timeline = staff.get(page_url(account)).context["panels"]["timeline"]
-    change = (
-        "Changed plan from Business to Enterprise, requests per minute from none to 5,000, "
-        "requests per day from none to 200,000"
-    )
+    change = timeline[3].changes
+    assert "plan: business → enterprise" in [str(line) for line in change]
     assert [(entry.title, entry.reason) for entry in timeline] == [
         (f"Key {key.public_id}: revoked", "Leaked"),
         (f"Order {order.pk}: placed → approved", "Paid"),
         (f"Order {order.pk}: placed", ""),
-        (change, "Agreed"),
+        ("Changed", "Agreed"),
         (f"Key {key.public_id}: issued", ""),
     ]
 
@@ -309,7 +307,7 @@ def test_contact_and_notes_are_visible_to_staff_only(staff: Client, account: Acc
     assert page.context["adminform"].form.errors.keys() == {"contact_email"}
     assert staff.post(page_url(account), form | {"contact_email": "ann@acme.test"}).status_code == 302
     text = unescape(staff.get(page_url(account)).text)
-    for text_part in ("ann@acme.test", "Calls Ann", "Changed contact email, notes"):
+    for text_part in ("ann@acme.test", "Calls Ann", "contact email: changed (value hidden)"):
         assert text_part in text
     entry = AuditEntry.objects.for_object(account).latest("id")
     assert "ann@acme.test" not in f"{entry.before}{entry.after}"

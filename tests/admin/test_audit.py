@@ -332,8 +332,7 @@ def test_long_trail_is_paginated_without_count(staff: Client, boss: User) -> Non
         for number in range(1200)
     )
     with CaptureQueriesContext(connection) as queries:
-        page = staff.get(LIST, {"p": 20})
-    assert page.context["cl"].result_count == 1000
+        page = staff.get(LIST, {"before": AuditEntry.objects.earliest("id").pk + 100})
     assert len(page.context["cl"].result_list) == 50
     statements = [query["sql"] for query in queries if 'FROM "backoffice_auditentry"' in query["sql"]]
     assert len(statements) == 2

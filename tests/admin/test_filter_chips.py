@@ -33,9 +33,9 @@ def find_chips(client: Client, url: str) -> dict[str, str]:
         ),
         ("inventory/pet/?status__exact=sold", {"Status: Sold": "?", "Clear all": "?"}),
         ("inventory/pet/?after=9&status__exact=sold", {"Status: Sold": "?", "Clear all": "?"}),
-        ("accounts/apikey/?banned=now&mode__exact=test", {
-            "Ban: Banned now": "?mode__exact=test",
-            "Mode: Test": "?banned=now",
+        ("accounts/apikey/?state=banned&mode__exact=test", {
+            "State: Banned now": "?mode__exact=test",
+            "Mode: Test": "?state=banned",
             "Clear all": "?",
         }),
         ("accounts/account/?plan__code__exact=pro", {"Plan: Pro": "?", "Clear all": "?"}),

@@ -72,11 +72,11 @@ def test_next_steps_come_first_with_links(staff: Client, busy: None) -> None:
     assert steps(staff.get("/admin/")) == [
         ("2 orders are waiting for approval.", "Approve", "/admin/inventory/order/?stage=to_approve"),
         ("1 order is waiting to be shipped.", "Ship", "/admin/inventory/order/?stage=to_ship"),
-        ("1 key is banned.", "View banned keys", "/admin/accounts/apikey/?banned=now"),
+        ("1 key is banned.", "View banned keys", "/admin/accounts/apikey/?state=banned"),
         (
             "1 key expires within 7 days and has no replacement.",
             "View expiring keys",
-            "/admin/accounts/apikey/?expires=7",
+            "/admin/accounts/apikey/?state=7",
         ),
         (
             "1 account has used at least 80% of today's quota.",
@@ -181,9 +181,9 @@ def test_linked_lists_contain_the_counted_rows(staff: Client, busy: None, catego
     for path, number in [
         ("inventory/order/?stage=to_approve", 2),
         (f"inventory/pet/?category__id__exact={category.pk}&status__exact=pending", 3),
-        ("accounts/apikey/?banned=now", 1),
-        ("accounts/apikey/?expires=7", 1),
-        ("accounts/apikey/?expires=30", 2),
+        ("accounts/apikey/?state=banned", 1),
+        ("accounts/apikey/?state=7", 1),
+        ("accounts/apikey/?state=30", 2),
         ("accounts/account/?plan__code__exact=free", 1),
     ]:
         assert f"/admin/{path}" in links(staff.get("/admin/"))

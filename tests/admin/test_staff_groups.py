@@ -181,16 +181,6 @@ def test_new_colleague_needs_one_of_the_explained_roles(db: None) -> None:
     assert not User.objects.filter(username="kim").exists()
 
 
-def test_several_groups_are_kept_until_another_role_is_chosen(db: None) -> None:
-    clerk = member_of("Support", "Stock", name="clerk")
-    client = signed_in(superuser())
-    assert "Support and Stock" in client.get(f"/admin/auth/user/{clerk.pk}/change/").text
-    edit(client, clerk, first_name="Kim")
-    assert clerk.groups.count() == 2
-    edit(client, clerk, groups=Group.objects.get(name="Viewer").pk)
-    assert [group.name for group in clerk.groups.all()] == ["Viewer"]
-
-
 def test_unknown_role_is_rejected(db: None) -> None:
     clerk, client = member_of("Viewer"), signed_in(superuser())
     for sent in ("x", "1,x", "9" * 30, "-1", "\u0661"):
