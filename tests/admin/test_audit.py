@@ -72,15 +72,6 @@ def test_list_action_is_recorded_per_row_with_old_and_new_values(
         assert (entry.before["status"], entry.after["status"]) == ("placed", "approved")
 
 
-def test_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None:
-    pet = Pet.objects.create(name="Rex", category=category, status="sold")
-    data = {"name": "Rex", "category": category.pk, "status": "available", "reason": "Allergic child."}
-    staff.post(f"/admin/inventory/pet/{pet.pk}/change/", data)
-    entry = last_entry()
-    assert (entry.before["status"], entry.after["status"]) == ("sold", "available")
-    assert entry.reason == "Allergic child."
-
-
 # --- Secrets -------------------------------------------------------------------------------------
 
 
