@@ -1,13 +1,10 @@
 """The viewsets of pets, categories and orders under /v1."""
 
-from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
-from django.db import Error, IntegrityError
 from django.utils import timezone
 from rest_framework import status
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
 
@@ -15,7 +12,6 @@ from accounts.idempotency import Write, idempotent
 from accounts.keys.identity import get_caller
 from accounts.keys.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory import serializers
-from inventory.fields import known_category_ids
 from inventory.models import Order, Pet, TransitionError
 from inventory.queries import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
 from petstore.api.deprecation import Deprecation
@@ -73,17 +69,6 @@ class PetViewSet(ViewSetMixin, ApiView):
         if pet is None:
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
-
-    def handle_exception(self, exc: Exception) -> Any:
-        # The category may have been deleted since it was validated. COMMIT checks the foreign key.
-        if isinstance(exc, IntegrityError):
-            known_category_ids.clear()
-            try:
-                with suppress(Error):  # If the database is unavailable, report the IntegrityError.
-                    NEW_PET_SERIALIZER.run_validation(self.request.data)
-            except ValidationError as error:
-                exc = error
-        return super().handle_exception(exc)
 
 
 class CategoryViewSet(ViewSetMixin, ApiView):
