@@ -21,9 +21,6 @@ from petstore.api.pagination import get_page
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
-# Shared by all requests, since they hold no state and DRF copies every field for a new instance.
-NEW_PET_SERIALIZER, NEW_ORDER_SERIALIZER = serializers.NewPetSerializer(), serializers.NewOrderSerializer()
-
 
 def parse_path_id(text: str, code: ErrorCode) -> int:
     """Raise ApiError with this code unless the text is an int64 (D7)."""
@@ -40,6 +37,7 @@ def build_created_response(instance: Pet | Order, collection: str) -> Response:
 
 
 class PetViewSet(ViewSetMixin, ApiView):
+    serializer_class = serializers.NewPetSerializer
     filters = PET_FILTERS
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
     deprecations = {
@@ -57,7 +55,7 @@ class PetViewSet(ViewSetMixin, ApiView):
 
     @idempotent
     def create(self, request: Request) -> Write:
-        values = NEW_PET_SERIALIZER.run_validation(request.data)
+        values = self.validate(request)
         return lambda: build_created_response(Pet.objects.create_with_event(**values), "/pets/")
 
     def retrieve(self, request: Request, petId: str) -> Response:
@@ -81,6 +79,7 @@ class CategoryViewSet(ViewSetMixin, ApiView):
 class OrderViewSet(ViewSetMixin, ApiView):
     """The orders of the caller's account."""
 
+    serializer_class = serializers.NewOrderSerializer
     filters = ORDER_FILTERS
     required_scopes = {
         "list": ORDERS_READ,
@@ -96,7 +95,7 @@ class OrderViewSet(ViewSetMixin, ApiView):
 
     @idempotent
     def create(self, request: Request) -> Write:
-        values = NEW_ORDER_SERIALIZER.run_validation(request.data)
+        values = self.validate(request)
         caller = get_caller(request)
 
         def place_order() -> Response:

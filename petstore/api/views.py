@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from django.http import HttpRequest
 from rest_framework.request import Request
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from petstore.api.deprecation import Deprecation
@@ -26,6 +27,7 @@ class ApiView(APIView):
     deprecations: Mapping[str, Deprecation] = MappingProxyType({})
     free_actions: Collection[str] = ()
     filters: Filters = ()  # For the list action.
+    serializer_class: type[Serializer[Any]] | None = None  # Of the request's body.
     pagination_class = KeysetPagination  # For the OpenAPI document.
     # Stateless, so all requests share them.
     parsers = tuple(parser() for parser in APIView.parser_classes)
@@ -58,6 +60,14 @@ class ApiView(APIView):
             negotiator=self.negotiator,
             parser_context=self.get_parser_context(request),
         )
+
+    def validate(self, request: Request) -> dict[str, Any]:
+        """Return the validated body. Raises DRF's ValidationError."""
+        assert self.serializer_class is not None
+        serializer = self.serializer_class(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        values: dict[str, Any] = serializer.validated_data
+        return values
 
     def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise 405 with Allow (RFC 9110 section 15.5.6)."""
