@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 from django.contrib import admin
-from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR
 from django.db.models import BigIntegerField, F, Func, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
@@ -18,6 +18,8 @@ from accounts.models.events import PUBLIC_ACCOUNT_ID
 from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.api.errors import ApiError
 from petstore.backoffice.changelist import (
+    AFTER,
+    BEFORE,
     ChoiceFilter,
     LargeTableMixin,
     TimeFilter,
@@ -61,8 +63,16 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
             start = feed.find_id_before(to_microseconds(timezone.now() - days))
         except ApiError:  # Pruned: all stored events are newer.
             start = 0
+        # Merged with the boundary of the page, since SQLite would scan the rows between the two. In an
+        # ascending list, the boundary is on the other side.
+        is_ascending = not request.GET.get(ORDER_VAR, "-").startswith("-")
+        after, before = (
+            None if is_ascending else parse_id(request.GET.get(name)) for name in (AFTER, BEFORE)
+        )
         events = queryset.alias(position=get_ordering_key(request) or F("id"))
-        return events.filter(**{f"position__{'lte' if chosen == 'older' else 'gt'}": start})
+        if chosen == "older":
+            return events.filter(position__lte=start if after is None else min(start, after))
+        return events.filter(position__gt=max(start, before or 0))
 
 
 def get_ordering_key(request: HttpRequest) -> Key | None:

@@ -36,6 +36,13 @@ UNAVAILABLE = (503, "service_unavailable")
 BATCHES = 12  # At least the number that a request sends to PostgreSQL, including preparations.
 
 
+def create_view(viewset: Any) -> Any:
+    """Return the view that creates a row, without the checks of key, quota and scope."""
+    return viewset.as_view(
+        {"post": "create"}, authentication_classes=(), throttle_classes=(), permission_classes=()
+    )
+
+
 class Creation(NamedTuple):
     """A request with an Idempotency-Key that creates a row."""
 
@@ -71,8 +78,8 @@ def creation(request: pytest.FixtureRequest, account: Account, category: Categor
     pet = Pet.objects.create(name="Free", category=category)
     if request.param == "createPet":
         body = {"name": "Biscuit", "categoryId": category.pk}
-        return Creation(PetViewSet.as_view({"post": "create"}), body, account, Category)
-    return Creation(OrderViewSet.as_view({"post": "create"}), {"petId": pet.pk}, account, Pet)
+        return Creation(create_view(PetViewSet), body, account, Category)
+    return Creation(create_view(OrderViewSet), {"petId": pet.pk}, account, Pet)
 
 
 def get_outcomes(responses: list[Any]) -> set[tuple[int, str | None]]:
@@ -109,7 +116,7 @@ def unchecked_category(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unchecked_category")
 def test_rejected_request_with_a_key_fails_no_other(account: Account, category: Category) -> None:
     body = {"name": 'Ünïcødé 🐕 \\ "', "categoryId": category.pk}
-    adding = Creation(PetViewSet.as_view({"post": "create"}), body, account, Category)
+    adding = Creation(create_view(PetViewSet), body, account, Category)
     rejected = adding._replace(body={"name": "Rex", "categoryId": 999_999}, key="rejected")
     others = [adding._replace(key=f"key-{n}") for n in range(CONCURRENT_REQUESTS)]
     rejection, *responses = serve(rejected.send, *(other.send for other in others))
@@ -180,8 +187,7 @@ def test_lock_of_the_write_itself_is_not_a_concurrent_duplicate(
 def test_category_deleted_after_the_check_is_rejected_and_the_key_stays_unused(
     account: Account, category: Category
 ) -> None:
-    view = PetViewSet.as_view({"post": "create"})
-    creation = Creation(view, {"name": "Rex", "categoryId": 999_999}, account, Category)
+    creation = Creation(create_view(PetViewSet), {"name": "Rex", "categoryId": 999_999}, account, Category)
     assert get_outcomes(serve(creation.send)) == {UNAVAILABLE}
     assert creation.count_rows() == (0, 0)
     corrected = creation._replace(body={"name": "Rex", "categoryId": category.pk})
