@@ -17,7 +17,6 @@ from inventory.queries import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PE
 from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import parse_int64
-from petstore.api.pagination import get_page
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
@@ -51,7 +50,7 @@ class PetViewSet(ViewSetMixin, ApiView):
     clock = staticmethod(timezone.now)
 
     def list(self, request: Request) -> Response:
-        return get_page(PETS, self.filters, request, get_caller(request).database)
+        return self.paginate(PETS, request)
 
     @idempotent
     def create(self, request: Request) -> Write:
@@ -73,7 +72,7 @@ class CategoryViewSet(ViewSetMixin, ApiView):
     required_scopes = {"list": PETS_READ}
 
     def list(self, request: Request) -> Response:
-        return get_page(CATEGORIES, self.filters, request, get_caller(request).database)
+        return self.paginate(CATEGORIES, request)
 
 
 class OrderViewSet(ViewSetMixin, ApiView):
@@ -89,9 +88,7 @@ class OrderViewSet(ViewSetMixin, ApiView):
     }
 
     def list(self, request: Request) -> Response:
-        caller = get_caller(request)
-        orders = ORDERS.where(account_id=caller.account_id)
-        return get_page(orders, self.filters, request, caller.database)
+        return self.paginate(ORDERS.where(account_id=get_caller(request).account_id), request)
 
     @idempotent
     def create(self, request: Request) -> Write:

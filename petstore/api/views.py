@@ -18,6 +18,8 @@ from petstore.api.parsers import JSONRequest
 from petstore.api.query_params import Filters
 from petstore.api.request_headers import check_content, check_head
 from petstore.api.response_headers import add_headers
+from petstore.api.responses import Response
+from petstore.event_loop.compiled_reads import Read
 
 
 class ApiView(APIView):
@@ -29,7 +31,7 @@ class ApiView(APIView):
     free_actions: Collection[str] = ()
     filters: Filters = ()  # For the list action.
     serializer_class: type[Serializer[Any]] | None = None  # Of the request's body.
-    pagination_class = KeysetPagination  # For the OpenAPI document.
+    pagination_class = KeysetPagination
     # Stateless, so all requests share them.
     parsers = tuple(parser() for parser in APIView.parser_classes)
     negotiator = APIView.content_negotiation_class()
@@ -81,6 +83,12 @@ class ApiView(APIView):
             negotiator=self.negotiator,
             parser_context=self.get_parser_context(request),
         )
+
+    def paginate(self, rows: Read, request: Request) -> Response:
+        paginator = self.pagination_class()
+        page = paginator.paginate_queryset(rows, request, self)
+        response: Response = paginator.get_paginated_response(page)
+        return response
 
     def validate(self, request: Request) -> dict[str, Any]:
         """Return the validated body. Raises DRF's ValidationError."""
