@@ -94,7 +94,7 @@ def run_action(
     change: Callable[..., None],
     *,
     done: str,
-    form_class: type[ActionForm] | None = None,
+    form: type[ActionForm] | None = None,
 ) -> HttpResponse | None:
     """Call `change(row, **data, by=...)` for each row, with the data of the form.
 
@@ -104,17 +104,17 @@ def run_action(
     rows, action = list(queryset), request.POST.get("action", "")
     back = request.get_full_path() if action else get_next_url(modeladmin, request, rows[0])
 
-    def act(form: ActionForm | None) -> HttpResponse | None:
-        data = form.cleaned_data if form else {}
+    def act(filled: ActionForm | None) -> HttpResponse | None:
+        data = filled.cleaned_data if filled else {}
         change_rows(modeladmin, request, rows, change, done=done, data=data)
         return None if action else redirect(back)
 
-    if form_class is None and request.method == "POST" and not selects_all_pages(request):
+    if form is None and request.method == "POST" and not selects_all_pages(request):
         return act(None)
     subject = format_count(len(rows), str(modeladmin.opts.verbose_name)) if action else rows[0]
     chosen = [(row.pk, describe(row)) for row in rows]
     context = {"back": back, "rows": chosen, "object": None if action else rows[0]}
-    return modeladmin.confirm(request, form_class or ContinueForm, act, subject, action=action, **context)
+    return modeladmin.confirm(request, form or ContinueForm, act, subject, action=action, **context)
 
 
 def get_next_url(modeladmin: ActionFormsMixin, request: HttpRequest, row: Any) -> str:

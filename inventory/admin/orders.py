@@ -98,49 +98,35 @@ def ship(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
 
 @admin.action(description="Ship on a date...", permissions=["change"])
 def ship_later(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(
-        modeladmin, request, orders, ship_later, Order.ship, done="scheduled", form_class=ShipDateForm
-    )
+    return run(modeladmin, request, orders, ship_later, Order.ship, done="scheduled", form=ShipDateForm)
 
 
 @admin.action(description="Deliver...", permissions=["change"])
 def deliver(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(
-        modeladmin, request, orders, deliver, Order.deliver, done="delivered", form_class=DeliverForm
-    )
+    return run(modeladmin, request, orders, deliver, Order.deliver, done="delivered", form=DeliverForm)
 
 
 @admin.action(description="Change ship date...", permissions=["change"])
-def change_ship_date(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(
-        modeladmin,
-        request,
-        orders,
-        change_ship_date,
-        Order.ship,
-        done="rescheduled",
-        form_class=ShipDateForm,
-    )
+def reschedule(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
+    return run(modeladmin, request, orders, reschedule, Order.ship, done="rescheduled", form=ShipDateForm)
 
 
 @admin.action(description="Cancel...", permissions=["change"])
 def cancel(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(modeladmin, request, orders, cancel, Order.cancel, done="cancelled", form_class=CancelForm)
+    return run(modeladmin, request, orders, cancel, Order.cancel, done="cancelled", form=CancelForm)
 
 
 @admin.action(description="Return...", permissions=["change"])
 def return_pet(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(
-        modeladmin, request, orders, return_pet, Order.return_pet, done="returned", form_class=ReturnForm
-    )
+    return run(modeladmin, request, orders, return_pet, Order.return_pet, done="returned", form=ReturnForm)
 
 
 # The actions of each stage, the usual next step first.
 ACTIONS: dict[Stage, list[Any]] = {
     Stage.TO_APPROVE: [approve, cancel],
     Stage.TO_SHIP: [ship, ship_later, deliver, cancel],
-    Stage.SCHEDULED: [change_ship_date, deliver, cancel],
-    Stage.SHIPPED: [deliver, change_ship_date, cancel],
+    Stage.SCHEDULED: [reschedule, deliver, cancel],
+    Stage.SHIPPED: [deliver, reschedule, cancel],
     Stage.DONE: [return_pet],
 }
 
@@ -153,7 +139,7 @@ def run(
     change: Callable[..., None],
     *,
     done: str,
-    form_class: type[ActionForm] | None = None,
+    form: type[ActionForm] | None = None,
 ) -> Response:
     """Run the action on the orders whose stage has it."""
 
@@ -162,7 +148,7 @@ def run(
             raise TransitionError(f"Order {order.pk} is {order.status_label.lower()}.")
         change(order, **data)
 
-    return run_action(modeladmin, request, orders, change_at_stage, done=done, form_class=form_class)
+    return run_action(modeladmin, request, orders, change_at_stage, done=done, form=form)
 
 
 class PlacedFilter(TimeFilter, DropdownFilter):
@@ -175,7 +161,7 @@ class OrderAdmin(ActionFormsMixin, LargeTableMixin):
     """Clients place and cancel orders. Staff approve, ship, deliver, cancel and return them."""
 
     can_add = can_delete = False
-    actions = [approve, ship, ship_later, deliver, change_ship_date, cancel, return_pet]
+    actions = [approve, ship, ship_later, deliver, reschedule, cancel, return_pet]
     list_display = ["id", status_badge, "account", "pet", "ship_date", "created_at"]
     list_filter = [StageFilter, ("status", ChoicesDropdownFilter), PlacedFilter]
     list_before_template: Any = "admin/inventory/order/stages.html"

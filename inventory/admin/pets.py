@@ -93,7 +93,7 @@ def return_to_stock(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) 
             raise TransitionError(f"Pet {pet.pk} is {pet.status}. Only sold pets can be returned.")
         pet.change_status(PetStatus.AVAILABLE, **data)
 
-    return run_action(modeladmin, request, pets, change, done="returned to stock", form_class=ReturnForm)
+    return run_action(modeladmin, request, pets, change, done="returned to stock", form=ReturnForm)
 
 
 @admin.register(Pet)

@@ -22,7 +22,7 @@ from petstore.audit.models import AuditEntry
 from tests.support.staff import CONFIRMED, clerk_with, run_bulk_action
 
 ORDERS = "/admin/inventory/order/"
-ACTIONS = {"approve", "ship", "ship_later", "deliver", "change_ship_date", "cancel", "return_pet"}
+ACTIONS = {"approve", "ship", "ship_later", "deliver", "reschedule", "cancel", "return_pet"}
 
 
 @pytest.fixture
@@ -176,13 +176,13 @@ def test_ship_date_of_a_shipped_order_changes_only_by_its_own_action(staff: Clie
     ship_date = order.ship_date
     page = staff.get(f"{ORDERS}{order.pk}/change/").text
     assert re.search(rf">\s*Shipped\s*</span>\s+on {ship_date:%Y-%m-%d}", page)
-    positions = [page.find(f"/act/{verb}/") for verb in ("deliver", "change_ship_date", "cancel")]
+    positions = [page.find(f"/act/{verb}/") for verb in ("deliver", "reschedule", "cancel")]
     assert positions == sorted(positions)
     assert -1 not in positions
     assert f"1 not shipped. Order {order.pk} is shipped." in press_button(staff, "ship", order)
     order.refresh_from_db()
     assert order.ship_date == ship_date
-    assert set_ship_date(staff, "change_ship_date", order) == order.ship_date
+    assert set_ship_date(staff, "reschedule", order) == order.ship_date
 
 
 @pytest.mark.parametrize("date", ["", "soon", "0001-01-01T00:00", "9999-12-31T23:59", "2026-13-45T99:99"])
@@ -308,8 +308,8 @@ def test_manual_change_of_status_is_in_the_history(staff: Client, pet: Pet) -> N
         ("", ACTIONS),
         ("to_approve", {"approve", "cancel"}),
         ("to_ship", {"ship", "ship_later", "deliver", "cancel"}),
-        ("scheduled", {"deliver", "change_ship_date", "cancel"}),
-        ("shipped", {"deliver", "change_ship_date", "cancel"}),
+        ("scheduled", {"deliver", "reschedule", "cancel"}),
+        ("shipped", {"deliver", "reschedule", "cancel"}),
         ("done", {"return_pet"}),
     ],
 )
