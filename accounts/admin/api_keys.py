@@ -27,9 +27,10 @@ from accounts.admin.base import (
 from accounts.key_forms import IssueKeyForm, NarrowForm, RevokeForm, RotateForm
 from accounts.models import Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
+from petstore.api.int64 import parse_id
 from petstore.audit import Actor
 from petstore.audit.forms import ActionForm, ReasonForm
-from petstore.backoffice.changelist import ChoiceFilter, parse_id
+from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.history import build_history
 from petstore.backoffice.model_admin import change_url, page_url

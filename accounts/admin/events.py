@@ -17,14 +17,8 @@ from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC_ACCOUNT_ID
 from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.api.errors import ApiError
-from petstore.backoffice.changelist import (
-    AFTER,
-    BEFORE,
-    ChoiceFilter,
-    LargeTableMixin,
-    TimeFilter,
-    parse_id,
-)
+from petstore.api.int64 import parse_id
+from petstore.backoffice.changelist import AFTER, BEFORE, ChoiceFilter, LargeTableMixin, TimeFilter
 from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult

@@ -15,8 +15,9 @@ from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
 from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus, TransitionError
+from petstore.api.int64 import parse_id
 from petstore.audit.forms import ActionForm
-from petstore.backoffice.changelist import parse_id, selects_all_pages
+from petstore.backoffice.changelist import selects_all_pages
 from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.forms import SafeAutocompleteSelect
 from petstore.backoffice.history import MAX_ENTRIES, HistoryEntry

@@ -28,8 +28,9 @@ from inventory.admin.base import (
 )
 from inventory.admin.status_tabs import StageFilter, build_tabs, inline_values
 from inventory.models import Order, OrderStatus, Pet, PetStatus, Stage, TransitionError
+from petstore.api.int64 import parse_id
 from petstore.audit.forms import ActionForm, ReasonForm
-from petstore.backoffice.changelist import LargeTableMixin, TimeFilter, parse_id
+from petstore.backoffice.changelist import LargeTableMixin, TimeFilter
 from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.model_admin import change_url

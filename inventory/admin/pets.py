@@ -27,8 +27,9 @@ from inventory.admin.base import (
 from inventory.members import PET
 from inventory.models import Category, OrderEvent, Pet, PetStatus, TransitionError
 from inventory.search import Folded, filter_by_prefix
+from petstore.api.int64 import parse_id
 from petstore.audit.forms import ReasonForm
-from petstore.backoffice.changelist import LargeTableMixin, parse_id
+from petstore.backoffice.changelist import LargeTableMixin
 from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.forms import EditForm
 from petstore.backoffice.model_admin import change_url

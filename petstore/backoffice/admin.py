@@ -23,9 +23,10 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NO_ADDRESS
+from petstore.api.int64 import parse_id
 from petstore.audit.actions import Action, labels, routine
 from petstore.audit.models import AuditEntry, FailedSignIn
-from petstore.backoffice.changelist import ChoiceFilter, LargeTableMixin, TimeFilter, parse_id
+from petstore.backoffice.changelist import ChoiceFilter, LargeTableMixin, TimeFilter
 from petstore.backoffice.history import Change, get_changes
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult

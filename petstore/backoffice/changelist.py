@@ -13,19 +13,12 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.views import ChangeList
 
-from petstore.api.int64 import INT64_MAX
+from petstore.api.int64 import parse_id
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.db.keysets import Key
 
 AFTER, BEFORE = "after", "before"
 MAX_ACTION_ROWS = 200
-
-
-def parse_id(text: str | None) -> int | None:
-    """Parse a decimal ID of at most 19 digits, capped at INT64_MAX. Return None for any other text."""
-    if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
-        return None
-    return min(int(text), INT64_MAX)
 
 
 class KeysetPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
