@@ -15,6 +15,7 @@ from django.conf import settings
 from django.core.signing import BASE62_ALPHABET
 from django.db.models import Model
 
+from accounts.actions import Action
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
 from accounts.models import (
     EPOCH,
@@ -37,8 +38,7 @@ from accounts.quota import bans
 from accounts.quota.bans import BAN_LENGTHS, get_rejections_to_ban
 from accounts.quota.limits import DAY, MINUTE, to_datetime, to_microseconds
 from petstore.api.client_ip import NO_ADDRESS
-from petstore.backoffice.audit import Action
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 
 BATCH_SIZE = 2_000
 PLACES = "Amber Brook Cedar Coast Elm Harbour Hill Island Juniper Lake Meadow Orchard River Station".split()

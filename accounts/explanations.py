@@ -5,11 +5,12 @@ from typing import Any
 
 from django.utils import timezone
 
+from accounts.actions import Action
 from accounts.keys.authentication import KEY_ERRORS
 from accounts.models import ApiKey, Refusal
 from petstore.api.errors import ErrorCode
-from petstore.backoffice.models import AuditEntry
-from petstore.backoffice.text import format_time
+from petstore.audit.models import AuditEntry
+from petstore.text import format_time
 
 NETWORK = Refusal.Reason.NETWORK_NOT_ALLOWED
 # The error codes whose names differ from the reason.
@@ -35,7 +36,7 @@ def find_unban_entries(rejections: list[Refusal]) -> list[AuditEntry]:
     """Find the audit entries of lifted bans of these keys, the oldest first."""
     key_ids = [str(rejection.key_id) for rejection in rejections if rejection.ban_ends_at]
     entries = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=key_ids)
-    return list(entries.filter(action=AuditEntry.Action.UNBANNED).order_by("id"))
+    return list(entries.filter(action=Action.UNBANNED).order_by("id"))
 
 
 def describe_ban(

@@ -8,16 +8,15 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from unfold import widgets
 
 from accounts.keys import networks, scopes
-from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord
-from petstore.backoffice.confirmation import ReasonForm
-from petstore.backoffice.forms import MultilineField
-from petstore.backoffice.text import format_time
+from accounts.models import ROTATION_OVERLAP, Account, Actor, ApiKey, IdempotencyRecord
+from petstore.audit.forms import ActionForm, ReasonForm
+from petstore.text import format_time
 
 DEFAULT_OVERLAP_HOURS = int(ROTATION_OVERLAP.total_seconds() // 3600)
 MAX_OVERLAP_HOURS = 30 * 24
+SCOPE_CHOICES = [(scope, f"{scope}: {scopes.DESCRIPTIONS[scope]}") for scope in scopes.SCOPES]
 ALREADY_ISSUED = (
     "This key has already been issued. If you did not copy it, rotate it. "
     "To issue another key, reopen this form."
@@ -26,9 +25,9 @@ ALREADY_ISSUED = (
 
 class IssueKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, f"{scope}: {scopes.DESCRIPTIONS[scope]}") for scope in scopes.SCOPES],
+        choices=SCOPE_CHOICES,
         initial=scopes.READ_SCOPES,
-        widget=widgets.UnfoldAdminCheckboxSelectMultipleWidget,
+        widget=forms.CheckboxSelectMultiple,
         help_text="What the key may do. Grant write scopes only if the client needs them.",
     )
     expires_in = forms.TypedChoiceField(
@@ -42,12 +41,11 @@ class IssueKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its
             ("90", "In 90 days"),
             ("365", "In 1 year"),
         ],
-        widget=widgets.UnfoldAdminSelectWidget,
     )
-    allowed_networks = MultilineField(
+    allowed_networks = forms.CharField(
         required=False,
         max_length=2000,
-        widget=widgets.UnfoldAdminTextareaWidget(attrs={"rows": 4}),
+        widget=forms.Textarea({"rows": 4}),
         help_text="One per line, such as 203.0.113.0/24. Leave empty to allow every address.",
     )
     submission_token = forms.CharField(
@@ -94,6 +92,14 @@ class IssueKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its
         if token and not self.errors and not claim_submission(token, self.cleaned_data["account"]):
             self.add_error(None, ALREADY_ISSUED)
 
+    def issue(self, by: Actor) -> tuple[ApiKey, str]:
+        """Issue the key. Return it and its text."""
+        data = self.cleaned_data
+        return ApiKey.objects.issue(
+            data["account"], name=data["name"], key_scopes=data["scopes"].split(),
+            expires_at=data["expires_at"], allowed_networks=data["allowed_networks"], by=by,
+        )  # fmt: skip
+
 
 def claim_submission(submission_token: str, account: Account) -> bool:
     """Record the submission in the current transaction; return False if it was already recorded.
@@ -109,44 +115,77 @@ def claim_submission(submission_token: str, account: Account) -> bool:
     return True
 
 
-class NarrowForm(ReasonForm):
-    """Offers the rights that the key has. An empty expiry leaves it unchanged."""
-
-    key_scopes = IssueKeyForm.declared_fields["scopes"]
-    expires_at = forms.DateTimeField(
-        label="Earlier expiry (UTC)", required=False, widget=widgets.UnfoldAdminTextInputWidget
+class RotateForm(ActionForm):
+    verb = "rotate"
+    title = "Rotate this key?"
+    button = "Rotate the key"
+    warning = (
+        "Issues a replacement with the same scopes and networks, and shows it once. The old key keeps "
+        "working for the number of hours below, unless it expires earlier."
     )
-    allowed_networks = IssueKeyForm.declared_fields["allowed_networks"]
-    clean_allowed_networks = IssueKeyForm.clean_allowed_networks
-    field_order = ("key_scopes", "expires_at", "allowed_networks")
-
-    def __init__(self, key: ApiKey, data: Any = None) -> None:
-        current, end = key.scopes.split(), key.expires_at
-        initial = {"key_scopes": current, "allowed_networks": "\n".join(key.allowed_networks)}
-        super().__init__(data, initial=initial)
-        fields: dict[str, Any] = self.fields
-        key_scopes, expires_at, allowed_networks = (fields[name] for name in self.field_order)
-        key_scopes.label, key_scopes.help_text = "Scopes", "Clear the scopes that the client does not need."
-        key_scopes.choices = [choice for choice in key_scopes.choices if choice[0] in current]
-        expires_at.widget.input_type = "datetime-local"
-        current_end = format_time(end) if end else "never"
-        expires_at.help_text = f"Current: {current_end}. Leave empty to keep it."
-        if key.allowed_networks:
-            allowed_networks.help_text = "One per line, each within a network that the key allows."
-        del fields["reason"].widget.attrs["autofocus"]  # It would scroll past the other fields.
-
-
-class RotateForm(forms.Form):
     overlap_hours = forms.IntegerField(
         label="Keep the old key working for (hours)",
         required=False,
         min_value=0,
         max_value=MAX_OVERLAP_HOURS,
         initial=DEFAULT_OVERLAP_HOURS,
-        widget=widgets.UnfoldAdminIntegerFieldWidget,
         help_text=f"From 0 (it expires at once) to {MAX_OVERLAP_HOURS}. Default: {DEFAULT_OVERLAP_HOURS}.",
     )
 
-    def clean_overlap_hours(self) -> int:
+    def save(self, by: Actor) -> tuple[ApiKey, str]:
+        """Return the replacement and its text."""
         hours: int | None = self.cleaned_data["overlap_hours"]
-        return DEFAULT_OVERLAP_HOURS if hours is None else hours
+        overlap = ROTATION_OVERLAP if hours is None else timedelta(hours=hours)
+        new_key: tuple[ApiKey, str] = self.row.rotate(by=by, overlap=overlap)
+        return new_key
+
+
+class NarrowForm(ReasonForm):
+    """Offers the rights that the key has. An empty expiry leaves it unchanged."""
+
+    verb = "narrow"
+    title = "Narrow this key?"
+    button = "Narrow the key"
+    warning = (
+        "Takes effect with the next request. This can't be undone: the key and its later replacements "
+        "never regain these rights or outlive an earlier expiry."
+    )
+    danger = True
+    success = "Key {} has been narrowed."
+    key_scopes = forms.MultipleChoiceField(
+        label="Scopes",
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Clear the scopes that the client does not need.",
+    )
+    expires_at = forms.DateTimeField(
+        label="Earlier expiry (UTC)",
+        required=False,
+        widget=forms.DateTimeInput({"type": "datetime-local"}),
+    )
+    allowed_networks = IssueKeyForm.declared_fields["allowed_networks"]
+    clean_allowed_networks = IssueKeyForm.clean_allowed_networks
+    field_order = ("key_scopes", "expires_at", "allowed_networks")
+
+    def __init__(self, *args: Any, row: ApiKey, **kwargs: Any) -> None:
+        current, networks = row.scopes.split(), "\n".join(row.allowed_networks)
+        initial = {"key_scopes": current, "allowed_networks": networks}
+        super().__init__(*args, row=row, initial=initial, **kwargs)
+        fields: dict[str, Any] = self.fields
+        fields["key_scopes"].choices = [choice for choice in SCOPE_CHOICES if choice[0] in current]
+        current_end = format_time(row.expires_at) if row.expires_at else "never"
+        fields["expires_at"].help_text = f"Current: {current_end}. Leave empty to keep it."
+        if networks:
+            fields[
+                "allowed_networks"
+            ].help_text = "One per line, each within a network that the key allows."
+
+
+class RevokeForm(ReasonForm):
+    verb = "revoke"
+    title = "Revoke this key?"
+    button = "Revoke the key"
+    warning = (
+        "Every program that uses this key stops working: its next request gets 401. This can't be undone."
+    )
+    danger = True
+    success = "Key {} has been revoked."

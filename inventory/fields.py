@@ -42,20 +42,6 @@ class Int64Field(serializers.Field[int, Any, int, Any]):
         return int(data)
 
 
-# If a cached category is deleted, the foreign key still rejects it.
-known_category_ids: set[int] = set()
-MAX_KNOWN_CATEGORY_IDS = 10_000
-
-
-def category_exists(category_id: int) -> bool:
-    if category_id in known_category_ids:
-        return True
-    exists = CATEGORIES.where(id=category_id).fetch_one() is not None
-    if exists and len(known_category_ids) < MAX_KNOWN_CATEGORY_IDS:
-        known_category_ids.add(category_id)
-    return exists
-
-
 class CategoryIdField(Int64Field):
     """The id of an existing category (D5)."""
 
@@ -65,7 +51,8 @@ class CategoryIdField(Int64Field):
 
     def to_internal_value(self, data: Any) -> int:
         category_id = super().to_internal_value(data)
-        if not category_exists(category_id):
+        # The foreign key rejects a category that is deleted after this check.
+        if CATEGORIES.where(id=category_id).fetch_one() is None:
             self.fail("unknown_category")
         return category_id
 

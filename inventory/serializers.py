@@ -5,7 +5,6 @@ Responses are built without a serializer. Docstrings become descriptions in the 
 
 from typing import Any
 
-from django.utils.functional import cached_property
 from rest_framework import serializers
 
 from inventory import members
@@ -22,16 +21,12 @@ class OutputSerializer(serializers.Serializer[Any]):
 
 
 class InputSerializer(serializers.Serializer[Any]):
-    """A request body. One instance validates all requests, so `_writable_fields` is cached."""
+    """A request body."""
 
     members: Members
 
     def get_fields(self) -> dict[str, Any]:
         return {member.name: build_field(member, for_input=True) for member in self.members.writable}
-
-    @cached_property
-    def _writable_fields(self) -> list[Any]:
-        return list(super()._writable_fields)
 
 
 class NewPetSerializer(InputSerializer):

@@ -1,13 +1,10 @@
 """The viewsets of pets, categories and orders under /v1."""
 
-from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
-from django.db import Error, IntegrityError
 from django.utils import timezone
 from rest_framework import status
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
 
@@ -15,18 +12,13 @@ from accounts.idempotency import Write, idempotent
 from accounts.keys.identity import get_caller
 from accounts.keys.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory import serializers
-from inventory.fields import known_category_ids
 from inventory.models import Order, Pet, TransitionError
 from inventory.queries import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
 from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import parse_int64
-from petstore.api.pagination import get_page
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
-
-# Shared by all requests, since they hold no state and DRF copies every field for a new instance.
-NEW_PET_SERIALIZER, NEW_ORDER_SERIALIZER = serializers.NewPetSerializer(), serializers.NewOrderSerializer()
 
 
 def parse_path_id(text: str, code: ErrorCode) -> int:
@@ -44,6 +36,7 @@ def build_created_response(instance: Pet | Order, collection: str) -> Response:
 
 
 class PetViewSet(ViewSetMixin, ApiView):
+    serializer_class = serializers.NewPetSerializer
     filters = PET_FILTERS
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
     deprecations = {
@@ -57,11 +50,11 @@ class PetViewSet(ViewSetMixin, ApiView):
     clock = staticmethod(timezone.now)
 
     def list(self, request: Request) -> Response:
-        return get_page(PETS, self.filters, request, get_caller(request).database)
+        return self.paginate(PETS, request)
 
     @idempotent
     def create(self, request: Request) -> Write:
-        values = NEW_PET_SERIALIZER.run_validation(request.data)
+        values = self.validate(request)
         return lambda: build_created_response(Pet.objects.create_with_event(**values), "/pets/")
 
     def retrieve(self, request: Request, petId: str) -> Response:
@@ -74,28 +67,18 @@ class PetViewSet(ViewSetMixin, ApiView):
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
 
-    def handle_exception(self, exc: Exception) -> Any:
-        # The category may have been deleted since it was validated. COMMIT checks the foreign key.
-        if isinstance(exc, IntegrityError):
-            known_category_ids.clear()
-            try:
-                with suppress(Error):  # If the database is unavailable, report the IntegrityError.
-                    NEW_PET_SERIALIZER.run_validation(self.request.data)
-            except ValidationError as error:
-                exc = error
-        return super().handle_exception(exc)
-
 
 class CategoryViewSet(ViewSetMixin, ApiView):
     required_scopes = {"list": PETS_READ}
 
     def list(self, request: Request) -> Response:
-        return get_page(CATEGORIES, self.filters, request, get_caller(request).database)
+        return self.paginate(CATEGORIES, request)
 
 
 class OrderViewSet(ViewSetMixin, ApiView):
     """The orders of the caller's account."""
 
+    serializer_class = serializers.NewOrderSerializer
     filters = ORDER_FILTERS
     required_scopes = {
         "list": ORDERS_READ,
@@ -105,13 +88,11 @@ class OrderViewSet(ViewSetMixin, ApiView):
     }
 
     def list(self, request: Request) -> Response:
-        caller = get_caller(request)
-        orders = ORDERS.where(account_id=caller.account_id)
-        return get_page(orders, self.filters, request, caller.database)
+        return self.paginate(ORDERS.where(account_id=get_caller(request).account_id), request)
 
     @idempotent
     def create(self, request: Request) -> Write:
-        values = NEW_ORDER_SERIALIZER.run_validation(request.data)
+        values = self.validate(request)
         caller = get_caller(request)
 
         def place_order() -> Response:

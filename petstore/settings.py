@@ -143,8 +143,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "petstore.site.middleware.HashingBusyMiddleware",
-    "petstore.backoffice.error_pages.FormLimitsMiddleware",
+    "petstore.site.middleware.UnreadFormMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -198,7 +197,9 @@ REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 10_000, 1_000, 100_000_00
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.keys.authentication.BearerKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/pipeline.py checks quota and scope.
+    "DEFAULT_THROTTLE_CLASSES": ["accounts.quota.throttle.QuotaThrottle"],
+    "DEFAULT_PERMISSION_CLASSES": ["accounts.keys.authentication.HasScope"],
+    "EXCEPTION_HANDLER": "petstore.api.errors.exception_handler",
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
     # Affects only the OpenAPI document; see responses.py.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],

@@ -5,29 +5,28 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from django.contrib.admin.utils import label_for_field
 from django.db.models import CharField, QuerySet
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.actions import Action
 from accounts.admin import badges
 from accounts.admin.base import (
     MAX_PANEL_ROWS,
     annotate_requests_today,
     build_usage_chart,
-    change_url,
     issue_key_url,
 )
 from accounts.admin.events import describe_event
-from accounts.models import Account, ApiKey, Event, EventType, PlanCode
+from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.api_keys import SERVICE
 from accounts.quota.limits import to_datetime
 from accounts.usage import reports
-from petstore.backoffice.audit import HIDDEN_NEW, Action
+from petstore.audit.models import AuditEntry
 from petstore.backoffice.history import HistoryEntry, get_changes
-from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import TwoFilterKey
 from petstore.db.names import visible_name
@@ -39,10 +38,11 @@ BAN_ICONS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
 KEY_ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BAN_ICONS
 KEY_ICONS[Action.NARROWED] = "compress"
 MEMBER_ACTIONS = [action for action in Action if action.name.startswith(("MEMBER_", "INVITATION_"))]
-ACCOUNT_ICONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
-ACCOUNT_ICONS |= dict.fromkeys(MEMBER_ACTIONS, "group")
+SUSPENSION_ICONS = ("pause_circle", "play_circle")
+ACCOUNT_ICONS: dict[str, str] = dict.fromkeys(MEMBER_ACTIONS, "group")
+ACCOUNT_ICONS |= zip((Action.SUSPENDED, Action.SUSPENSION_LIFTED), SUSPENSION_ICONS, strict=True)
+ACCOUNT_ICONS["added"] = "add_business"
 WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expires soon: {}"}
-AUDITED_FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
 
 
 class Panel(NamedTuple):
@@ -139,37 +139,10 @@ def list_key_entries(account: Account) -> list[HistoryEntry]:
 
 def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
     for entry in AuditEntry.objects.for_object(account)[:MAX_TIMELINE]:
-        changes = [
-            describe_change(field, entry.before.get(field), entry.after[field])
-            for field in AUDITED_FIELDS
-            if field in entry.after
-        ]
-        if entry.action == Action.ADDED:
-            text, icon = f"Added, on {display_value('plan', entry.after.get('plan'))}", "add_business"
-        elif entry.action in ACCOUNT_ICONS:
-            text, icon = entry.get_action_display(), ACCOUNT_ICONS[Action(entry.action)]
-        elif changes:
-            text, icon = f"Changed {', '.join(changes)}", "speed"
-        else:
-            continue
-        details = get_changes(entry) if entry.action in MEMBER_ACTIONS else []
-        yield HistoryEntry(entry.at, text, entry.actor_name, entry.reason, details, icon=icon)
-
-
-def describe_change(field: str, before: Any, after: Any) -> str:
-    """Describe the change of a field. Values that the audit trail masks are left out."""
-    label = str(label_for_field(field, Account))
-    if after == HIDDEN_NEW:
-        return label
-    return f"{label} from {display_value(field, before)} to {display_value(field, after)}"
-
-
-def display_value(field: str, value: Any) -> str:
-    if value in (None, ""):
-        return "none"
-    if field == "plan":
-        return PlanCode(value).label if value in PlanCode.values else str(value)
-    return f"{value:,}" if isinstance(value, int) else visible_name(str(value))
+        icon = ACCOUNT_ICONS.get(entry.action, "speed")
+        changes = get_changes(entry) if icon not in SUSPENSION_ICONS else []
+        title = entry.get_action_display()
+        yield HistoryEntry(entry.at, title, entry.actor_name, entry.reason, changes, icon=icon)
 
 
 def list_warning_entries(account: Account) -> Iterator[HistoryEntry]:

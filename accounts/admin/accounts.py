@@ -12,78 +12,48 @@ from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet,
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from accounts.admin import members
 from accounts.admin.account_panels import build_panels
 from accounts.admin.badges import PLAN_COLOURS, render_age, render_usage_bar
 from accounts.admin.base import (
-    change_url,
     count_recent_requests,
     is_id_prefix,
     issue_key_url,
     make_link_column,
-    make_reason_view,
-    page_url,
 )
-from accounts.admin.members import MembersAdmin
 from accounts.admin.plans import build_limit_field, what_if_view
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format
-from accounts.models import EPOCH, Account, ApiKey, Plan, PlanCode
+from accounts.models import EPOCH, Account, Actor, ApiKey, Plan, PlanCode
 from accounts.quota.limits import to_microseconds
 from accounts.usage import reports
+from petstore.audit.forms import ActionForm, ReasonForm
 from petstore.backoffice.changelist import ChoiceFilter
-from petstore.backoffice.confirmation import Confirmation, ReasonForm
+from petstore.backoffice.confirmation import ActionFormsMixin
+from petstore.backoffice.model_admin import change_url, page_url
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, RowCommand, SearchResult, list_result
-from petstore.backoffice.text import format_count, format_time
 from petstore.db.names import fold_text
-
-SUSPEND = Confirmation(
-    "Suspend this account?",
-    "Suspend the account",
-    "All its keys stop working: every request gets 403 account_suspended. "
-    "Nothing is deleted, and the same keys work again once you lift the suspension.",
-    danger=True,
-)
-LIFT_SUSPENSION = Confirmation(
-    "Lift the suspension of this account?",
-    "Lift the suspension",
-    "Its keys work again with their next request, except those that are revoked, expired or banned.",
-)
-SUSPENSION_LIFTED = "The suspension of {} has been lifted."
-CHANGE_PLAN = Confirmation(
-    "Change the plan", "", "Takes effect with the next request. Usage so far still counts."
-)
-PLAN_CHANGED = (
-    "{0} is now on {0.plan}: {0.limits.per_minute:,} requests per minute and {0.limits.per_day:,} per day."
-)
-
+from petstore.text import format_count, format_time
 
 MAX_NEWEST_KEYS = 100  # Of an account, among which its last use is looked for.
 LINKS_TEMPLATE = "admin/accounts/account/links.html"
-ISSUE_KEY = RowCommand(
-    "Issue a key for", ("new key",), "key", "", "Issue a key for an account",
-    permission="accounts.add_apikey",
-)  # fmt: skip
+ISSUE_KEY = RowCommand("key", "Issue a key for", "new", "", permission="accounts.add_apikey")
 ROW_COMMANDS = [
     ISSUE_KEY,
+    RowCommand("pause_circle", "Suspend", "block", "suspend", {"state": "active"}),
     RowCommand(
-        "Suspend", ("block",), "pause_circle", "suspend", "Accounts to suspend", {"state": "active"},
+        "play_circle", "Lift the suspension of", "unsuspend unblock", "lift_suspension",
+        {"state": "suspended"},
     ),
+    RowCommand("speed", "Change the plan of", "limits upgrade downgrade", "change_plan"),
     RowCommand(
-        "Lift the suspension of", ("unsuspend", "unblock"), "play_circle", "lift_suspension",
-        "Suspended accounts", {"state": "suspended"},
-    ),
-    RowCommand(
-        "Change the plan of", ("change plan", "plan", "limits", "upgrade", "downgrade"), "speed",
-        "change_plan", "Change the plan of an account",
-    ),
-    RowCommand(
-        "Try other limits for", ("limits", "what-if", "simulate"), "query_stats", "what_if",
-        "Try other limits for an account", permission="accounts.view_account",
+        "query_stats", "Try other limits for", "what-if simulate", "what_if",
+        permission="accounts.view_account",
     ),
 ]  # fmt: skip
 
@@ -108,27 +78,50 @@ class SuspensionFilter(ChoiceFilter):
         return Q(suspended_at__isnull=chosen == "active")
 
 
+class SuspendForm(ReasonForm):
+    verb = "suspend"
+    title = "Suspend this account?"
+    button = "Suspend the account"
+    warning = (
+        "All its keys stop working: every request gets 403 account_suspended. "
+        "Nothing is deleted, and the same keys work again once you lift the suspension."
+    )
+    danger = True
+    success = "{} has been suspended."
+
+
+class LiftSuspensionForm(ReasonForm):
+    verb = "lift_suspension"
+    title = "Lift the suspension of this account?"
+    button = "Lift the suspension"
+    warning = (
+        "Its keys work again with their next request, except those that are revoked, expired or banned."
+    )
+    success = "The suspension of {} has been lifted."
+
+
 class ChangePlanForm(ReasonForm):
     """`choice` is the value of the button that was pressed."""
 
+    verb = "change_plan"
+    title = "Change the plan"
+    warning = "Takes effect with the next request. Usage so far still counts."
+    success = (
+        "{0} is now on {0.plan}: {0.limits.per_minute:,} requests a minute, {0.limits.per_day:,} a day."
+    )
     per_minute = build_limit_field("Requests per minute, for Enterprise", required=False)
     per_day = build_limit_field("Requests per day, for Enterprise", required=False)
     choice = forms.ChoiceField(choices=PlanCode.choices)
 
-
-def change_plan(account: Account, *, choice: str, **options: Any) -> None:
-    account.change_plan(PlanCode(choice), **options)
+    def save(self, by: Actor) -> None:
+        plan = PlanCode(self.cleaned_data.pop("choice"))
+        self.row.change_plan(plan, **self.cleaned_data, by=by)
 
 
 @admin.register(Account)
-class AccountAdmin(MembersAdmin):
-    object_pages = {
-        "what-if/": "what_if",
-        "suspend/": "suspend",
-        "lift-suspension/": "lift_suspension",
-        "change-plan/": "change_plan",
-        **MembersAdmin.object_pages,
-    }
+class AccountAdmin(ActionFormsMixin):
+    action_forms = (SuspendForm, LiftSuspensionForm, ChangePlanForm, *members.FORMS)
+    object_pages = {"what-if/": "what_if"}
     what_if_view = what_if_view
     list_display = [
         "visible_name", "state", "plan_badge", "usage_today", "per_minute_limit", "active_keys", "last_use",
@@ -257,10 +250,12 @@ class AccountAdmin(MembersAdmin):
 
     # --- The pages that suspend an account or change its plan
 
-    suspend_view = make_reason_view(SUSPEND, Account.suspend, "{} has been suspended.")
-    lift_suspension_view = make_reason_view(LIFT_SUSPENSION, Account.lift_suspension, SUSPENSION_LIFTED)
-
-    change_plan_view = make_reason_view(CHANGE_PLAN, change_plan, PLAN_CHANGED, ChangePlanForm)
+    def respond(self, request: HttpRequest, form: ActionForm, obj: Account, result: Any) -> HttpResponse:
+        """Show an invitation's link in the response to the POST, so that it is not stored anywhere."""
+        if form.verb != "invite":
+            return super().respond(request, form, obj, result)
+        context = {"object": obj, "back": change_url(obj), "invitation": result[0], "link": result[1]}
+        return self.render_page(request, "accounts/account/invited", "Copy the link now", **context)
 
     def get_confirmation_context(self, account: Account) -> dict[str, Any]:
         """Describe the account on the confirmation pages."""

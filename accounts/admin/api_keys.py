@@ -14,108 +14,76 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from accounts.actions import Action
 from accounts.admin import badges
 from accounts.admin.base import (
     MAX_PANEL_ROWS,
-    ConfirmedChangesAdmin,
     annotate_requests_today,
     build_usage_chart,
-    change_url,
     count_recent_requests,
     is_id_prefix,
     make_link_column,
-    make_reason_view,
-    page_url,
 )
-from accounts.key_forms import IssueKeyForm, NarrowForm, RotateForm
-from accounts.models import EXPIRES_SOON, Account, ApiKey, PlanCode, active_keys_q
+from accounts.key_forms import IssueKeyForm, NarrowForm, RevokeForm, RotateForm
+from accounts.models import Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
-from petstore.backoffice.audit import Action, Actor
-from petstore.backoffice.changelist import ChoiceFilter, parse_id
-from petstore.backoffice.confirmation import Confirmation
+from petstore.api.int64 import parse_id
+from petstore.audit import Actor
+from petstore.audit.forms import ActionForm, ReasonForm
+from petstore.backoffice.changelist import ChoiceFilter
+from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.history import build_history
+from petstore.backoffice.model_admin import change_url, page_url
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, RowCommand, SearchResult
-from petstore.backoffice.text import format_time
 from petstore.db.names import visible_name
+from petstore.text import format_time
 
-REVOKE = Confirmation(
-    "Revoke this key?",
-    "Revoke the key",
-    "Every program that uses this key stops working: its next request gets 401. This can't be undone.",
-    danger=True,
-)
-UNBAN = Confirmation(
-    "Lift the ban on this key?",
-    "Lift the ban",
-    "The key is banned because it kept sending requests after a 429. "
-    "Lifting the ban takes effect with the next request.",
-)
-ROTATE = Confirmation(
-    "Rotate this key?",
-    "Rotate the key",
-    "Issues a replacement with the same scopes and networks, and shows it once. The old key keeps working "
-    "for the number of hours below, unless it expires earlier.",
-)
-NARROW = Confirmation(
-    "Narrow this key?",
-    "Narrow the key",
-    "Takes effect with the next request. This can't be undone: the key and its later replacements never "
-    "regain these rights or outlive an earlier expiry.",
-    danger=True,
-)
 LINKS_TEMPLATE = "admin/accounts/apikey/links.html"
-IS_ACTIVE = {"state": "active"}
 ROW_COMMANDS = [
-    RowCommand(
-        "Lift the ban on", ("ban", "unban", "banned"), "lock_open", "unban", "Banned keys",
-        {"banned": "now"},
-    ),
-    RowCommand("Rotate", ("renew", "replace"), "autorenew", "rotate", "Keys to rotate", IS_ACTIVE),
-    RowCommand("Revoke", ("disable", "delete key"), "block", "revoke", "Keys to revoke", IS_ACTIVE),
-    RowCommand("Narrow", ("scopes", "networks"), "tune", "narrow", "Keys to narrow", IS_ACTIVE),
-]  # fmt: skip
+    RowCommand("lock_open", "Lift the ban on", "unban banned", "unban", {"state": "banned"}),
+    RowCommand("autorenew", "Rotate", "renew replace", "rotate", {"state": "active"}),
+    RowCommand("block", "Revoke", "disable delete", "revoke", {"state": "active"}),
+    RowCommand("tune", "Narrow", "scopes networks", "narrow", {"state": "active"}),
+]
+
+
+class UnbanForm(ReasonForm):
+    verb = "unban"
+    title = "Lift the ban on this key?"
+    button = "Lift the ban"
+    warning = (
+        "The key is banned because it kept sending requests after a 429. "
+        "Lifting the ban takes effect with the next request."
+    )
+    success = "The ban on key {} has been lifted."
 
 
 class StateFilter(ChoiceFilter):
+    """The states of keys. `active` includes those that expire soon or are banned."""
+
     title = "state"
     parameter_name = "state"
     options = (
         ("active", "Active"),
-        ("soon", "Expires soon"),
+        ("banned", "Banned now"),
+        ("7", "Expires within 7 days"),
+        ("30", "Expires within 30 days"),
         ("expired", "Expired"),
         ("revoked", "Revoked"),
     )
 
     def get_condition(self, chosen: str) -> Q:
-        """Build the condition; `active` includes keys that expire soon or are banned."""
         now = timezone.now()
-        if chosen == "revoked":
-            return Q(revoked_at__isnull=False)
-        if chosen == "expired":
-            return Q(revoked_at=None, expires_at__lte=now)
-        if chosen == "soon":
-            return active_keys_q(now) & Q(expires_at__lte=now + EXPIRES_SOON)
-        return active_keys_q(now)
-
-
-class ExpiryFilter(ChoiceFilter):
-    title = "expiry"
-    parameter_name = "expires"
-    options = (("7", "Within 7 days"), ("30", "Within 30 days"))
-
-    def get_condition(self, chosen: str) -> Q:
-        now = timezone.now()
-        return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=int(chosen)))
-
-
-class BanFilter(ChoiceFilter):
-    title = "ban"
-    parameter_name = "banned"
-    options = (("now", "Banned now"),)
-
-    def get_condition(self, chosen: str) -> Q:
-        return reports.banned_keys_q(timezone.now())
+        conditions = {
+            "active": active_keys_q(now),
+            "banned": reports.banned_keys_q(now),
+            "expired": Q(revoked_at=None, expires_at__lte=now),
+            "revoked": Q(revoked_at__isnull=False),
+        }
+        if chosen in conditions:
+            return conditions[chosen]
+        return active_keys_q(now) & Q(expires_at__lte=now + timedelta(days=int(chosen)))
 
 
 class PlanFilter(ChoiceFilter):
@@ -126,9 +94,9 @@ class PlanFilter(ChoiceFilter):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ConfirmedChangesAdmin):
+class ApiKeyAdmin(ActionFormsMixin):
     can_delete = False
-    object_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate", "narrow/": "narrow"}
+    action_forms = (RotateForm, NarrowForm, RevokeForm, UnbanForm)
     add_title = "Issue a key"
     autocomplete_fields = ["account"]
     issue_fields = [
@@ -136,7 +104,7 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
     ]  # fmt: skip
     list_display = ["public_id", "account", "visible_name", "state", "usage_today", "last_use", "expiry"]
     list_select_related = ["account__plan", "rate_limit_state"]
-    list_filter = [StateFilter, ExpiryFilter, BanFilter, "mode", PlanFilter]
+    list_filter = [StateFilter, "mode", PlanFilter]
     search_fields = ["public_id"]  # Shows the search box; `search` builds the query.
     search_help_text = "The name of a key or an account, or the start of a key's public ID"
     palette_commands = (PaletteCommand("key", "Issue a key"),)
@@ -154,7 +122,7 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
 
     def get_list_display(self, request: HttpRequest) -> Any:
         columns = self.list_display
-        if request.GET.get(BanFilter.parameter_name) == "now":  # The reason of a ban needs the width.
+        if request.GET.get(StateFilter.parameter_name) == "banned":  # The reason of a ban needs the width.
             columns = ["public_id", "account", "visible_name", "last_use", "ban"]
 
         if not self.has_change_permission(request):
@@ -264,10 +232,7 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
             # Only the name: writing all fields could undo a concurrent revocation.
             obj.save(update_fields=["name"])
             return
-        key, key_text = ApiKey.objects.issue(
-            obj.account, name=obj.name, key_scopes=obj.scopes.split(), expires_at=obj.expires_at,
-            allowed_networks=obj.allowed_networks, by=Actor.from_request(request),
-        )  # fmt: skip
+        key, key_text = form.issue(Actor.from_request(request))
         obj.pk = key.pk
         obj.refresh_from_db()
         obj.key_text = key_text  # For response_add. It is never stored.
@@ -289,21 +254,14 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
 
     # --- Revoking, unbanning, narrowing and rotating
 
-    revoke_view = make_reason_view(REVOKE, ApiKey.revoke, "Key {} has been revoked.")
-    unban_view = make_reason_view(UNBAN, ApiKey.unban, "The ban on key {} has been lifted.")
-    narrow_view = make_reason_view(
-        NARROW, ApiKey.narrow, "Key {} has been narrowed.", NarrowForm, with_object=True
-    )
+    def respond(self, request: HttpRequest, form: ActionForm, obj: ApiKey, result: Any) -> HttpResponse:
+        if form.verb == "rotate":
+            return self.show_key_text(request, *result)
+        return super().respond(request, form, obj, result)
 
-    def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = self.get_permitted_object(request, object_id, self.may_rotate)
-
-        def rotate(cleaned_data: dict[str, Any]) -> HttpResponse:
-            overlap = timedelta(hours=cleaned_data["overlap_hours"])
-            replacement, key_text = key.rotate(by=Actor.from_request(request), overlap=overlap)
-            return self.show_key_text(request, replacement, key_text)
-
-        return self.confirm_change(request, key, ROTATE, RotateForm, rotate)
+    def may_act(self, request: HttpRequest, obj: ApiKey, verb: str) -> bool:
+        may_issue = verb != "rotate" or self.has_add_permission(request)
+        return may_issue and self.has_change_permission(request, obj)
 
     def get_action_permissions(self, request: HttpRequest, key: ApiKey) -> dict[str, bool]:
         """Return which actions apply to the key and are permitted, for its page and the list."""
@@ -313,16 +271,13 @@ class ApiKeyAdmin(ConfirmedChangesAdmin):
         return {
             "may_revoke": may_change and key.revoked_at is None,
             "may_narrow": may_change and is_active,
-            "may_rotate": is_rotatable and self.may_rotate(request, key),
+            "may_rotate": is_rotatable and self.may_act(request, key, "rotate"),
             # The ban of a revoked key still prevents issuing keys.
             "may_unban": may_change and key.get_ban_end(now) is not None,
         }
 
-    def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
-        return self.has_change_permission(request, key) and self.has_add_permission(request)
-
-    def get_obstacle(self, confirmation: Confirmation, key: ApiKey) -> str:
-        return f"Key {key} is already revoked." if key.revoked_at and confirmation is not UNBAN else ""
+    def get_obstacle(self, verb: str, obj: ApiKey) -> str:
+        return f"Key {obj} is already revoked." if obj.revoked_at and verb != "unban" else ""
 
     def get_confirmation_context(self, key: ApiKey) -> dict[str, Any]:
         now = timezone.now()

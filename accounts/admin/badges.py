@@ -9,7 +9,7 @@ from django.utils.timesince import timesince
 
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import ApiKey, PlanCode
-from petstore.backoffice.text import format_percent
+from petstore.text import format_percent
 
 # Values are label types of Unfold.
 STATE_COLOURS = {

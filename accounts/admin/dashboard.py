@@ -15,7 +15,7 @@ from accounts.usage import reports
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.text import format_count
+from petstore.text import format_count
 
 DEFAULT_DAYS = 30
 PERIODS = (7, 30, 90)  # Days that the charts can show.
@@ -45,14 +45,16 @@ def build_keys_card(request: HttpRequest) -> Card:
     steps = []
     if may_change and ban_count:
         text = format_count(ban_count, "key is banned.", "keys are banned.")
-        steps.append(Step(2, "gavel", text, "View banned keys", list_url("accounts_apikey", banned="now")))
+        steps.append(
+            Step(2, "gavel", text, "View banned keys", list_url("accounts_apikey", state="banned"))
+        )
     if may_change and expiring.to_replace_in_7_days:
         text = format_count(
             expiring.to_replace_in_7_days,
             "key expires within 7 days and has no replacement.",
             "keys expire within 7 days and have no replacement.",
         )
-        steps.append(Step(2, "key", text, "View expiring keys", list_url("accounts_apikey", expires="7")))
+        steps.append(Step(2, "key", text, "View expiring keys", list_url("accounts_apikey", state="7")))
     context = {
         "bans": [(key, key.get_ban_end(now)) for key in banned_keys],
         "ban_count": ban_count,

@@ -12,13 +12,14 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 
-from accounts.admin.base import change_url
 from accounts.events import feed
 from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC_ACCOUNT_ID
 from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.api.errors import ApiError
-from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceFilter, TimeFilter, parse_id
+from petstore.api.int64 import parse_id
+from petstore.backoffice.changelist import AFTER, BEFORE, ChoiceFilter, LargeTableMixin, TimeFilter
+from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
@@ -79,7 +80,7 @@ def get_ordering_key(request: HttpRequest) -> Key | None:
 
 
 @admin.register(Event)
-class EventAdmin(BigTableAdmin):
+class EventAdmin(LargeTableMixin):
     can_add = can_change = can_delete = False
     list_display = ["event_id", "type", "created", "account", "description"]
     list_filter = [EventTypeFilter, EventTimeFilter]

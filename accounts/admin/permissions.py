@@ -4,7 +4,8 @@ Staff can't edit colleagues who have more permissions, grant permissions they la
 ensures that at least one person can always manage the others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, cast
 
@@ -16,7 +17,6 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from accounts.admin.base import ConfirmedChangesAdmin
 from petstore.backoffice.navigation import PAGES
 
 APPS_WITH_PAGES = ("accounts", "inventory", "health", "auth", "backoffice")
@@ -59,43 +59,26 @@ def get_permission_choices(permissions: Iterable[Permission]) -> list[tuple[str,
     return groups
 
 
-class NoEscalationAdmin(ConfirmedChangesAdmin):
-    """Protects users and groups with more permissions than the editor, who can grant only their own."""
+def outranks(editor: User, permissions: QuerySet[Permission]) -> bool:
+    """Return whether the permissions, of a user or a role, include some that the editor lacks."""
+    if editor.is_superuser:
+        return False
+    return permissions.exclude(pk__in=get_user_permissions(editor).values("pk")).exists()
 
-    permissions_field: str
 
-    def outranks(self, request: HttpRequest, obj: Any) -> bool:
-        """Return whether the user or group has permissions that the editor lacks."""
-        editor = get_user(request)
-        if editor.is_superuser:
-            return False
-        editor_permissions = get_user_permissions(editor).values("pk")
-        return self.get_object_permissions(obj).exclude(pk__in=editor_permissions).exists()
+def offer_grantable_permissions(field: Any, editor: User) -> Any:
+    """Offer checkboxes of grantable permissions, since Django's filter widget needs a mouse."""
+    field.queryset = get_grantable_permissions(editor)
+    field.widget = UnfoldAdminCheckboxSelectMultipleWidget()
+    field.choices = get_permission_choices(field.queryset)
+    return field
 
-    def get_object_permissions(self, obj: Any) -> QuerySet[Permission]:
-        raise NotImplementedError
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and not (obj and self.outranks(request, obj))
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and not (obj and self.outranks(request, obj))
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer checkboxes of grantable permissions, since Django's filter widget needs a mouse."""
-        if db_field.name != self.permissions_field:
-            return super().formfield_for_manytomany(db_field, request, **kwargs)
-        permissions = get_grantable_permissions(get_user(request))
-        kwargs |= {"queryset": permissions, "widget": UnfoldAdminCheckboxSelectMultipleWidget()}
-        field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        field.choices = get_permission_choices(permissions)
-        return field
-
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Keep permissions that the form does not offer."""
-        groups = get_permission_choices(Permission.objects.all())
-        offered = [pk for _, choices in groups for pk, _ in choices]
-        permissions = getattr(form.instance, self.permissions_field)
-        retained = list(permissions.exclude(pk__in=offered))
-        super().save_related(request, form, formsets, change)
-        permissions.add(*retained)
+@contextmanager
+def keep_other_permissions(permissions: Any) -> Iterator[None]:
+    """Restore the permissions that the form does not offer after the block has set the others."""
+    groups = get_permission_choices(Permission.objects.all())
+    offered = [pk for _, choices in groups for pk, _ in choices]
+    retained = list(permissions.exclude(pk__in=offered))
+    yield
+    permissions.add(*retained)

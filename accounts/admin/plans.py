@@ -9,24 +9,22 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 
 from accounts.admin.badges import PLAN_COLOURS
-from accounts.admin.base import ConfirmedChangesAdmin
 from accounts.models import Account, ApiKey, Plan, PlanCode, active_keys_q
 from accounts.models.plans import MAX_REQUEST_LIMIT
 from accounts.quota.limits import Limits
 from accounts.usage import reports
+from petstore.backoffice.forms import EditForm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.text import format_count
+from petstore.text import format_count
 
 LIMIT_FIELDS = ("per_minute", "per_day")
 WHAT_IF_DAYS = 30
 
 
 def build_limit_field(label: str, *, required: bool = True) -> forms.IntegerField:
-    options: Any = {"min_value": 1, "max_value": MAX_REQUEST_LIMIT, "widget": UnfoldAdminIntegerFieldWidget}
-    return forms.IntegerField(label=label, required=required, **options)
+    return forms.IntegerField(label=label, required=required, min_value=1, max_value=MAX_REQUEST_LIMIT)
 
 
 class LimitsForm(forms.Form):
@@ -50,10 +48,10 @@ def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str)
     return self.render_page(request, "accounts/what_if", f"Try other limits for {obj}", **context)
 
 
-class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+class PlanForm(EditForm):
     """Requires confirmation to change the limits of a plan that has accounts."""
 
-    confirmed = forms.BooleanField(required=False, widget=UnfoldBooleanWidget)
+    confirmed = forms.BooleanField(required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,7 +78,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
 
 
 @admin.register(Plan)
-class PlanAdmin(ConfirmedChangesAdmin):
+class PlanAdmin(PetstoreModelAdmin):
     """The four plans are fixed. Enterprise is read-only, since its limits are set per account."""
 
     object_pages = {"what-if/": "what_if"}

@@ -11,7 +11,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import build_state_badge, render_age
 from accounts.explanations import explain
@@ -20,7 +19,7 @@ from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.model_admin import PetstoreModelAdmin, redirect_search
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
-from petstore.backoffice.text import format_time
+from petstore.text import format_time
 
 MAX_ACCOUNTS = 50  # Accounts that a search by name includes.
 
@@ -29,10 +28,10 @@ class SearchForm(forms.Form):
     attrs = {"autocomplete": "off", "spellcheck": "false", "autofocus": True}
     periods = (("", "At any time"), ("1", "In the last hour"), ("24", "In the last 24 hours"))
     q = forms.CharField(
-        label="Request ID, key or account", required=False, widget=UnfoldAdminTextInputWidget(attrs=attrs),
+        label="Request ID, key or account", required=False, widget=forms.TextInput(attrs),
         help_text="An X-Request-Id, a key, an account's name, or a public ID. Leave empty for the latest.",
     )  # fmt: skip
-    hours = forms.ChoiceField(label="Time", required=False, choices=periods, widget=UnfoldAdminSelectWidget)
+    hours = forms.ChoiceField(label="Time", required=False, choices=periods)
 
 
 @admin.register(Refusal)

@@ -1,6 +1,7 @@
 """Admin of staff and their roles."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from allauth.account import admin as account_pages  # noqa: F401  Registers admins that are unregistered below.
@@ -18,6 +19,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html
@@ -25,53 +27,29 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from unfold.decorators import display
 from unfold.forms import UserChangeForm
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from accounts.actions import Action
 from accounts.admin import permissions
-from accounts.admin.base import change_url, make_reason_view
-from accounts.admin.permissions import NoEscalationAdmin, get_user
-from petstore.backoffice.audit import Action, Actor, record, record_changes
+from accounts.admin.permissions import get_user
+from petstore.audit import Actor, record, record_changes
+from petstore.audit.forms import ActionForm, ReasonForm
+from petstore.audit.models import FailedSignIn
 from petstore.backoffice.changelist import ChoiceFilter
-from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
+from petstore.backoffice.confirmation import ActionFormsMixin
+from petstore.backoffice.forms import EditForm
 from petstore.backoffice.history import HistoryEntry
-from petstore.backoffice.models import FailedSignIn
+from petstore.backoffice.model_admin import PetstoreModelAdmin, change_url
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.backoffice.password_links import create_link
-from petstore.backoffice.text import format_time
 from petstore.db.names import check_scripts
 from petstore.sign_in.second_factors import SECOND_FACTORS, reset_two_factor
+from petstore.text import format_time
 
 # Replaced below or hidden. django-allauth's page of authenticators would show their secrets.
 admin.site.unregister([User, Group, Authenticator, EmailAddress, UserSession])
 
-RESET_TWO_FACTOR = Confirmation(
-    "Reset two-factor sign-in?",
-    "Reset two-factor sign-in",
-    "Their authenticator app, passkeys and recovery codes stop working. Make sure that the request really "
-    "comes from them: until they set up a new app, their password alone is enough to sign in.",
-    danger=True,
-)
-MAKE_STAFF = Confirmation(
-    "Make a person staff",
-    "Make staff",
-    "For a person who can already sign in, such as a customer. They are signed out, and choose a new "
-    "password with a link that you pass on to them. They remain a member of their accounts.",
-)
 NO_SUCH_CUSTOMER = "No active customer has this username. Check the spelling, or add a new member of staff."
-REMOVE_FROM_STAFF = Confirmation(
-    "Remove from staff?",
-    "Remove from staff",
-    "They lose their role, and can no longer open the back office. They remain a member of their accounts. "
-    "Their entries in the audit trail remain.",
-    danger=True,
-)
-TWO_FACTOR_WAS_RESET = "{} can now sign in with just the password, and set up a new app."
-RESET_PASSWORD = Confirmation(
-    "Reset the password?",
-    "Create a link",
-    "Creates a link for choosing a new password. Make sure that the request really comes from them. "
-    "Their old password works until they use the link.",
-)
 SIGN_IN_DISABLED = (
     'This user is not allowed to sign in, so the link would not work. Turn on "May sign in" first.'
 )
@@ -92,37 +70,17 @@ HELP_TEXTS = {
 }
 
 
-class RoleSelect(UnfoldAdminSelectWidget):
-    """A single select for a many-to-many field. A value is a comma-separated list of IDs."""
-
-    def format_value(self, value: Any) -> list[str]:
-        return [",".join(sorted(str(pk) for pk in value or []))]
-
-    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[str]:
-        return [pk for pk in data.get(name, "").split(",") if pk]
-
-
 class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Generic in its stubs only.
-    widget = RoleSelect
+    widget = UnfoldAdminCheckboxSelectMultipleWidget
 
     def label_from_instance(self, group: Any) -> str:
         description = ROLE_DESCRIPTIONS.get(group.name)
         return f"{group.name}: {description}" if description else group.name
 
 
-class StaffForm(UserChangeForm):
+class StaffForm(EditForm, UserChangeForm):
     class Meta(UserChangeForm.Meta):
         labels, help_texts = LABELS, HELP_TEXTS
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Offer the current groups as a choice if the user has none or several."""
-        super().__init__(*args, **kwargs)
-        groups: list[Group] = self.initial.get("groups", [])
-        if "groups" in self.fields and len(groups) != 1:
-            role: Any = self.fields["groups"]
-            [value] = role.widget.format_value(group.pk for group in groups)
-            label = " and ".join(group.name for group in groups) or "No role: no access"
-            role.choices = [(value, label), *role.choices]
 
 
 class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -135,7 +93,7 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        require_role(self.fields["groups"])
+        self.fields["groups"].required = True
 
     def clean_username(self) -> str:
         username = str(super().clean_username())
@@ -148,14 +106,67 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
 
 
 class MakeStaffForm(ReasonForm):
-    widget = UnfoldAdminTextInputWidget({"autofocus": True})
-    username = forms.CharField(max_length=150, help_text="The person's username.", widget=widget)
-    field_order = ("username", "groups", "reason")
+    title = "Make a person staff"
+    button = "Make staff"
+    warning = (
+        "For a person who can already sign in, such as a customer. They are signed out, and choose a new "
+        "password with a link that you pass on to them. They remain a member of their accounts."
+    )
+    username = forms.CharField(max_length=150, help_text="The person's username.")
+
+    def __init__(self, *args: Any, role: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["groups"] = role
+        role.required = True
+        self.order_fields(["username", "groups", "reason"])
 
 
-def require_role(field: Any) -> None:
-    field.required = True
-    field.choices = [("", "Choose a role"), *field.choices]
+class ResetTwoFactorForm(ReasonForm):
+    verb = "reset_two_factor"
+    title = "Reset two-factor sign-in?"
+    button = "Reset two-factor sign-in"
+    warning = (
+        "Their authenticator app, passkeys and recovery codes stop working. Make sure that the request "
+        "really comes from them: until they set up a new app, their password alone is enough to sign in."
+    )
+    danger = True
+    success = "{} can now sign in with just the password, and set up a new app."
+
+    def save(self, by: Actor) -> None:
+        reset_two_factor(self.row, **self.cleaned_data, by=by)
+
+
+class ResetPasswordForm(ReasonForm):
+    verb = "reset_password"
+    title = "Reset the password?"
+    button = "Create a link"
+    warning = (
+        "Creates a link for choosing a new password. Make sure that the request really comes from them. "
+        "Their old password works until they use the link."
+    )
+
+    def save(self, by: Actor) -> None:
+        """Do nothing: the response records the link, and shows it."""
+
+
+class RemoveFromStaffForm(ReasonForm):
+    verb = "remove_from_staff"
+    title = "Remove from staff?"
+    button = "Remove from staff"
+    warning = (
+        "They lose their role, and can no longer open the back office. They remain a member of their "
+        "accounts. Their entries in the audit trail remain."
+    )
+    danger = True
+    success = "{} is no longer a member of staff."
+
+    def save(self, by: Actor) -> None:
+        user, reason = self.row, self.cleaned_data["reason"]
+        with record_changes(by, user, Action.REMOVED_FROM_STAFF, reason=reason):
+            user.is_staff = user.is_superuser = False
+            user.save(update_fields=["is_staff", "is_superuser"])
+            user.groups.clear()
+            user.user_permissions.clear()
 
 
 class RoleFilter(ChoiceFilter):
@@ -166,24 +177,15 @@ class RoleFilter(ChoiceFilter):
         return [(str(pk), name) for pk, name in Group.objects.order_by("name").values_list("pk", "name")]
 
 
-def remove_from_staff(user: User, *, reason: str, by: Actor) -> None:
-    with record_changes(by, user, Action.REMOVED_FROM_STAFF, reason=reason):
-        user.is_staff = user.is_superuser = False
-        user.save(update_fields=["is_staff", "is_superuser"])
-        user.groups.clear()
-        user.user_permissions.clear()
-
-
 @admin.register(User)
-class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
+class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
     add_form_template = None  # Django's template announces a second form.
     form = StaffForm
     add_form = NewStaffForm
     list_display = ("username", "name", "email", "role", "may_sign_in", "last_sign_in", "has_second_factor")
     list_filter = (RoleFilter, "is_active")
-    permissions_field = "user_permissions"
     identity_fields = ("username", "first_name", "last_name", "email")
-    object_pages = {"two-factor/": "reset_two_factor", "remove/": "remove_from_staff"}
+    action_forms = (ResetTwoFactorForm, RemoveFromStaffForm)
     list_pages = {"make-staff/": ("make_staff", "add")}
     palette_commands = (
         PaletteCommand("person_add", "Add a member of staff"),
@@ -208,7 +210,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             permission_fields.append("is_superuser")
         if obj.user_permissions.exists():
             permission_fields.append("user_permissions")
-        password = ["reset_password"] if self.may_manage(request, obj) else []
+        password = ["reset_password"] if self.may_act(request, obj) else []
         return (
             (None, {"fields": (*self.identity_fields, *password)}),
             ("Permissions", {"fields": permission_fields}),
@@ -238,17 +240,27 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002  Django's name.
         """Create a link, so that staff never know the password of a colleague."""
-        user = self.get_permitted_object(request, id, self.may_manage)
+        return self.action_form_view(ResetPasswordForm, request, id)
 
-        def issue_link(cleaned_data: dict[str, Any]) -> HttpResponse:
-            if not user.is_active:
-                raise ValidationError(SIGN_IN_DISABLED)
-            return self.show_password_link(request, user, reason=cleaned_data["reason"])
+    @method_decorator(transaction.atomic)  # In a transaction, `get_object` locks all staff.
+    def action_form_view(self, *args: Any, **kwargs: Any) -> HttpResponse:
+        return super().action_form_view(*args, **kwargs)
 
-        return self.confirm_change(request, user, RESET_PASSWORD, ReasonForm, issue_link)
+    def may_act(self, request: HttpRequest, obj: User, verb: str = "") -> bool:
+        """Whether the user is a colleague whom the editor may reset or remove from staff."""
+        return obj.pk != request.user.pk and self.has_change_permission(request, obj)
 
-    def get_confirmation_context(self, user: User) -> dict[str, Any]:
-        return {"description": f"Member of staff: {user}"}
+    def get_obstacle(self, verb: str, obj: User) -> str:
+        return SIGN_IN_DISABLED if verb == "reset_password" and not obj.is_active else ""
+
+    def respond(self, request: HttpRequest, form: ActionForm, obj: User, result: Any) -> HttpResponse:
+        if form.verb == "reset_password":
+            return self.show_password_link(request, obj, reason=form.cleaned_data["reason"])
+        response = super().respond(request, form, obj, result)
+        return redirect(self.list_url()) if form.verb == "remove_from_staff" else response
+
+    def get_confirmation_context(self, obj: User) -> dict[str, Any]:
+        return {"description": f"Member of staff: {obj}"}
 
     def get_history(self, row: User) -> list[HistoryEntry]:
         """Include the latest failed sign-ins."""
@@ -290,19 +302,30 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         return bool(user.second_factor)
 
     def outranks(self, request: HttpRequest, obj: User) -> bool:
-        is_superuser = obj.is_superuser and not get_user(request).is_superuser
-        return is_superuser or super().outranks(request, obj)
-
-    def get_object_permissions(self, obj: User) -> QuerySet[Permission]:
-        """Include the permissions implied by membership of an account."""
+        """Also compare the permissions that are implied by membership of an account."""
+        editor = get_user(request)
         codenames = MEMBER_PERMISSIONS if obj.memberships.exists() else []
-        user_permissions = permissions.get_user_permissions(obj).values("pk")
-        return Permission.objects.filter(Q(pk__in=user_permissions) | Q(codename__in=codenames))
+        own = permissions.get_user_permissions(obj).values("pk")
+        implied = Permission.objects.filter(Q(pk__in=own) | Q(codename__in=codenames))
+        return (obj.is_superuser and not editor.is_superuser) or permissions.outranks(editor, implied)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and not (obj and self.outranks(request, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Require that the user is inactive, and not the editor."""
-        may_be_deleted = obj is None or (obj.pk != request.user.pk and not obj.is_active)
+        may_be_deleted = obj is None or (
+            obj.pk != request.user.pk and not obj.is_active and not self.outranks(request, obj)
+        )
         return may_be_deleted and super().has_delete_permission(request, obj)
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        return permissions.offer_grantable_permissions(field, get_user(request))
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        with permissions.keep_other_permissions(form.instance.user_permissions):
+            super().save_related(request, form, formsets, change)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Protect the editor's own permissions, and let only superusers make superusers."""
@@ -324,66 +347,63 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
                 raise PermissionDenied
         return super().get_object(request, object_id, from_field)
 
-    def may_manage(self, request: HttpRequest, user: User) -> bool:
-        """Whether the user is a colleague whom the editor may reset or remove from staff."""
-        return user.pk != request.user.pk and self.has_change_permission(request, user)
-
     def get_form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         if row is None:
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
-        may_manage = self.may_manage(request, row)
+        may_manage = self.may_act(request, row)
         return {"may_reset": row.second_factor and may_manage, "may_remove": may_manage}
-
-    reset_two_factor_view = make_reason_view(
-        RESET_TWO_FACTOR, reset_two_factor, TWO_FACTOR_WAS_RESET, permission="may_manage"
-    )
-    # In a transaction, `get_object` locks all staff.
-    remove_from_staff_view = method_decorator(transaction.atomic)(
-        make_reason_view(
-            REMOVE_FROM_STAFF, remove_from_staff, "{} is no longer a member of staff.",
-            permission="may_manage", get_next_url=lambda user: reverse("admin:auth_user_changelist"),
-        )
-    )  # fmt: skip
 
     def make_staff_view(self, request: HttpRequest) -> HttpResponse:
         role = self.formfield_for_dbfield(User._meta.get_field("groups"), request)
-        require_role(role)
 
         @transaction.atomic
-        def make_staff(cleaned_data: dict[str, Any]) -> HttpResponse:
+        def make_staff(form: MakeStaffForm) -> HttpResponse:
             people = User.objects.select_for_update().filter(is_active=True, is_staff=False)
-            user = people.filter(username=cleaned_data["username"]).first()
+            user = people.filter(username=form.cleaned_data["username"]).first()
             if user is None:
                 raise ValidationError({"username": NO_SUCH_CUSTOMER})
             if self.outranks(request, user):
                 raise PermissionDenied
-            actor, reason = Actor.from_request(request), cleaned_data["reason"]
+            actor, reason = Actor.from_request(request), form.cleaned_data["reason"]
             with record_changes(actor, user, Action.MADE_STAFF, reason=reason):
                 user.is_staff, user.is_superuser = True, False
                 # Also ends the sessions, which started without the checks for staff.
                 user.set_unusable_password()
                 user.save()
-                user.groups.set(cleaned_data["groups"])
+                user.groups.set(form.cleaned_data["groups"])
                 user.user_permissions.clear()
             return self.show_password_link(request, user, reason=reason)
 
-        form_class = type("RoleForm", (MakeStaffForm,), {"groups": role})
-        return confirm(self, request, MAKE_STAFF, form_class, make_staff, back=self.list_url())
+        return self.confirm(
+            request, partial(MakeStaffForm, role=role), make_staff, None, back=self.list_url()
+        )
 
 
 @admin.register(Group)
-class StaffGroupAdmin(GroupAdmin, NoEscalationAdmin):  # type: ignore[misc]  # Unfold has no types.
-    permissions_field = "permissions"
+class StaffGroupAdmin(GroupAdmin, PetstoreModelAdmin):
     list_display = ("visible_name", "purpose")
 
-    def outranks(self, request: HttpRequest, obj: Group) -> bool:
+    def may_edit(self, request: HttpRequest, obj: Group | None) -> bool:
         """Protect the editor's own groups as well."""
         editor = get_user(request)
-        is_own = not editor.is_superuser and editor.groups.filter(pk=obj.pk).exists()
-        return is_own or super().outranks(request, obj)
+        if obj is None or editor.is_superuser:
+            return True
+        own = editor.groups.filter(pk=obj.pk).exists()
+        return not own and not permissions.outranks(editor, Permission.objects.filter(group=obj.pk))
 
-    def get_object_permissions(self, obj: Group) -> QuerySet[Permission]:
-        return Permission.objects.filter(group=obj.pk)
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and self.may_edit(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and self.may_edit(request, obj)
+
+    def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        return permissions.offer_grantable_permissions(field, get_user(request))
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        with permissions.keep_other_permissions(form.instance.permissions):
+            super().save_related(request, form, formsets, change)
 
     @display(description="purpose")
     def purpose(self, group: Group) -> str | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from accounts.keys import key_format
@@ -31,54 +32,65 @@ KEY_ERRORS = {
 }
 
 
-def authenticate(request: HttpRequest, context: RequestContext) -> None:
-    """Authenticate the bearer token (RFC 6750 section 2.1). A step of the request pipeline.
+class BearerKeyAuthentication(BaseAuthentication):
+    """Authenticates the bearer token (RFC 6750 section 2.1), and counts the request.
 
-    The quota store authenticates and counts; `throttle` enforces its decision later. A free operation only
+    The quota store does both in one statement; QuotaThrottle enforces its decision. A free operation only
     peeks. A malformed key never reaches the store. Raises ApiError 401, 403 for a suspended account, 429
     for a throttled lookup.
     """
-    key = parse_authorization(request.META.get("HTTP_AUTHORIZATION", ""))
-    may_write = request.method not in {"GET", "HEAD"}
-    if may_write and replicas.ALIASES:
-        context.write_began = monotonic()
-    try:
-        if context.operation.free:
-            result = store.peek(key, get_client_address(request))
-        else:
-            result = store.admit(key, get_client_address(request), may_write=may_write)
-    except Exception:
-        # The key may be valid, so the request must not count for its client address.
-        context.decision = anonymous.peek(request)
-        raise
-    if result.rejection is None:
-        context.caller, context.decision = result.caller, result.decision
-        return
-    KEYS_REJECTED.labels(result.rejection.value).inc()
-    if result.rejection is KeyRejectionReason.LOOKUP_THROTTLED:  # `throttle` raises a more precise 429.
-        raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
-    if result.rejection is KeyRejectionReason.UNKNOWN:  # Perhaps invented, so it is not logged.
-        raise ApiError(ErrorCode.INVALID_API_KEY)
-    rejected = RejectedRequest.from_request(request, context, key.public_id, result.rejection.value)
-    write_behind.recorder.record_rejection(rejected)
-    raise ApiError(*KEY_ERRORS[result.rejection])
-
-
-def record_missing_scope(request: HttpRequest, context: RequestContext, scope: str) -> None:
-    """Record a 403 for the rejection log. A step of the request pipeline."""
-    if context.caller is not None:
-        rejected = RejectedRequest.from_request(
-            request, context, context.caller.public_id, "insufficient_scope", scope=scope
-        )
-        write_behind.recorder.record_rejection(rejected)
-
-
-class BearerKeyAuthentication(BaseAuthentication):
-    """Passes the authenticated caller to DRF."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any]:
-        caller = RequestContext.get(request._request).caller
-        return caller, caller
+        return self.authenticate_request(request._request)
+
+    def authenticate_request(self, request: HttpRequest) -> tuple[Any, Any]:
+        context = RequestContext.get(request)
+        key = parse_authorization(request.META.get("HTTP_AUTHORIZATION", ""))
+        may_write = request.method not in {"GET", "HEAD"}
+        if may_write and replicas.ALIASES:
+            context.write_began = monotonic()
+        try:
+            if context.operation.free:
+                result = store.peek(key, get_client_address(request))
+            else:
+                result = store.admit(key, get_client_address(request), may_write=may_write)
+        except Exception:
+            # The key may be valid, so the request must not count for its client address.
+            context.decision = anonymous.peek(request)
+            raise
+        if result.rejection is None:
+            context.caller, context.decision = result.caller, result.decision
+            return result.caller, key
+        KEYS_REJECTED.labels(result.rejection.value).inc()
+        if result.rejection is KeyRejectionReason.LOOKUP_THROTTLED:  # The throttle's 429 is more precise.
+            raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
+        if result.rejection is KeyRejectionReason.UNKNOWN:  # Perhaps invented, so it is not logged.
+            raise ApiError(ErrorCode.INVALID_API_KEY)
+        rejected = RejectedRequest.from_request(request, context, key.public_id, result.rejection.value)
+        write_behind.recorder.record_rejection(rejected)
+        raise ApiError(*KEY_ERRORS[result.rejection])
+
+    @staticmethod
+    def check_format(header: str) -> None:
+        """Check an Authorization header without the store. Raises ApiError 401."""
+        parse_authorization(header)
+
+
+class HasScope(BasePermission):
+    """Requires the scope of the operation, and records its lack for the rejection log."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        context = RequestContext.get(request._request)
+        scope, caller = context.operation.scope, context.caller
+        if scope is None or (caller is not None and scope in caller.scopes):
+            return True
+        if caller is not None:
+            rejected = RejectedRequest.from_request(
+                request._request, context, caller.public_id, "insufficient_scope", scope=scope
+            )
+            write_behind.recorder.record_rejection(rejected)
+        message = f"The API key lacks the scope {scope}. Use a key that has it."
+        raise ApiError(ErrorCode.INSUFFICIENT_SCOPE, message)
 
 
 def parse_authorization(header: str) -> ParsedKey:

@@ -24,4 +24,4 @@ from accounts.models.records import (
     StrikeCounter,
     UsageGeneration,
 )
-from petstore.backoffice.audit import Actor
+from petstore.audit import Actor

@@ -14,6 +14,7 @@ from django.db.models import CheckConstraint, F, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.actions import Action
 from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
 from accounts.models.members import Role
@@ -21,15 +22,15 @@ from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, Record, StrikeCounter
 from accounts.quota import bans
 from accounts.quota.limits import to_datetime, to_microseconds
+from petstore import audit
 from petstore.api.link_header import get_page_url
-from petstore.backoffice import audit
-from petstore.backoffice.audit import Action, Actor, get_field_values
-from petstore.backoffice.models import AuditEntry, AuditQuerySet
-from petstore.backoffice.text import format_time
+from petstore.audit import Actor, get_field_values
+from petstore.audit.models import AuditEntry, AuditQuerySet
 from petstore.db.names import visible_name
 from petstore.mail.outbox import send_mail
 from petstore.observability.metrics import BANS
 from petstore.observability.redaction import contains_key
+from petstore.text import format_time
 
 SERVICE = Actor("the service")
 MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.

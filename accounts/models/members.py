@@ -19,12 +19,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import get_random_string
 
+from accounts.actions import Action
 from accounts.models.events import EventDraft, EventType
 from accounts.models.plans import Account, PlanCode
 from accounts.models.records import Record
+from petstore import audit
 from petstore.api.link_header import get_page_url
-from petstore.backoffice import audit
-from petstore.backoffice.audit import Action, Actor
+from petstore.audit import Actor
 from petstore.mail.outbox import check_address, send_mail
 
 MEMBER_ID_LENGTH = 8
@@ -141,7 +142,7 @@ def open_account(name: str, owner: User, *, by: Actor) -> Account:
     with transaction.atomic():
         account = Account(name=name)
         account.assign(PlanCode.FREE)
-        audit.record(by, account, Action.ADDED, after=audit.get_field_values(account))
+        audit.record(by, account, audit.Action.ADDED, after=audit.get_field_values(account))
         member = Membership.objects.create(account=account, user=owner, role=Role.OWNER)
         after = {"member": str(owner), "role": member.role}
         member.record(Action.MEMBER_JOINED, by, EventType.MEMBER_JOINED, after=after)

@@ -11,12 +11,13 @@ from django.db.models import CheckConstraint, F, Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from accounts.actions import Action
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, new_account_id
 from accounts.models.events import EventDraft, EventType
 from accounts.models.records import Record
 from accounts.quota.limits import Limits
-from petstore.backoffice import audit
-from petstore.backoffice.audit import Action, Actor
+from petstore import audit
+from petstore.audit import Actor
 from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
@@ -167,7 +168,7 @@ class Account(UniquelyNamed, Record):
             account = self.lock()
             if (account.plan_id, account.per_minute, account.per_day) == (plan, per_minute, per_day):
                 raise ValidationError(f"{self} already has this plan and these limits.")
-            with audit.record_changes(by, account, Action.CHANGED, reason=reason):
+            with audit.record_changes(by, account, audit.Action.CHANGED, reason=reason):
                 account.assign(plan, per_minute, per_day)
         self.refresh_from_db()
 

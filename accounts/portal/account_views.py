@@ -18,8 +18,7 @@ from accounts.quota.limits import to_microseconds
 from accounts.quota.store import read_windows
 from accounts.usage import reports
 from accounts.views import serialize_window
-from petstore.api.int64 import INT64_MAX
-from petstore.backoffice.changelist import parse_id
+from petstore.api.int64 import INT64_MAX, parse_id
 
 REJECTIONS_PER_PAGE = 25
 

@@ -12,12 +12,12 @@ from petstore.api.context import RequestContext
 from petstore.db import replicas
 
 
-def build_quota_headers(request: HttpRequest, context: RequestContext) -> dict[str, str]:
+def build_quota_headers(request: HttpRequest) -> dict[str, str]:
     """Build the headers, after counting a request without a decision for its client address.
 
-    A step at the end of the request pipeline. It also records the end of a long write, so that the account
-    continues to read from the primary.
+    Also records the end of a long write, so that the account continues to read from the primary.
     """
+    context = RequestContext.get(request)
     began, caller = context.write_began, context.caller
     if began is not None and isinstance(caller, Caller) and monotonic() - began > replicas.WRITE_SECONDS:
         store.record_write(caller)

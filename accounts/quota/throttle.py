@@ -1,9 +1,13 @@
 """Enforces rate-limit decisions: raises 429 for rejected requests."""
 
+from typing import Any
+
 from django.http import HttpRequest
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
 
 from accounts.keys.identity import Caller
-from accounts.quota import anonymous
+from accounts.quota import anonymous, headers
 from accounts.quota.limits import DAY, RateLimitDecision
 from accounts.usage import write_behind
 from accounts.usage.rejection_log import RejectedRequest
@@ -12,33 +16,44 @@ from petstore.api.errors import ApiError, ErrorCode
 from petstore.observability.metrics import count_decision
 
 
-def throttle(request: HttpRequest, context: RequestContext) -> None:
-    """Raise ApiError 429 if the request was rejected. A step of the request pipeline.
+class QuotaThrottle(BaseThrottle):
+    """Enforces the rate-limit decision on a request.
 
     Authentication has already counted requests with a valid key. Any other counts against its client
     address here, unless the key could not be checked, for example because the database is unavailable.
     """
-    caller, decision = context.caller, context.decision
-    if caller is None:
-        if decision is not None:  # The key could not be checked.
-            return
-        decision = context.decision = anonymous.admit(request)
-        counts_for = "address"
-    else:
-        counts_for = "key" if context.operation.free else "account"
-    assert isinstance(decision, RateLimitDecision)
-    count_decision("admitted" if decision.admitted else decision.error_code.value, counts_for)
-    if not decision.admitted:
-        # The rejection log covers the account's quota, not the limit of free requests (D39).
-        if caller is not None and counts_for == "account":
-            rejected = RejectedRequest.from_request(
-                request, context, caller.public_id, decision.error_code.value, decision=decision
-            )
-            write_behind.recorder.record_rejection(rejected)
-        raise build_error(decision)
-    deprecation = context.operation.deprecation
-    if isinstance(caller, Caller) and counts_for == "account" and deprecation is not None:
-        write_behind.recorder.record_deprecated_call(caller, deprecation.operation, decision.now)
+
+    get_headers = staticmethod(headers.build_quota_headers)
+    get_unused_headers = staticmethod(headers.build_unused_quota_headers)
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        """Raise ApiError 429, which names the limit, if the request was rejected."""
+        self.throttle(request._request)
+        return True
+
+    def throttle(self, request: HttpRequest) -> None:
+        context = RequestContext.get(request)
+        caller, decision = context.caller, context.decision
+        if caller is None:
+            if decision is not None:  # The key could not be checked.
+                return
+            decision = context.decision = anonymous.admit(request)
+            counts_for = "address"
+        else:
+            counts_for = "key" if context.operation.free else "account"
+        assert isinstance(decision, RateLimitDecision)
+        count_decision("admitted" if decision.admitted else decision.error_code.value, counts_for)
+        if not decision.admitted:
+            # The rejection log covers the account's quota, not the limit of free requests (D39).
+            if caller is not None and counts_for == "account":
+                rejected = RejectedRequest.from_request(
+                    request, context, caller.public_id, decision.error_code.value, decision=decision
+                )
+                write_behind.recorder.record_rejection(rejected)
+            raise build_error(decision)
+        deprecation = context.operation.deprecation
+        if isinstance(caller, Caller) and counts_for == "account" and deprecation is not None:
+            write_behind.recorder.record_deprecated_call(caller, deprecation.operation, decision.now)
 
 
 def build_error(decision: RateLimitDecision) -> ApiError:

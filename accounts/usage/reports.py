@@ -26,6 +26,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
+from accounts.actions import Action
 from accounts.models import (
     EPOCH,
     Account,
@@ -39,7 +40,7 @@ from accounts.models import (
 )
 from accounts.models.plans import PER_DAY, PER_MINUTE
 from accounts.quota.limits import MINUTE, Limits, to_datetime, to_microseconds
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 
 
 def list_days(count: int, today: date | None) -> list[date]:
@@ -128,7 +129,7 @@ def annotate_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
     bans = AuditEntry.objects.filter(
         model=ApiKey._meta.label_lower,
         object_id=Cast(OuterRef("pk"), CharField()),
-        action=AuditEntry.Action.BANNED,
+        action=Action.BANNED,
     )
     reason = Subquery(bans.order_by("-id").values("reason")[:1])
     return keys.annotate(ban_reason=Coalesce(reason, Value("")))

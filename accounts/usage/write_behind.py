@@ -26,7 +26,7 @@ from accounts.quota.limits import DAY, HOUR, MINUTE, SECOND, RateLimitDecision
 from accounts.usage import minute_counts, rejection_log
 from accounts.usage.batch import Batch, write_digests
 from accounts.usage.rejection_log import MAX_DENIED_PER_WRITE, MAX_PER_WRITE, RejectedRequest
-from petstore.backoffice.models import FailedSignIn
+from petstore.audit.models import FailedSignIn
 from petstore.db.batches import delete_in_batches
 from petstore.observability.metrics import BACKGROUND_FAILURES, REJECTIONS_DROPPED
 from petstore.sign_in.models import AttemptCounter

@@ -2,29 +2,28 @@
 
 import logging
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from django import forms
 from django.contrib import messages
-from django.contrib.admin.options import IS_POPUP_VAR
 from django.db import Error, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
 from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus, TransitionError
-from petstore.backoffice.changelist import BigTableAdmin, parse_id, selects_all_pages
-from petstore.backoffice.confirmation import Confirmation, confirm
+from petstore.api.int64 import parse_id
+from petstore.audit.forms import ActionForm
+from petstore.backoffice.changelist import selects_all_pages
+from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.forms import SafeAutocompleteSelect
 from petstore.backoffice.history import MAX_ENTRIES, HistoryEntry
-from petstore.backoffice.text import format_count, truncate
+from petstore.backoffice.model_admin import change_url
 from petstore.db.names import visible_name
+from petstore.text import format_count, truncate
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ STATUS_COLOURS: dict[str, str] = {
     OrderStatus.DELIVERED: "success",
     OrderStatus.CANCELLED: "default",
 }
-MAX_LISTED_NAMES = 5
+MAX_LISTED = 5
 MAX_NAME_LENGTH = 40
 # `17`, `#17`, `order 17`, `approve 17` or `approve order 17`.
 REFERENCE = re.compile(r"(?:([a-z]+)\s+)??(?:(order|pet)\s+)?#?(\d{1,19})", re.ASCII | re.IGNORECASE)
@@ -49,6 +48,18 @@ def get_actor_name(request: HttpRequest) -> str:
 
 def describe_pet(pet: Pet) -> str:
     return f"{truncate(visible_name(pet.name), MAX_NAME_LENGTH)} ({pet.pk})"
+
+
+def describe(row: Order | Pet) -> str:
+    """Describe a row for the confirmation page."""
+    if isinstance(row, Pet):
+        return describe_pet(row)
+    return f"Order {row.pk}: {describe_pet(row.pet)} for {row.account}"
+
+
+@display(description="status", label=STATUS_COLOURS)
+def status_badge(row: Order | Pet) -> tuple[str, str]:
+    return row.status, row.status_label if isinstance(row, Order) else row.get_status_display()
 
 
 def parse_reference(term: str, model_name: str) -> tuple[str, int | None]:
@@ -72,120 +83,90 @@ def describe_transition(event: OrderEvent | PetEvent) -> str:
     return f"{event.from_status} → {event.to_status}" if event.from_status else event.to_status
 
 
-def join_names(names: Sequence[str]) -> str:
-    unlisted = len(names) - MAX_LISTED_NAMES
-    suffix = f" and {unlisted} more" if unlisted > 0 else ""
-    return ", ".join(names[:MAX_LISTED_NAMES]) + suffix
+def list_some(texts: Sequence[str], separator: str) -> str:
+    unlisted = len(texts) - MAX_LISTED
+    return separator.join(texts[:MAX_LISTED]) + (f" and {unlisted} more" if unlisted > 0 else "")
 
 
-@dataclass(frozen=True)
-class RowAction:
-    """An action on one or more rows."""
+def run_action(
+    modeladmin: ActionFormsMixin,
+    request: HttpRequest,
+    queryset: QuerySet[Any],
+    change: Callable[..., None],
+    *,
+    done: str,
+    form: type[ActionForm] | None = None,
+) -> HttpResponse | None:
+    """Call `change(row, **data, by=...)` for each row, with the data of the form.
 
-    description: str  # For buttons and the list of actions.
-    past_participle: str
-    _: KW_ONLY
-    form: type[forms.Form] = forms.Form
-    confirmation: Confirmation | None = None
+    Without a form, only GET requests and selections across pages ask for confirmation. `done` is the past
+    participle for messages.
+    """
+    rows, action = list(queryset), request.POST.get("action", "")
+    back = request.get_full_path() if action else get_next_url(modeladmin, request, rows[0])
 
-    def get_skip_reason(self, obj: Any) -> tuple[str, str] | None:
-        """Return the reason and the label of the row, or None if the action applies."""
-        raise NotImplementedError
+    def act(filled: ActionForm | None) -> HttpResponse | None:
+        data = filled.cleaned_data if filled else {}
+        change_rows(modeladmin, request, rows, change, done=done, data=data)
+        return None if action else redirect(back)
 
-    def perform(self, obj: Any, by: str, cleaned_data: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-    def get_audit_reason(self, cleaned_data: dict[str, Any]) -> str:
-        return str(cleaned_data.get("reason", ""))
-
-    def get_confirmation(self, subject: str, default_warning: str = "") -> Confirmation:
-        default = Confirmation(f"{self.description}: {{}}", self.description, default_warning)
-        return (self.confirmation or default).with_subject(subject)
+    if form is None and request.method == "POST" and not selects_all_pages(request):
+        return act(None)
+    subject = format_count(len(rows), str(modeladmin.opts.verbose_name)) if action else rows[0]
+    chosen = [(row.pk, describe(row)) for row in rows]
+    context = {"back": back, "rows": chosen, "object": None if action else rows[0]}
+    return modeladmin.confirm(request, form or ContinueForm, act, subject, action=action, **context)
 
 
-class RowActionsAdmin(BigTableAdmin):
-    """Admin of rows with a status and actions."""
+def get_next_url(modeladmin: ActionFormsMixin, request: HttpRequest, row: Any) -> str:
+    return modeladmin.admin_site.get_next_url(request) if "next" in request.GET else change_url(row)
 
-    row_actions: Mapping[str, RowAction]
 
-    @display(description="status", label=STATUS_COLOURS)
-    def status_badge(self, obj: Order | Pet) -> tuple[str, str]:
-        return obj.status, obj.status_label if isinstance(obj, Order) else obj.get_status_display()
+def change_rows(
+    modeladmin: ActionFormsMixin,
+    request: HttpRequest,
+    rows: list[Any],
+    change: Callable[..., None],
+    *,
+    done: str,
+    data: dict[str, Any],
+) -> None:
+    """Change each row in a transaction of its own, and report the results."""
+    name, changed = str(modeladmin.opts.verbose_name), []
+    errors: list[str] = []
+    for index, row in enumerate(rows):
+        try:
+            with transaction.atomic():
+                # A client may have ordered or cancelled since the page was loaded.
+                row.refresh_from_db(from_queryset=type(row)._base_manager.select_for_update())
+                change(row, **data, by=get_actor_name(request))
+                modeladmin.log_change(request, row, data.get("reason") or f"{done.capitalize()}.")
+        except type(row).DoesNotExist:
+            errors.append(f"{name.capitalize()} {row.pk} was deleted.")
+        except TransitionError as error:
+            errors.append(str(error.message))
+        except Error:
+            logger.exception("The database failed while %s was being %s.", row, done)
+            text = f"The database failed at {row}. Check whether it is {done}."
+            if unchanged := rows[index + 1 :]:
+                names = list_some([str(other) for other in unchanged], ", ")
+                text += f" Unchanged: {format_count(len(unchanged), f'other {name}')} ({names}). Try again."
+            modeladmin.message_user(request, text, messages.ERROR)
+            break
+        else:
+            changed.append(row)
+    if changed:
+        is_one = len(changed) == 1
+        subject = f"{name.capitalize()} {changed[0].pk} is" if is_one else format_count(len(changed), name)
+        modeladmin.message_user(request, f"{subject} {done}.", messages.SUCCESS)
+    if errors:
+        text = f"{len(errors)} not {done}. {list_some(errors, ' ')}"
+        modeladmin.message_user(request, text, messages.WARNING)
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Offer only `row_actions`, without Django's bulk deletion."""
-        if not self.has_change_permission(request) or IS_POPUP_VAR in request.GET:
-            return {}
-        run_action = type(self).run_action
-        return {
-            name: (partial(run_action, name=name), name, action.description)
-            for name, action in self.row_actions.items()
-        }
 
-    def run_action(
-        self, request: HttpRequest, queryset: QuerySet[Any], *, name: str
-    ) -> HttpResponse | None:
-        """Confirm first if the action requires it, or if rows of other pages are selected."""
-        action, objs = self.row_actions[name], list(queryset)
-        perform = partial(self.perform_action, request, objs, action)
-        if action.confirmation is None and not selects_all_pages(request):
-            return perform({})
-        confirmation = action.get_confirmation(self.format_count(objs))
-        rows = [(obj.pk, self.describe(obj)) for obj in objs]
-        back = request.get_full_path()
-        return confirm(self, request, confirmation, action.form, perform, back=back, rows=rows, action=name)
-
-    def perform_action(
-        self, request: HttpRequest, objs: list[Any], action: RowAction, cleaned_data: dict[str, Any]
-    ) -> None:
-        """Perform the action on each row in a transaction of its own, and report the results."""
-        changed: list[Any] = []
-        skipped: dict[str, list[str]] = defaultdict(list)  # Labels by reason.
-        for index, obj in enumerate(objs):
-            try:
-                with transaction.atomic():
-                    # A client may have ordered or cancelled since the page was loaded.
-                    obj.refresh_from_db(from_queryset=self.model._base_manager.select_for_update())
-                    if skip_reason := action.get_skip_reason(obj):
-                        skipped[skip_reason[0]].append(skip_reason[1])
-                        continue
-                    action.perform(obj, get_actor_name(request), cleaned_data)
-                    self.log_change(request, obj, action.get_audit_reason(cleaned_data))
-            except self.model.DoesNotExist:
-                skipped["deleted since this page was loaded"].append(f"{self.opts.verbose_name} {obj.pk}")
-            except TransitionError as error:  # Another row that the action needs has changed.
-                skipped[error.message.removesuffix(".")].append(str(obj))
-            except Error:
-                logger.exception("The database failed while %s was being %s.", obj, action.past_participle)
-                text = self.get_failure_message(obj, objs[index + 1 :], action)
-                self.message_user(request, text, messages.ERROR)
-                break
-            else:
-                changed.append(obj)
-        if changed:
-            text = f"{self.get_success_subject(changed)} {action.past_participle}."
-            self.message_user(request, text, messages.SUCCESS)
-        for reason, labels in skipped.items():
-            text = f"{len(labels)} skipped, {join_names(labels)}: {reason}."
-            self.message_user(request, text, messages.WARNING)
-
-    def get_success_subject(self, objs: list[Any]) -> str:
-        return self.format_count(objs)
-
-    def format_count(self, objs: list[Any], adjective: str = "") -> str:
-        return format_count(len(objs), f"{adjective}{self.opts.verbose_name}")
-
-    def get_failure_message(self, failed: Any, unchanged: list[Any], action: RowAction) -> str:
-        """Explain which row is in doubt, and which are unchanged."""
-        text = f"The database failed at {failed}. Check whether it is {action.past_participle}."
-        if not unchanged:
-            return text
-        names = join_names([str(obj) for obj in unchanged])
-        return f"{text} Unchanged: {self.format_count(unchanged, 'other ')} ({names}). Try again."
-
-    def describe(self, obj: Any) -> str:
-        """Describe a row for the confirmation page."""
-        raise NotImplementedError
+class ContinueForm(ActionForm):
+    title = "Change {}"
+    button = "Continue"
 
 
 class SafeAutocompleteForm(AutocompleteDropdownForm):

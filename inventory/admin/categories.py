@@ -10,7 +10,7 @@ from django.utils.html import format_html
 
 from inventory import stock
 from inventory.models import Category
-from petstore.backoffice.changelist import BigTableAdmin
+from petstore.backoffice.changelist import LargeTableMixin
 from petstore.backoffice.palette import PaletteCommand
 
 
@@ -23,7 +23,7 @@ def set_pet_counts(categories: Iterable[Any]) -> None:
 
 
 @admin.register(Category)
-class CategoryAdmin(BigTableAdmin):
+class CategoryAdmin(LargeTableMixin):
     list_display = ["visible_name", "id", "pets", "description"]
     search_fields = ["name"]
     search_help_text = "Part of a category name"

@@ -1,4 +1,4 @@
-"""Import and export of pets in the back office. An import has a preview, and adds all pets or none.
+"""Import and export of pets in the back modeladmin. An import has a preview, and adds all pets or none.
 
 Like `manage.py import_pets`, it uses `inventory.import_export`.
 """
@@ -17,9 +17,7 @@ from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
-from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
-from inventory.admin.base import RowActionsAdmin
 from inventory.import_export import (
     STREAM,
     add_pets,
@@ -34,11 +32,11 @@ from inventory.import_export.writers import CSV_COLUMNS, write_pets
 from inventory.members import PET, Member
 from inventory.models import Category, Pet, PetQuerySet
 from inventory.models.uploads import PetUpload
+from petstore.audit.forms import ActionForm
 from petstore.backoffice import spreadsheets
-from petstore.backoffice.audit import EXPORT_CONTENT_TYPES, send_export
-from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import MultilineField
-from petstore.backoffice.text import format_count
+from petstore.backoffice.spreadsheets import EXPORT_CONTENT_TYPES, send_export
+from petstore.text import format_count
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +46,6 @@ MAX_EXPORTED_PETS = 100_000
 MAX_PROBLEMS_IN_REPORT = 200
 MAX_PETS_IN_PREVIEW = 20
 FORMAT_NAMES = {"csv": "CSV", "jsonl": "JSON Lines"}
-EXPORT_CONFIRMATION = Confirmation("Export pets", "Export", "", downloads_file=True)
 
 FILE_TOO_LARGE = (
     f"The file is too large: the limit is {MAX_PETS:,} pets and {MAX_BYTES // 2**20} MB. "
@@ -70,21 +67,18 @@ class ImportForm(forms.Form):
         required=False,
         strip=False,  # A trailing tab is an empty value.
         label="Paste pets",
-        widget=UnfoldAdminTextareaWidget(
-            attrs={"rows": 8, "placeholder": "name,category\nBella,Dogs", "wrap": "off"}
-        ),
+        widget=forms.Textarea(attrs={"rows": 8, "placeholder": "name,category\nBella,Dogs", "wrap": "off"}),
         help_text="Paste rows of a spreadsheet or CSV. The first line must name the columns.",
     )
     import_file = forms.FileField(
         required=False,
         label="Or choose a file",
-        widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl"}),
+        widget=forms.ClearableFileInput(attrs={"accept": ".csv,.jsonl"}),
         help_text=f"At most {MAX_PETS:,} pets and {MAX_BYTES // 2**20} MB.",
     )
     format = forms.ChoiceField(
         required=False,
         choices=[("", "By file extension (CSV for pasted text)"), *FORMAT_NAMES.items()],
-        widget=UnfoldAdminSelectWidget,
     )
 
     def clean(self) -> dict[str, Any]:
@@ -112,13 +106,15 @@ class ImportForm(forms.Form):
         return {"report": report, "pets": pets, "upload": upload}
 
 
-class ExportForm(forms.Form):
+class ExportForm(ActionForm):
+    title = "Export pets"
+    button = "Export"
+    downloads_file = True  # The page stays open and may be submitted again at once.
     format = forms.ChoiceField(
         choices=[
             ("csv", "CSV for spreadsheets, with formulas in names escaped"),
             ("jsonl", "JSON Lines for programs and import_pets, with unchanged names"),
         ],
-        widget=UnfoldAdminSelectWidget,
     )
 
 
@@ -129,105 +125,111 @@ def validate_content(content: bytes, file_format: str) -> tuple[Report, list[Pet
     return report, [pet for batch in batches for pet in batch]
 
 
-class PetImportExportAdmin(RowActionsAdmin):
-    list_pages = {
-        "import/": ("import", "add"),
-        "import/template/": ("import_template", "add"),
-        "process_import/": ("process_import", "add"),
-        "export/": ("export", "view"),
+PAGES = {
+    "import/": ("import", "add"),
+    "import/template/": ("import_template", "add"),
+    "process_import/": ("process_import", "add"),
+    "export/": ("export", "view"),
+}
+
+
+def import_view(modeladmin: Any, request: HttpRequest) -> HttpResponse:
+    """Validate a file and show a preview. Store the file for the import if every line is good."""
+    form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
+    # Focus would scroll the report out of view.
+    form.fields["pasted"].widget.attrs["autofocus"] = not form.is_bound
+    context = {"form": form, "columns": MAIN_COLUMNS, "column_descriptions": describe_columns()}
+    if form.is_valid():
+        report, pets, upload = (form.cleaned_data[name] for name in ("report", "pets", "upload"))
+        context |= build_preview(report, pets) | {"file_name": upload["file_name"]}
+        if pets and not report.bad_lines:
+            context["upload"] = PetUpload.objects.store(cast("User", request.user).pk, **upload)
+    response: HttpResponse = modeladmin.render_page(
+        request, "inventory/pet/import", "Import pets", **context
+    )
+    return response
+
+
+def build_preview(report: Report, pets: list[PetAttributes]) -> dict[str, Any]:
+    category_names = {pk: name for name, pk in category_ids_by_name().items()}
+
+    def get_cell(pet: PetAttributes, member: Member) -> Any:
+        value: Any = pet.get(member.attribute)
+        return category_names.get(value) if member.column else value or ""
+
+    shown_pets = pets[:MAX_PETS_IN_PREVIEW]
+    return {
+        "report": report,
+        "unlisted_problems": report.bad_lines - len(report.problems),
+        "pets": [[get_cell(pet, member) for member in PET.writable] for pet in shown_pets],
+        "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,
+        "good": format_count(report.good_lines, "pet"),
+        "bad": format_count(report.bad_lines, "invalid line"),
     }
 
-    def import_view(self, request: HttpRequest) -> HttpResponse:
-        """Validate a file and show a preview. Store the file for the import if every line is good."""
-        form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
-        # Focus would scroll the report out of view.
-        form.fields["pasted"].widget.attrs["autofocus"] = not form.is_bound
-        context = {"form": form, "columns": MAIN_COLUMNS, "column_descriptions": describe_columns()}
-        if form.is_valid():
-            report, pets, upload = (form.cleaned_data[name] for name in ("report", "pets", "upload"))
-            context |= self.get_preview(report, pets) | {"file_name": upload["file_name"]}
-            if pets and not report.bad_lines:
-                context["upload"] = PetUpload.objects.store(cast("User", request.user).pk, **upload)
-        return self.render_page(request, "inventory/pet/import", "Import pets", **context)
 
-    def get_preview(self, report: Report, pets: list[PetAttributes]) -> dict[str, Any]:
-        category_names = {pk: name for name, pk in category_ids_by_name().items()}
+def import_template_view(modeladmin: Any, request: HttpRequest) -> FileResponse:
+    """Send a CSV file with the header and an example."""
+    category = Category.objects.order_by("name").first()
+    category_name = category.name if category else "Dogs"
+    example = [category_name if member.column else str(member.example) for member in PET.writable]
+    file = io.BytesIO()
+    spreadsheets.write_csv([MAIN_COLUMNS, example], file)
+    file.seek(0)
+    content_type = EXPORT_CONTENT_TYPES["csv"]
+    return FileResponse(file, as_attachment=True, filename="pets.csv", content_type=content_type)
 
-        def get_cell(pet: PetAttributes, member: Member) -> Any:
-            value: Any = pet.get(member.attribute)
-            return category_names.get(value) if member.column else value or ""
 
-        shown_pets = pets[:MAX_PETS_IN_PREVIEW]
-        return {
-            "report": report,
-            "unlisted_problems": report.bad_lines - len(report.problems),
-            "pets": [[get_cell(pet, member) for member in PET.writable] for pet in shown_pets],
-            "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,
-            "good": format_count(report.good_lines, "pet"),
-            "bad": format_count(report.bad_lines, "invalid line"),
-        }
+@method_decorator(require_POST)
+def process_import_view(modeladmin: Any, request: HttpRequest) -> HttpResponse:
+    """Import the previewed file, only once even if the form is submitted twice."""
+    try:
+        message = import_upload(modeladmin, request)
+    except PetUpload.DoesNotExist:
+        modeladmin.message_user(request, UPLOAD_EXPIRED, messages.WARNING)
+    except ValidationError as error:
+        modeladmin.message_user(request, str(error.message), messages.ERROR)
+    except IntegrityError:
+        logger.exception("The database rejected an import.")
+        modeladmin.message_user(request, IMPORT_FAILED.format("the database rejected it"), messages.ERROR)
+    else:
+        modeladmin.message_user(request, message, messages.SUCCESS)
+        return redirect("admin:inventory_pet_changelist")
+    return redirect("admin:inventory_pet_import")
 
-    def import_template_view(self, request: HttpRequest) -> FileResponse:
-        """Send a CSV file with the header and an example."""
-        category = Category.objects.order_by("name").first()
-        category_name = category.name if category else "Dogs"
-        example = [category_name if member.column else str(member.example) for member in PET.writable]
-        file = io.BytesIO()
-        spreadsheets.write_csv([MAIN_COLUMNS, example], file)
-        file.seek(0)
-        content_type = EXPORT_CONTENT_TYPES["csv"]
-        return FileResponse(file, as_attachment=True, filename="pets.csv", content_type=content_type)
 
-    @method_decorator(require_POST)
-    def process_import_view(self, request: HttpRequest) -> HttpResponse:
-        """Import the previewed file, only once even if the form is submitted twice."""
-        try:
-            message = self.import_upload(request)
-        except PetUpload.DoesNotExist:
-            self.message_user(request, UPLOAD_EXPIRED, messages.WARNING)
-        except ValidationError as error:
-            self.message_user(request, str(error.message), messages.ERROR)
-        except IntegrityError:
-            logger.exception("The database rejected an import.")
-            self.message_user(request, IMPORT_FAILED.format("the database rejected it"), messages.ERROR)
-        else:
-            self.message_user(request, message, messages.SUCCESS)
-            return redirect("admin:inventory_pet_changelist")
-        return redirect("admin:inventory_pet_import")
+def import_upload(modeladmin: Any, request: HttpRequest) -> str:
+    """Add the pets and delete the upload. Return the success message.
 
-    def import_upload(self, request: HttpRequest) -> str:
-        """Add the pets and delete the upload. Return the success message.
+    Raises PetUpload.DoesNotExist, and ValidationError if a category was deleted or renamed since.
+    """
+    user, token = cast("User", request.user), request.POST.get("upload", "")
+    with transaction.atomic():
+        upload = PetUpload.objects.find_unexpired(user.pk, token).select_for_update().get()
+        report, pets = validate_content(bytes(upload.content), upload.file_format)
+        if report.bad_lines:
+            raise ValidationError(IMPORT_FAILED.format("a category was deleted or renamed"))
+        add_pets([pets])
+        count = format_count(len(pets), "pet")
+        modeladmin.log_addition(request, upload, f"Imported {count} from {upload.file_name}.")
+        upload.delete()
+    return f"{count} imported from {upload.file_name}."
 
-        Raises PetUpload.DoesNotExist, and ValidationError if a category was deleted or renamed since.
-        """
-        user, token = cast("User", request.user), request.POST.get("upload", "")
-        with transaction.atomic():
-            upload = PetUpload.objects.find_unexpired(user.pk, token).select_for_update().get()
-            report, pets = validate_content(bytes(upload.content), upload.file_format)
-            if report.bad_lines:
-                raise ValidationError(IMPORT_FAILED.format("a category was deleted or renamed"))
-            add_pets([pets])
-            count = format_count(len(pets), "pet")
-            self.log_addition(request, upload, f"Imported {count} from {upload.file_name}.")
-            upload.delete()
-        return f"{count} imported from {upload.file_name}."
 
-    def export_view(self, request: HttpRequest) -> Any:
-        """Export the pets that match the filters and the search of the list."""
-        pets: PetQuerySet = self.get_changelist_instance(request).get_queryset(request)
+def export_view(modeladmin: Any, request: HttpRequest) -> Any:
+    """Export the pets that match the filters and the search of the list."""
+    pets: PetQuerySet = modeladmin.get_changelist_instance(request).get_queryset(request)
 
-        def send_file(cleaned_data: dict[str, Any]) -> FileResponse:
-            if pets.order_by("id")[MAX_EXPORTED_PETS : MAX_EXPORTED_PETS + 1].exists():
-                raise ValidationError(EXPORT_TOO_LARGE)
-            file_format = cleaned_data["format"]
-            with consistent_snapshot():
-                rows = stream_pets(pets)
-                write = partial(write_pets, rows, file_format=file_format, for_spreadsheets=True)
-                return send_export(request, Pet, f"pets.{file_format}", write)
+    def send_file(form: ExportForm) -> FileResponse:
+        if pets.order_by("id")[MAX_EXPORTED_PETS : MAX_EXPORTED_PETS + 1].exists():
+            raise ValidationError(EXPORT_TOO_LARGE)
+        file_format = form.cleaned_data["format"]
+        with consistent_snapshot():
+            rows = stream_pets(pets)
+            write = partial(write_pets, rows, file_format=file_format, for_spreadsheets=True)
+            return send_export(request, Pet, f"pets.{file_format}", write)
 
-        scope = "All pages of the list, with its filters and search." if request.GET else "All pets."
-        description = f"{scope} The columns are {', '.join(CSV_COLUMNS)}."
-        back = f"{self.list_url()}?{request.GET.urlencode()}"
-        return confirm(
-            self, request, EXPORT_CONFIRMATION, ExportForm, send_file, back=back, description=description
-        )
+    scope = "All pages of the list, with its filters and search." if request.GET else "All pets."
+    description = f"{scope} The columns are {', '.join(CSV_COLUMNS)}."
+    back = f"{modeladmin.list_url()}?{request.GET.urlencode()}"
+    return modeladmin.confirm(request, ExportForm, send_file, None, back=back, description=description)

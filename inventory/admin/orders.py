@@ -1,40 +1,39 @@
 """Admin of orders, with their panels on the pages of accounts and events."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.options import IS_POPUP_VAR, IncorrectLookupParameters
-from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.template.loader import render_to_string
 from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin import account_panels, events
 from accounts.admin.account_panels import Panel
-from accounts.admin.base import change_url
 from accounts.models import Account
 from inventory.admin.base import (
     STATUS_COLOURS,
-    RowAction,
-    RowActionsAdmin,
     describe_pet,
     get_status_history,
     parse_reference,
+    run_action,
+    status_badge,
 )
 from inventory.admin.status_tabs import StageFilter, build_tabs, inline_values
-from inventory.models import Order, OrderStatus, Pet, PetStatus, Stage
-from petstore.backoffice.changelist import TimeFilter, parse_id
-from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
+from inventory.models import Order, OrderStatus, Pet, PetStatus, Stage, TransitionError
+from petstore.api.int64 import parse_id
+from petstore.audit.forms import ActionForm, ReasonForm
+from petstore.backoffice.changelist import LargeTableMixin, TimeFilter
+from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.dashboard import list_url
+from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, MIN_VERB_LENGTH, SearchResult
 from petstore.db.keysets import OneFilterKey
@@ -46,14 +45,18 @@ MAX_ORDERS_IN_PANEL = 10
 MAX_ORDERS_IN_TIMELINE = 30
 MAX_SHIP_DATE_DISTANCE = timedelta(days=365)
 WAITING_STAGES = {"approve": Stage.TO_APPROVE, "ship": Stage.TO_SHIP, "deliver": Stage.SHIPPED}
-SHIP_DATE_WARNING = "The client can see the date."
-RETURN_WARNING = "Returned pets become available again. Their orders stay delivered."
+
+Orders = QuerySet[Order]
+Response = HttpResponse | None
 
 
-class ShipDateForm(forms.Form):
+class ShipDateForm(ActionForm):
+    title = "Ship {} on a date"
+    button = "Set the ship date"
+    warning = "The client can see the date."
     ship_date = forms.DateTimeField(
         label="Ship date",
-        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
+        widget=forms.DateTimeInput({"type": "datetime-local"}),
         help_text="Date and time in UTC, at most a year from now.",
     )
 
@@ -64,88 +67,89 @@ class ShipDateForm(forms.Form):
         return ship_date
 
 
-@dataclass(frozen=True)
-class OrderAction(RowAction):
-    stages: tuple[Stage, ...]  # The first is the stage at which it is the usual next step.
-    method: str  # A method of Order that takes `by` and the form's data.
-
-    def applies_to(self, order: Order) -> bool:
-        if order.stage == Stage.DONE in self.stages:  # A return.
-            return order.status == OrderStatus.DELIVERED and order.pet.status == PetStatus.SOLD
-        return order.stage in self.stages
-
-    def is_direct(self, order: Order) -> bool:
-        """Whether the button acts at once: the usual next step does, unless it needs data."""
-        is_usual = self.confirmation is None or self.stages[0] == order.stage
-        return is_usual and self.form is forms.Form
-
-    def get_skip_reason(self, obj: Order) -> tuple[str, str] | None:
-        if self.applies_to(obj):
-            return None
-        label = obj.status_label.lower()
-        reason = f"{label} orders can't be {self.past_participle}"
-        if label == self.past_participle:
-            reason = f"already {label}"
-        elif obj.status == OrderStatus.DELIVERED and obj.stage in self.stages:
-            reason = f"the pet is {obj.pet.status}"
-        elif obj.stage == Stage.TO_APPROVE:
-            reason += "; approve them first"
-        return reason, str(obj)
-
-    def perform(self, obj: Order, by: str, cleaned_data: dict[str, Any]) -> None:
-        getattr(obj, self.method)(by=by, **cleaned_data)
+class DeliverForm(ActionForm):
+    title = "Deliver {}"
+    button = "Deliver"
+    warning = "Delivered pets are sold. This can't be undone."
 
 
-ACTIONS = {
-    "approve": OrderAction("Approve", "approved", (Stage.TO_APPROVE,), "approve"),
-    "ship": OrderAction("Ship now", "shipped", (Stage.TO_SHIP,), "ship"),
-    "ship_later": OrderAction(
-        "Ship on a date...",
-        "scheduled",
-        (Stage.TO_SHIP,),
-        "ship",
-        form=ShipDateForm,
-        confirmation=Confirmation("Ship {} on a date", "Set the ship date", SHIP_DATE_WARNING),
-    ),
-    "deliver": OrderAction(
-        "Deliver...",
-        "delivered",
-        (Stage.SHIPPED, Stage.SCHEDULED, Stage.TO_SHIP),
-        "deliver",
-        confirmation=Confirmation(
-            "Deliver {}", "Deliver", "Delivered pets are sold. This can't be undone."
-        ),
-    ),
-    "change_ship_date": OrderAction(
-        "Change ship date...",
-        "rescheduled",
-        (Stage.SCHEDULED, Stage.SHIPPED),
-        "ship",
-        form=ShipDateForm,
-        confirmation=Confirmation("Change the ship date of {}", "Change the ship date", SHIP_DATE_WARNING),
-    ),
-    "cancel": OrderAction(
-        "Cancel...",
-        "cancelled",
-        (Stage.TO_APPROVE, Stage.TO_SHIP, Stage.SCHEDULED, Stage.SHIPPED),
-        "cancel",
-        form=ReasonForm,
-        confirmation=Confirmation(
-            "Cancel {}",
-            "Cancel {}",
-            "Pets of cancelled orders become available again. This can't be undone.",
-            danger=True,
-        ),
-    ),
-    "return": OrderAction(
-        "Return...",
-        "returned",
-        (Stage.DONE,),
-        "return_pet",
-        form=ReasonForm,
-        confirmation=Confirmation("Return {}", "Return {}", RETURN_WARNING),
-    ),
+class CancelForm(ReasonForm):
+    title = button = "Cancel {}"
+    warning = "Pets of cancelled orders become available again. This can't be undone."
+    danger = True
+
+
+class ReturnForm(ReasonForm):
+    title = button = "Return {}"
+    warning = "Returned pets become available again. Their orders stay delivered."
+
+
+# --- Actions, which the list runs on several orders, and `act_view` on one
+
+
+@admin.action(description="Approve", permissions=["change"])
+def approve(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
+    return run(modeladmin, request, orders, approve, Order.approve, done="approved")
+
+
+@admin.action(description="Ship now", permissions=["change"])
+def ship(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
+    return run(modeladmin, request, orders, ship, Order.ship, done="shipped")
+
+
+@admin.action(description="Ship on a date...", permissions=["change"])
+def ship_later(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
+    return run(modeladmin, request, orders, ship_later, Order.ship, done="scheduled", form=ShipDateForm)
+
+
+@admin.action(description="Deliver...", permissions=["change"])
+def deliver(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
+    return run(modeladmin, request, orders, deliver, Order.deliver, done="delivered", form=DeliverForm)
+
+
+@admin.action(description="Change ship date...", permissions=["change"])
+def reschedule(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
+    return run(modeladmin, request, orders, reschedule, Order.ship, done="rescheduled", form=ShipDateForm)
+
+
+@admin.action(description="Cancel...", permissions=["change"])
+def cancel(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
+    return run(modeladmin, request, orders, cancel, Order.cancel, done="cancelled", form=CancelForm)
+
+
+@admin.action(description="Return...", permissions=["change"])
+def return_pet(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
+    return run(modeladmin, request, orders, return_pet, Order.return_pet, done="returned", form=ReturnForm)
+
+
+# The actions of each stage, the usual next step first.
+ACTIONS: dict[Stage, list[Any]] = {
+    Stage.TO_APPROVE: [approve, cancel],
+    Stage.TO_SHIP: [ship, ship_later, deliver, cancel],
+    Stage.SCHEDULED: [reschedule, deliver, cancel],
+    Stage.SHIPPED: [deliver, reschedule, cancel],
+    Stage.DONE: [return_pet],
 }
+
+
+def run(
+    modeladmin: Any,
+    request: HttpRequest,
+    orders: Orders,
+    action: Any,
+    change: Callable[..., None],
+    *,
+    done: str,
+    form: type[ActionForm] | None = None,
+) -> Response:
+    """Run the action on the orders whose stage has it."""
+
+    def change_at_stage(order: Order, **data: Any) -> None:
+        if action not in ACTIONS[order.stage]:
+            raise TransitionError(f"Order {order.pk} is {order.status_label.lower()}.")
+        change(order, **data)
+
+    return run_action(modeladmin, request, orders, change_at_stage, done=done, form=form)
 
 
 class PlacedFilter(TimeFilter, DropdownFilter):
@@ -154,11 +158,12 @@ class PlacedFilter(TimeFilter, DropdownFilter):
 
 
 @admin.register(Order)
-class OrderAdmin(RowActionsAdmin):
+class OrderAdmin(ActionFormsMixin, LargeTableMixin):
     """Clients place and cancel orders. Staff approve, ship, deliver, cancel and return them."""
 
     can_add = can_delete = False
-    list_display = ["id", "status_badge", "account", "pet", "ship_date", "created_at"]
+    actions = [approve, ship, ship_later, deliver, reschedule, cancel, return_pet]
+    list_display = ["id", status_badge, "account", "pet", "ship_date", "created_at"]
     list_filter = [StageFilter, ("status", ChoicesDropdownFilter), PlacedFilter]
     list_before_template: Any = "admin/inventory/order/stages.html"
     keys = {("status__exact",): OneFilterKey("id")}
@@ -168,7 +173,6 @@ class OrderAdmin(RowActionsAdmin):
     fields = readonly_fields = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
     object_pages = {"act/<slug:name>/": "act"}
-    row_actions = ACTIONS
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Add a column with the next step, which returns to this page of the list."""
@@ -187,11 +191,11 @@ class OrderAdmin(RowActionsAdmin):
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Offer on a tab only the actions that apply to its orders."""
-        actions = super().get_actions(request)
+        actions: dict[str, Any] = super().get_actions(request)
         stage = request.GET.get(StageFilter.parameter_name)
         if stage not in Stage.values:
             return actions
-        return {name: action for name, action in actions.items() if stage in ACTIONS[name].stages}
+        return {name: action for name, action in actions.items() if action[0] in ACTIONS[Stage(stage)]}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Do nothing: orders change only by actions."""
@@ -223,7 +227,7 @@ class OrderAdmin(RowActionsAdmin):
         description = f"{order.status_label}, {describe_pet(order.pet)} for {order.account}"
         if not verb:
             yield SearchResult(1, ORDER_ICON, f"Order {order.pk}", description, url)
-        names = [name for name, action in ACTIONS.items() if may_change and action.applies_to(order)]
+        names = [name for name, *_ in list_actions(order)] if may_change else []
         # "ship" and "ship_later" share a verb and a page.
         for action in dict.fromkeys(name.split("_")[0] for name in names):
             if action.startswith(verb):
@@ -262,29 +266,15 @@ class OrderAdmin(RowActionsAdmin):
         return changelist.find_neighbours(order.pk)  # type: ignore[no-any-return]
 
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
-        """Confirm and perform an action on one order, then return to the page in `next` or the order's."""
+        """Run an action on one order, then return to the page in `next` or the order's."""
         order: Order = self.get_permitted_object(request, object_id, self.has_change_permission)
-        action = ACTIONS.get(name)
-        if action is None:
+        actions: dict[str, Any] = super().get_actions(request)
+        if name not in actions:
             raise Http404
-        confirmation = action.get_confirmation(str(order), "The order moves on to its next status.")
-        back, rows = change_url(order), [(order.pk, self.describe(order))]
-        if REDIRECT_FIELD_NAME in request.GET:
-            back = self.admin_site.get_next_url(request)
-
-        def perform(cleaned_data: dict[str, Any]) -> HttpResponse:
-            self.perform_action(request, [order], action, cleaned_data)
-            return HttpResponseRedirect(back)
-
-        return confirm(
-            self, request, confirmation, action.form, perform, back=back, rows=rows, object=order
+        response: HttpResponse = actions[name][0](
+            self, request, self.get_queryset(request).filter(pk=order.pk)
         )
-
-    def get_success_subject(self, objs: list[Order]) -> str:
-        return f"Order {objs[0].pk} is" if len(objs) == 1 else super().get_success_subject(objs)
-
-    def describe(self, obj: Order) -> str:
-        return f"Order {obj.pk}: {describe_pet(obj.pet)} for {obj.account}"
+        return response
 
 
 def find_orders(stage: Stage) -> QuerySet[Order]:
@@ -293,10 +283,22 @@ def find_orders(stage: Stage) -> QuerySet[Order]:
     return orders.select_related("account", "pet")
 
 
-def list_actions(order: Order) -> list[tuple[str, OrderAction, bool]]:
-    """List the actions that apply, the usual next step first, and whether each acts at once."""
-    actions = sorted(ACTIONS.items(), key=lambda item: item[1].stages[0] != order.stage)
-    return [(name, action, action.is_direct(order)) for name, action in actions if action.applies_to(order)]
+def list_actions(order: Order) -> list[tuple[str, str, bool]]:
+    """List name and label of the actions that apply, and whether each acts at once.
+
+    The usual next step does, unless it needs data.
+    """
+    actions = ACTIONS[order.stage]
+    if order.stage == Stage.DONE and (order.status, order.pet.status) != (
+        OrderStatus.DELIVERED,
+        PetStatus.SOLD,
+    ):
+        return []
+    is_direct = actions[0] in {approve, ship, deliver}
+    return [
+        (action.__name__, action.short_description, is_direct and action is actions[0])
+        for action in actions
+    ]
 
 
 # --- Panels on the pages of accounts and events

@@ -1,7 +1,7 @@
 """Admin of pets."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -12,35 +12,37 @@ from django.db.models.functions import Substr
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from unfold.contrib.filters import admin as filters
-from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin.base import change_url
 from accounts.models import ApiKey
+from inventory.admin import import_export
 from inventory.admin.base import (
     AutocompleteFilter,
-    RowAction,
     describe_pet,
     get_actor_name,
     get_status_history,
     parse_reference,
+    run_action,
+    status_badge,
 )
-from inventory.admin.import_export import PetImportExportAdmin
 from inventory.members import PET
-from inventory.models import LIVE_STATUSES, Category, OrderEvent, Pet, PetStatus, TransitionError
+from inventory.models import Category, OrderEvent, Pet, PetStatus, TransitionError
 from inventory.search import Folded, filter_by_prefix
-from petstore.backoffice.changelist import parse_id
-from petstore.backoffice.confirmation import Confirmation, ReasonForm
+from petstore.api.int64 import parse_id
+from petstore.audit.forms import ReasonForm
+from petstore.backoffice.changelist import LargeTableMixin
+from petstore.backoffice.confirmation import ActionFormsMixin
+from petstore.backoffice.forms import EditForm
+from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, list_result
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 MAX_ORDERS_IN_PANEL = 10
 
 
-class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+class PetForm(EditForm):
     reason = forms.CharField(
         required=False,
         max_length=255,
-        widget=UnfoldAdminTextInputWidget,
         help_text="Why the status changes. Required when a sold pet becomes available again.",
     )
 
@@ -50,7 +52,7 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
 
     def clean(self) -> dict[str, Any]:
         """Report a transition that the model would reject as an error of the form."""
-        cleaned_data = super().clean() or {}
+        cleaned_data = super().clean()
         pet, status = self.instance, cleaned_data.get("status")  # `pet` still has the stored status.
         if pet.pk is not None and status and status != pet.status:
             try:
@@ -61,55 +63,47 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         return cleaned_data
 
 
-@dataclass(frozen=True)
-class PetAction(RowAction):
-    to_status: PetStatus
-    is_return: bool = False  # Applies only to sold pets. Other actions never return a sold pet to stock.
-
-    def get_skip_reason(self, obj: Pet) -> tuple[str, str] | None:
-        label, is_sold = describe_pet(obj), obj.status == PetStatus.SOLD
-        if order := obj.orders.filter(status__in=LIVE_STATUSES).first():
-            return "held by an open order; cancel or deliver it first", f"{label} in order {order.pk}"
-        if self.is_return:
-            return None if is_sold else ("only sold pets can be returned", label)
-        if obj.status == self.to_status:
-            return f"already {self.to_status.value}", label
-        return ("sold pets can only be returned", label) if is_sold else None
-
-    def perform(self, obj: Pet, by: str, cleaned_data: dict[str, Any]) -> None:
-        obj.transition(self.to_status, by=by, reason=cleaned_data.get("reason", ""))
-
-    def get_audit_reason(self, cleaned_data: dict[str, Any]) -> str:
-        action = self.past_participle.capitalize()
-        reason = cleaned_data.get("reason", "")
-        return f"{action}: {reason}" if reason else f"{action}."
+class ReturnForm(ReasonForm):
+    title = "Return {} to stock"
+    button = "Return to stock"
+    warning = "Only sold pets become available again."
 
 
-ACTIONS = {
-    "make_available": PetAction("Make available", "made available", PetStatus.AVAILABLE),
-    "set_pending": PetAction("Set pending", "set pending", PetStatus.PENDING),
-    "mark_sold": PetAction("Mark sold", "marked sold", PetStatus.SOLD),
-    "return_to_stock": PetAction(
-        "Return to stock...",
-        "returned to stock",
-        PetStatus.AVAILABLE,
-        is_return=True,
-        form=ReasonForm,
-        confirmation=Confirmation(
-            "Return {} to stock",
-            "Return to stock",
-            "Only sold pets become available again.",
-        ),
-    ),
-}
+@admin.action(description="Make available", permissions=["change"])
+def make_available(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
+    change = partial(Pet.change_status, to_status=PetStatus.AVAILABLE)
+    return run_action(modeladmin, request, pets, change, done="made available")
+
+
+@admin.action(description="Set pending", permissions=["change"])
+def set_pending(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
+    change = partial(Pet.change_status, to_status=PetStatus.PENDING)
+    return run_action(modeladmin, request, pets, change, done="set pending")
+
+
+@admin.action(description="Mark sold", permissions=["change"])
+def mark_sold(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
+    change = partial(Pet.change_status, to_status=PetStatus.SOLD)
+    return run_action(modeladmin, request, pets, change, done="marked sold")
+
+
+@admin.action(description="Return to stock...", permissions=["change"])
+def return_to_stock(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
+    def change(pet: Pet, **data: Any) -> None:
+        if pet.status != PetStatus.SOLD:
+            raise TransitionError(f"Pet {pet.pk} is {pet.status}. Only sold pets can be returned.")
+        pet.change_status(PetStatus.AVAILABLE, **data)
+
+    return run_action(modeladmin, request, pets, change, done="returned to stock", form=ReturnForm)
 
 
 @admin.register(Pet)
-class PetAdmin(PetImportExportAdmin):
+class PetAdmin(ActionFormsMixin, LargeTableMixin):
     """Every query uses an index, since there may be a million pets."""
 
     form = PetForm
-    list_display = ["visible_name", "id", "status_badge", "category", "updated_at"]
+    actions = [make_available, set_pending, mark_sold, return_to_stock]
+    list_display = ["visible_name", "id", status_badge, "category", "updated_at"]
     list_filter = [("status", filters.ChoicesDropdownFilter), ("category", AutocompleteFilter)]
     keys = {
         ("category__id__exact",): OneFilterKey("id"),
@@ -123,7 +117,11 @@ class PetAdmin(PetImportExportAdmin):
     autocomplete_fields = ["category"]
     fields = [*PET.form_fields, "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
-    row_actions = ACTIONS
+    list_pages = import_export.PAGES
+    import_view = import_export.import_view
+    import_template_view = import_export.import_template_view
+    process_import_view = import_export.process_import_view
+    export_view = import_export.export_view
     deletion_hint = "Mark it sold instead, so that clients can't order it."
     palette_commands = (
         PaletteCommand("add", "Add a pet"),
@@ -198,6 +196,3 @@ class PetAdmin(PetImportExportAdmin):
             "history_title": "Status history",
             "history": get_status_history(row),
         }
-
-    def describe(self, obj: Pet) -> str:
-        return describe_pet(obj)

@@ -11,8 +11,8 @@ from rest_framework.serializers import ValidationError
 
 from inventory.fields import Int64Field, NameField, build_field
 from inventory.members import PET, REQUIRED, Member
-from petstore.backoffice.text import truncate
 from petstore.db.names import fold_text, to_nfc
+from petstore.text import truncate
 
 BATCH_SIZE = 5_000
 COLUMNS = [column for member in PET.writable for column in member.columns]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -25,19 +23,6 @@ class Operation(NamedTuple):
 NO_OPERATION = Operation()
 
 
-@lru_cache(maxsize=256)
-def get_operation(view: Callable[..., Any], method: str | None) -> Operation:
-    action = getattr(view, "actions", {}).get("get" if method == "HEAD" else (method or "").lower())
-    if action is None:
-        return NO_OPERATION
-    view_class = vars(view)["cls"]  # Set by DRF's as_view.
-    return Operation(
-        view_class.required_scopes.get(action),
-        view_class.deprecations.get(action),
-        action in view_class.free_actions,
-    )
-
-
 class Caller(LoggedCaller, Protocol):
     @property
     def scopes(self) -> frozenset[str]: ...
@@ -49,7 +34,7 @@ class RequestContext:
 
     id: str  # X-Request-Id (D29).
     client: str  # The client's address, for the log.
-    operation: Operation = NO_OPERATION  # Set once the path is resolved.
+    operation: Operation = NO_OPERATION  # Set by the view.
     caller: Caller | None = None  # Set by authentication.
     decision: object = None  # The RateLimitDecision.
     write_began: float | None = None  # Monotonic. Set if the request may write and there are replicas.

@@ -23,3 +23,10 @@ def is_int64(value: Any) -> TypeGuard[int | Decimal]:
 def parse_int64(text: str) -> int | None:
     """Parse an int64 in canonical form. Returns None for any other text."""
     return int(text) if CANONICAL.fullmatch(text) and is_int64(int(text)) else None
+
+
+def parse_id(text: str | None) -> int | None:
+    """Parse a decimal ID of at most 19 digits, capped at INT64_MAX. Return None for any other text."""
+    if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
+        return None
+    return min(int(text), INT64_MAX)

@@ -16,7 +16,6 @@ from petstore.api.errors import invalid_parameter
 from petstore.api.link_header import format_link
 from petstore.api.query_params import Filters, get_bounded_integer, get_single_value
 from petstore.api.responses import Response
-from petstore.event_loop.compiled_reads import Read
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -29,26 +28,27 @@ class PageQuery(NamedTuple):
     filters: tuple[tuple[str, str], ...]  # Names and values, for the URL of the next page.
 
 
-def get_page(rows: Read, filters: Filters, request: Request, using: str) -> Response:
-    """Return the requested page of a list, read from the database `using`.
-
-    A page is a bare array in ascending order of `id`. Its Link has the URL of the next page, if any.
-    """
-    path, query = request.path_info, request.META.get("QUERY_STRING", "")
-    parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
-    conditions, limit, sent_filters = parse(filters, path, query)
-    page = rows.where(**conditions).fetch(limit + 1, using)
-    headers = {}
-    if len(page) > limit:
-        page.pop()
-        base = settings.BASE_URL  # Never from the Host header (D10).
-        next_url = build_next_url(base, path, sent_filters, limit, page[-1]["id"])
-        headers["Link"] = format_link(next_url, "next")
-    return Response(page, headers=headers)
-
-
 class KeysetPagination(BasePagination):
-    """Describes the pages in the OpenAPI document."""
+    """A page is a bare array in ascending order of `id`. Its Link has the URL of the next page, if any."""
+
+    link = ""
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> Any:
+        """Return the requested page of a compiled read, from the database of the caller's account."""
+        path, query = request.path_info, request.META.get("QUERY_STRING", "")
+        parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
+        conditions, limit, sent_filters = parse(view.filters, path, query)
+        caller: Any = request.user
+        page: list[dict[str, Any]] = queryset.where(**conditions).fetch(limit + 1, caller.database)
+        if len(page) > limit:
+            page.pop()
+            base = settings.BASE_URL  # Never from the Host header (D10).
+            next_url = build_next_url(base, path, sent_filters, limit, page[-1]["id"])
+            self.link = format_link(next_url, "next")
+        return page
+
+    def get_paginated_response(self, data: Any) -> Any:
+        return Response(data, headers={"Link": self.link} if self.link else {})
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         return schema

@@ -1,44 +1,26 @@
-"""The request pipeline: the steps of every request under /v1, in the order of the contract.
+"""The entry of every request under /v1, and the only place for what DRF never sees.
 
-`ApiPipeline` is the outermost middleware and serves these requests itself, without the sessions, CSRF
-tokens, redirects and host checks that pages need. The steps store their results in the `RequestContext`.
-This layer may not import accounts, so accounts registers its steps as `Steps`.
+`ApiPipeline` is the outermost middleware and calls the views itself, without the sessions, CSRF tokens,
+redirects and host checks that pages need. The steps of a request are those of `ApiView.initial`.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from hashlib import md5
-from typing import ClassVar, NamedTuple
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, resolve
 
-from petstore.api.context import RequestContext, get_operation
-from petstore.api.errors import ApiError, ErrorCode, build_error_response
-from petstore.api.request_headers import check_content, check_head
+from petstore.api.context import RequestContext
+from petstore.api.errors import build_error_response
+from petstore.api.response_headers import add_headers
 from petstore.api.responses import Response
 from petstore.observability import tracing
 from petstore.observability.instrumentation import InstrumentedHandler
 
-logger = logging.getLogger(__name__)
-
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
-EMPTY_PAGE = b"[]"
 MAX_CACHED_PATH = 100  # Characters; every valid path is shorter.
-
-
-class Steps(NamedTuple):
-    """The steps of accounts, set in accounts/apps.py. They raise ApiError to reject a request."""
-
-    check_key_format: Callable[[str], object]  # Checks the Authorization header without a store.
-    authenticate: Callable[[HttpRequest, RequestContext], None]  # Sets the caller and the decision.
-    throttle: Callable[[HttpRequest, RequestContext], None]  # Applies the decision.
-    record_missing_scope: Callable[[HttpRequest, RequestContext, str], None]  # For the rejection log.
-    get_quota_headers: Callable[[HttpRequest, RequestContext], Mapping[str, str]]  # Of each response (D23).
-    get_unused_quota_headers: Callable[[], Mapping[str, str]]  # For requests that were not counted.
 
 
 def is_api_path(path: str) -> bool:
@@ -46,11 +28,9 @@ def is_api_path(path: str) -> bool:
 
 
 class ApiPipeline:
-    steps: ClassVar[Steps]
-
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
-        self._instrumented = InstrumentedHandler(tracing.trace_requests(self._respond))
+        self._instrumented = InstrumentedHandler(tracing.trace_requests(call_view))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if is_api_path(request.path_info):
@@ -62,58 +42,16 @@ class ApiPipeline:
         context = RequestContext.start(request)
         return self._instrumented(request, context)
 
-    def _respond(self, request: HttpRequest) -> Response:
-        context = RequestContext.get(request)
-        try:
-            response = self._call_view(request, context)
-        except Exception as error:  # noqa: BLE001  Every exception becomes an Error (D29).
-            response = build_error_response(error)
-        self._add_headers(request, context, response)
-        return response
 
-    def _call_view(self, request: HttpRequest, context: RequestContext) -> Response:
-        match, parameters = find_view(request.path_info)
-        request.resolver_match = match
-        context.operation = get_operation(match.func, request.method)
-        try:
-            check_head(request)
-            self.steps.authenticate(request, context)  # Also on unknown paths (D17).
-        finally:
-            self.steps.throttle(request, context)  # Also without a valid key, to count the address.
-        check_url_length(request)
-        self._check_scope(context.operation.scope, request, context)
-        check_content(request)
-        response: Response = match.func(request, **parameters)
-        return response
-
-    def _add_headers(self, request: HttpRequest, context: RequestContext, response: Response) -> None:
-        headers = response.headers
-        headers["X-Request-Id"] = context.id
-        headers["X-Content-Type-Options"] = "nosniff"
-        headers["Vary"] = "Authorization"
-        if context.operation.deprecation is not None:
-            context.operation.deprecation.add_headers(response)
-        headers.update(self._get_quota_headers(request, context))
-        if response.status_code == 200 and request.method in {"GET", "HEAD"}:
-            make_conditional(request, response)
-        else:
-            headers["Cache-Control"] = "no-store"
-        if response.status_code not in {204, 304}:
-            headers["Content-Length"] = str(len(response.content))  # Avoids chunked encoding.
-
-    def _check_scope(self, scope: str | None, request: HttpRequest, context: RequestContext) -> None:
-        if scope is not None and (context.caller is None or scope not in context.caller.scopes):
-            self.steps.record_missing_scope(request, context, scope)
-            message = f"The API key lacks the scope {scope}. Use a key that has it."
-            raise ApiError(ErrorCode.INSUFFICIENT_SCOPE, message)
-
-    def _get_quota_headers(self, request: HttpRequest, context: RequestContext) -> Mapping[str, str]:
-        """Return the quota headers, or on failure those of an unused quota."""
-        try:
-            return self.steps.get_quota_headers(request, context)
-        except Exception:
-            logger.exception("Building the quota headers failed; the response reports an unused quota.")
-            return self.steps.get_unused_quota_headers()
+def call_view(request: HttpRequest) -> Response:
+    """Call the view of the path; unknown paths have one, too. Every exception becomes an Error (D29)."""
+    try:
+        request.resolver_match, parameters = find_view(request.path_info)
+        response: Response = request.resolver_match.func(request, **parameters)
+    except Exception as error:  # noqa: BLE001  Of the resolver, or of DRF outside the view's steps.
+        response = build_error_response(error)
+        add_headers(request, response)
+    return response
 
 
 @lru_cache(maxsize=256)
@@ -135,24 +73,3 @@ def find_view(path: str) -> tuple[ResolverMatch, Mapping[str, str]]:
         return match, {name: segment if value == "0" else value for name, value in match.kwargs.items()}
     match = resolve_cached(path)
     return match, match.kwargs
-
-
-def check_url_length(request: HttpRequest) -> None:
-    meta = request.META
-    if len(meta.get("PATH_INFO", "")) + len(meta.get("QUERY_STRING", "")) > settings.MAX_URL_BYTES:
-        raise ApiError(ErrorCode.URI_TOO_LONG)
-
-
-def make_conditional(request: HttpRequest, response: Response) -> None:
-    """Set the ETag, and respond to a matching If-None-Match with 304 (D32, RFC 9110 section 13.1.2)."""
-    digest = md5(response.content, usedforsecurity=False)
-    if response.content != EMPTY_PAGE:  # A 304 may update the link of an empty page of the feed (D40).
-        digest.update(response.headers.get("Link", "").encode())
-    etag = response.headers["ETag"] = f'"{digest.hexdigest()}"'
-    response.headers["Cache-Control"] = "private, no-cache"  # Store, but revalidate.
-    if_none_match = request.META.get("HTTP_IF_NONE_MATCH", "")
-    # The quotes are part of the tag, so the list need not be parsed.
-    if etag in if_none_match or if_none_match.strip() == "*":
-        response.status_code = 304
-        response.content = b""
-        del response.headers["Content-Type"]

@@ -16,7 +16,7 @@ class Response:
     slow for the request path.
     """
 
-    __slots__ = ("content", "headers", "status_code")
+    __slots__ = ("content", "exception", "headers", "status_code")  # DRF sets `exception`.
 
     def __init__(
         self, data: Any = None, status: int = 200, headers: Mapping[str, str] | None = None

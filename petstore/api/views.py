@@ -1,71 +1,107 @@
-"""The base class of the API's views, and the view for unknown paths. The pipeline calls them."""
+"""The base class of the API's views, and the view for unknown paths."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
+from django.conf import settings
 from django.http import HttpRequest
 from rest_framework.request import Request
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
+from petstore.api.context import NO_OPERATION, Operation, RequestContext
 from petstore.api.deprecation import Deprecation
-from petstore.api.errors import ApiError, ErrorCode, build_error_response
+from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import KeysetPagination
 from petstore.api.parsers import JSONRequest
 from petstore.api.query_params import Filters
+from petstore.api.request_headers import check_content, check_head
+from petstore.api.response_headers import add_headers
+from petstore.api.responses import Response
+from petstore.event_loop.compiled_reads import Read
 
 
 class ApiView(APIView):
-    """A DRF view without DRF's checks, since the pipeline checks key, quota and scope.
-
-    DRF would check permissions before throttles, and not count a request whose key is rejected.
-    """
+    """A DRF view that counts every request, also one that it then rejects."""
 
     # Keyed by action, such as "list".
     required_scopes: Mapping[str, str] = MappingProxyType({})
     deprecations: Mapping[str, Deprecation] = MappingProxyType({})
     free_actions: Collection[str] = ()
     filters: Filters = ()  # For the list action.
-    pagination_class = KeysetPagination  # For the OpenAPI document.
+    serializer_class: type[Serializer[Any]] | None = None  # Of the request's body.
+    pagination_class = KeysetPagination
     # Stateless, so all requests share them.
     parsers = tuple(parser() for parser in APIView.parser_classes)
-    authenticators = tuple(authenticator() for authenticator in APIView.authentication_classes)
     negotiator = APIView.content_negotiation_class()
     http_method_names = ["get", "post", "put", "patch", "delete", "head", "trace", "connect"]
+    default_response_headers: ClassVar[dict[str, str]] = {}  # DRF would join the allowed methods each time.
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Check the key, then the quota, then the scope.
+
+        DRF would check permissions before throttles, and throttle no request whose key is rejected. The
+        checks of the URL and of the body come after the quota.
+        """
+        http_request = request._request
+        context = RequestContext.get(http_request)
+        context.operation = self.get_operation()
+        try:
+            check_head(http_request)
+            self.perform_authentication(request)  # Also on unknown paths (D17).
+        finally:
+            self.check_throttles(request)  # Also without a valid key, to count the address.
+        check_url_length(http_request)
+        self.check_permissions(request)
+        check_content(http_request)
+
+    def get_operation(self) -> Operation:
+        action = getattr(self, "action", None)
+        if action is None:
+            return NO_OPERATION
+        scope, deprecation = self.required_scopes.get(action), self.deprecations.get(action)
+        return Operation(scope, deprecation, action in self.free_actions)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        add_headers(request._request, response)
+        return response
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Call the method's handler and convert exceptions to Errors."""
-        self.args, self.kwargs = args, kwargs
-        self.request = drf_request = self.initialize_request(request, *args, **kwargs)
-        handler = self.http_method_not_allowed
         try:
-            method = (request.method or "").lower()
-            if method in self.http_method_names:
-                handler = getattr(self, method, handler)
-            return handler(drf_request, *args, **kwargs)
-        except Exception as error:  # noqa: BLE001  Every exception becomes an Error (D29).
-            return self.handle_exception(error)
+            return super().dispatch(request, *args, **kwargs)
         finally:
             # Break the reference cycle between the view and DRF's request, to free both immediately.
-            drf_request.parser_context.clear()
+            self.request.parser_context.clear()
             vars(self).clear()
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         return JSONRequest(
             request,
             parsers=self.parsers,
-            authenticators=self.authenticators,
+            authenticators=self.get_authenticators(),
             negotiator=self.negotiator,
             parser_context=self.get_parser_context(request),
         )
+
+    def paginate(self, rows: Read, request: Request) -> Response:
+        paginator = self.pagination_class()
+        page = paginator.paginate_queryset(rows, request, self)
+        response: Response = paginator.get_paginated_response(page)
+        return response
+
+    def validate(self, request: Request) -> dict[str, Any]:
+        """Return the validated body. Raises DRF's ValidationError."""
+        assert self.serializer_class is not None
+        serializer = self.serializer_class(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        values: dict[str, Any] = serializer.validated_data
+        return values
 
     def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise 405 with Allow (RFC 9110 section 15.5.6)."""
         headers = {"Allow": ", ".join(self.allowed_methods)}
         raise ApiError(ErrorCode.METHOD_NOT_ALLOWED, headers=headers)
-
-    def handle_exception(self, exc: Exception) -> Any:
-        return build_error_response(exc)
 
 
 class UnknownPathView(ApiView):
@@ -73,3 +109,9 @@ class UnknownPathView(ApiView):
 
     def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise ApiError(ErrorCode.RESOURCE_NOT_FOUND)
+
+
+def check_url_length(request: HttpRequest) -> None:
+    meta = request.META
+    if len(meta.get("PATH_INFO", "")) + len(meta.get("QUERY_STRING", "")) > settings.MAX_URL_BYTES:
+        raise ApiError(ErrorCode.URI_TOO_LONG)

@@ -8,35 +8,32 @@ from datetime import timedelta
 from functools import partial
 from itertools import chain
 from typing import Any
+from urllib.parse import urlencode
 
 from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
-from django.core.paginator import Paginator
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
-from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NO_ADDRESS
-from petstore.backoffice import spreadsheets
-from petstore.backoffice.audit import send_export
-from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, parse_id
-from petstore.backoffice.dashboard import list_url
+from petstore.api.int64 import parse_id
+from petstore.audit.actions import Action, labels, routine
+from petstore.audit.models import AuditEntry, FailedSignIn
+from petstore.backoffice.changelist import ChoiceFilter, LargeTableMixin, TimeFilter
 from petstore.backoffice.history import Change, get_changes
-from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
-from petstore.backoffice.text import truncate
+from petstore.backoffice.spreadsheets import send_export, write_csv
 from petstore.db.names import to_nfc
+from petstore.text import truncate
 
-MAX_ENTRIES = 1000  # In the list. Filters reach older ones.
 MAX_EXPORTED = 50_000
 MAX_CHANGES = 5  # Per entry in the list.
 MAX_VALUE_LENGTH = 40  # Characters, in the list.
@@ -46,15 +43,6 @@ EXPORT_COLUMNS = (
     "at (UTC)", "by", "action", "kind", "object's id", "object", "old values", "new values", "reason",
     "from address", "request id",
 )  # fmt: skip
-
-
-class NewestPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Counts and skips no more than MAX_ENTRIES rows."""
-
-    @cached_property
-    def count(self) -> int:
-        queryset: Any = self.object_list
-        return len(queryset.values_list("pk")[:MAX_ENTRIES])
 
 
 class StaffFilter(ChoiceFilter):
@@ -76,6 +64,14 @@ class KindFilter(ChoiceFilter):
         models = admin.site._registry.keys() - {AuditEntry}
         kinds = [(model._meta.label_lower, str(model._meta.verbose_name)) for model in models]
         return sorted(kinds, key=lambda kind: kind[1])
+
+
+class ActionFilter(ChoiceFilter):
+    title = "action"
+    parameter_name = field = "action__exact"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(labels.items())
 
 
 class DateFilter(TimeFilter):
@@ -101,24 +97,31 @@ class SignInFilter(ChoiceFilter):
         return iter([default | {"display": "Hidden"}, *others])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() == "shown" or "action__exact" in request.GET:
+        if self.value() == "shown" or ActionFilter.parameter_name in request.GET:
             return queryset
-        return queryset.exclude(action__in=AuditEntry.SIGN_IN_ACTIONS)
+        return queryset.exclude(action__in=routine)
 
 
-class ReadOnlyAdmin(PetstoreModelAdmin):
+class ReadOnlyAdmin(LargeTableMixin):
     can_add = can_change = can_delete = False
-    sortable_by = ()
+    sortable_by = []
     ordering = ["-id"]
-    paginator = NewestPaginator
+    list_filter_submit = False
 
     user_field: str
+    palette_text: str  # Describes the entries of a request.
+    palette_query: dict[str, str] = {}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Add whether the user is on the staff. Customers have no page to link to."""
         staff = User.objects.filter(pk=OuterRef(self.user_field), is_staff=True)
         rows: QuerySet[Any] = super().get_queryset(request).annotate(is_staff=Exists(staff))
         return rows
+
+    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+        if self.model._default_manager.filter(request_id=term).exists():
+            link = f"{self.list_url()}?{urlencode({'q': term} | self.palette_query)}"
+            yield SearchResult(1, "history", f"Request {term}", self.palette_text, link)
 
     @admin.display(description="at")
     def timestamp(self, obj: AuditEntry | FailedSignIn) -> str:
@@ -128,10 +131,12 @@ class ReadOnlyAdmin(PetstoreModelAdmin):
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
     user_field = "actor_id"
+    palette_text = "Its changes in the audit trail"
+    palette_query = {"sign_ins": "shown"}
     list_display = [
         "timestamp", "actor", "action", "kind", "object_link", "changes", "reason", "from_address",
     ]  # fmt: skip
-    list_filter = [StaffFilter, "action", KindFilter, DateFilter, SignInFilter]
+    list_filter = [StaffFilter, ActionFilter, KindFilter, DateFilter, SignInFilter]
     list_before_template: Any = "admin/audit_list.html"
     list_pages = {"export/": ("export", "view")}
     search_fields = ["object_id"]
@@ -146,11 +151,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         spellings = {term, to_nfc(term), unicodedata.normalize("NFD", term)}
         return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
 
-    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        if AuditEntry.objects.filter(request_id=term).exists():
-            link = list_url("backoffice_auditentry", q=term, sign_ins="shown")
-            yield SearchResult(1, "history", f"Request {term}", "Its changes in the audit trail", link)
-
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
         add_object_labels(changelist.result_list)
@@ -159,6 +159,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description="by")
     def actor(self, entry: Any) -> str:
         return render_link("auth.user", entry.is_staff and entry.actor_id, entry.actor_name)
+
+    @admin.display(description="action")
+    def action(self, entry: AuditEntry) -> str:
+        return entry.get_action_display()
 
     @admin.display
     def kind(self, entry: AuditEntry) -> str:
@@ -169,7 +173,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="object")
     def object_link(self, entry: Any) -> str:
-        is_deleted = entry.action == AuditEntry.Action.DELETED
+        is_deleted = entry.action == Action.DELETED
         is_own = entry.model == "auth.user" and entry.object_id == str(entry.actor_id)
         has_page = not is_deleted and (entry.is_staff or not is_own)
         link = render_link(entry.model, has_page and entry.object_id, entry.object_text)
@@ -205,12 +209,13 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             self.message_user(request, TOO_MANY, messages.WARNING)
             return HttpResponseRedirect(f"{self.list_url()}?{request.GET.urlencode()}")
         rows = chain([EXPORT_COLUMNS], map(format_export_row, entries.iterator()))
-        return send_export(request, AuditEntry, "audit-trail.csv", partial(spreadsheets.write_csv, rows))
+        return send_export(request, AuditEntry, "audit-trail.csv", partial(write_csv, rows))
 
 
 @admin.register(FailedSignIn)
 class FailedSignInAdmin(ReadOnlyAdmin):
     user_field = "user_id"
+    palette_text = "A failed sign-in"
     list_display = ["timestamp", "user", "reason", "address", "request_id"]
     readonly_fields = fields = ("timestamp", "user", "reason", "address", "request_id")
     list_filter = [DateFilter]
@@ -222,11 +227,6 @@ class FailedSignInAdmin(ReadOnlyAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         return rows.filter(Q(username=term) | Q(request_id=term))
-
-    def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        if FailedSignIn.objects.filter(request_id=term).exists():
-            link = list_url("backoffice_failedsignin", q=term)
-            yield SearchResult(1, "history", f"Request {term}", "A failed sign-in", link)
 
     @admin.display(description="name")
     def user(self, failed_sign_in: Any) -> str:

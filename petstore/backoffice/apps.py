@@ -12,7 +12,7 @@ class BackOfficeConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.models import Group, User
 
-        from petstore.backoffice import audit, sessions  # noqa: F401  Connects their signal receivers.
+        from petstore.backoffice import sessions  # noqa: F401  Connects its signal receiver.
 
         # These models belong to Django. A change to their Meta would need a migration.
         User._meta.verbose_name, User._meta.verbose_name_plural = "member of staff", "staff"

@@ -13,19 +13,12 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.views import ChangeList
 
-from petstore.api.int64 import INT64_MAX
+from petstore.api.int64 import parse_id
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.db.keysets import Key
 
 AFTER, BEFORE = "after", "before"
 MAX_ACTION_ROWS = 200
-
-
-def parse_id(text: str | None) -> int | None:
-    """Parse a decimal ID of at most 19 digits, capped at INT64_MAX. Return None for any other text."""
-    if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
-        return None
-    return min(int(text), INT64_MAX)
 
 
 class KeysetPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -46,7 +39,7 @@ class KeysetChangeList(ChangeList):
             params.pop(AFTER, None)
             params.pop(BEFORE, None)
         queryset: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
-        key = cast("BigTableAdmin", self.model_admin).get_ordering_key(request, self.get_active_filters())
+        key = cast("LargeTableMixin", self.model_admin).get_ordering_key(request, self.get_active_filters())
         ordering = [str(name) for name in queryset.query.order_by]
         if key is not None and {name.removeprefix("-") for name in ordering} == {"id"}:
             queryset = queryset.alias(key=key).order_by(ordering[0].replace("id", "key"))
@@ -107,7 +100,7 @@ class KeysetChangeList(ChangeList):
             return Q(**{f"{name}__{lookup}": pk})
         # The list is ordered by a value, then by ID. The value may have changed since the page was loaded.
         manager = queryset.model._base_manager
-        expressions = cast("BigTableAdmin", self.model_admin).expressions
+        expressions = cast("LargeTableMixin", self.model_admin).expressions
         value = manager.filter(pk=pk).values_list(expressions.get(name, name), flat=True).first()
         if value is None:
             return None
@@ -122,7 +115,7 @@ def selects_all_pages(request: HttpRequest) -> bool:
     return request.POST.get("select_across") == "1"
 
 
-class BigTableAdmin(PetstoreModelAdmin):
+class LargeTableMixin(PetstoreModelAdmin):
     list_filter_submit = True
     sortable_by = ["id"]  # Other columns have no index to sort by.
     # For combinations of filter parameters, the indexed expression that replaces the ID in their ordering.

@@ -1,4 +1,4 @@
-"""Error pages for staff and customers: bad input, oversized forms, conflicts, 403 and 404."""
+"""Error pages for staff and customers: bad input, conflicts, 403 and 404."""
 
 import logging
 import re
@@ -10,19 +10,16 @@ from typing import Any
 from allauth.account.adapter import get_adapter
 from allauth.core.exceptions import ReauthenticationRequired
 from django.conf import settings
-from django.contrib import admin
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Group
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied, RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
+from django.core.exceptions import PermissionDenied
 from django.db import DataError, IntegrityError
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
 from django.utils.deprecation import MiddlewareMixin
 
-from petstore.api.request_headers import BODY_ERROR
 from petstore.backoffice.sessions import CUSTOMER_PAGES, STAFF_PAGES, log_out_if_expired
 from petstore.observability.redaction import contains_key
 
@@ -30,17 +27,16 @@ logger = logging.getLogger(__name__)
 
 View = Callable[..., HttpResponse]
 
-UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # NUL and lone surrogates.
-MAX_VALUE_LENGTH = 250  # Characters of a query parameter: a search term, a filter, a page number.
+MAX_VALUE_LENGTH = 250  # Characters of a query parameter: SQLite rejects long patterns.
 MAX_URL_LENGTH = 4000  # Of the path, and of parameters that hold a URL.
 URL_PARAMETERS = {"next", "_changelist_filters"}
+UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # NUL and lone surrogates.
 
 BAD_CHARACTERS = "Your input contains characters that can't be stored. Go back, remove them and try again."
 REDACTED_FIELDS = {"q", "s", "reason"}  # Searches are not stored, and ReasonForm redacts reasons.
 CONTAINS_KEY = "Your input contains an API key, which would be stored. Go back, remove it and try again."
 TOO_LONG = "Part of the URL is too long. Go back, shorten it and try again."
 OUT_OF_RANGE = "A value is out of range. Go back, correct it and try again."
-TOO_LARGE = "The form is too large and was not saved. Go back, shorten it and try again."
 CONFLICT = "Another user has just changed the same data. Go back, reload the page and try again."
 
 
@@ -62,13 +58,11 @@ def check_input(request: HttpRequest) -> str:
     sent = [request.META.get("HTTP_USER_AGENT", ""), *chain(*stored)]
     if any(map(contains_key, sent)):  # Of a sign-in, the list of sessions stores the User-Agent.
         return CONTAINS_KEY
-    if len(request.path) > MAX_URL_LENGTH:
-        return TOO_LONG
-    for name, values in request.GET.lists():
-        max_length = MAX_URL_LENGTH if name in URL_PARAMETERS else MAX_VALUE_LENGTH
-        if any(len(value) > max_length for value in values):
-            return TOO_LONG
-    return ""
+    limits = (
+        (name, MAX_URL_LENGTH if name in URL_PARAMETERS else MAX_VALUE_LENGTH) for name in request.GET
+    )
+    is_long = any(len(value) > limit for name, limit in limits for value in request.GET.getlist(name))
+    return TOO_LONG if is_long or len(request.path) > MAX_URL_LENGTH else ""
 
 
 def render_error(request: HttpRequest, status: int, text: str) -> HttpResponse:
@@ -106,36 +100,6 @@ class SignedInPagesMiddleware(MiddlewareMixin):
         if request.path_info.startswith(CUSTOMER_PAGES):
             add_never_cache_headers(response)
         return response
-
-
-# --- Forms that exceed the size limits
-
-
-class FormLimitsMiddleware(MiddlewareMixin):
-    """Must run before CsrfViewMiddleware, which reads the form."""
-
-    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
-        try:
-            if BODY_ERROR not in request.META and request.POST is not None:
-                return None
-        except (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent):
-            pass
-        request.POST = QueryDict()  # Rendering the error page reads POST again.
-        return reject_too_large(request, view)
-
-
-def reject_too_large(request: HttpRequest, view: Any) -> HttpResponse:
-    """Return 413. Staff pages that require a session redirect to the sign-in page without one."""
-    site: Any = admin.site
-    log_out_if_expired(request)
-    context = {"title": "Too large", "text": TOO_LARGE}
-    if site.has_permission(request):
-        response: HttpResponse = site.render_page(request, "error", status=413, **context)
-        return response
-    if request.path.startswith(reverse("admin:index")) and getattr(view, "login_required", True):
-        redirect: HttpResponse = site.redirect_to_sign_in(request)
-        return redirect
-    return render(request, "error.html", context, status=413)
 
 
 # --- Error pages for staff

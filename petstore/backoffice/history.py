@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
-from petstore.backoffice.audit import EMPTY_VALUES, HIDDEN, HIDDEN_NEW
-from petstore.backoffice.models import AuditEntry
+from petstore.audit import EMPTY_VALUES, HIDDEN, HIDDEN_NEW
+from petstore.audit.models import AuditEntry
 from petstore.db.names import visible_name
 
 TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")

@@ -13,7 +13,7 @@ from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.core.exceptions import PermissionDenied
-from django.db import models
+from django.db import connection, models
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect
@@ -23,11 +23,18 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldBooleanWidget
 
-from petstore.backoffice import audit, edit_conflicts, filter_chips, palette
-from petstore.backoffice.audit import Action, Actor
-from petstore.backoffice.forms import MultilineField, SafeAutocompleteSelect, preserve_untouched
+from petstore import audit
+from petstore.audit import Action, Actor
+from petstore.audit.models import AuditEntry
+from petstore.backoffice import filter_chips, palette
+from petstore.backoffice.forms import (
+    VERSION_FIELD,
+    EditForm,
+    MultilineField,
+    SafeAutocompleteSelect,
+    use_unfold_widgets,
+)
 from petstore.backoffice.history import HistoryEntry, build_history
-from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import choose_order
 from petstore.db.names import visible_name
@@ -41,10 +48,10 @@ MAX_EXAMPLES = 3  # Referring rows that a message lists per relation.
 
 class PetstoreModelAdmin(ModelAdmin):
     admin_site: PetstoreAdminSite
+    form = EditForm
     # False denies the operation to everyone, including superusers.
     can_add = can_change = can_delete = True
     formfield_overrides = {models.TextField: {"form_class": MultilineField}}  # type: ignore[misc,assignment]
-    actions: Any = None  # Django's actions would load every row of a list.
     list_per_page = 50
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -122,27 +129,24 @@ class PetstoreModelAdmin(ModelAdmin):
     # --- Edit conflicts
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """For a POST, also lock the row and remember its values for the audit trail."""
+        """For a POST, also remember the values for the audit trail. A save locks the row."""
         obj = super().get_object(request, object_id, from_field)
         if obj is not None and request.method == "POST":
-            if edit_conflicts.lock_for_save(obj, request):
-                obj = super().get_object(request, object_id, from_field)
-            audit.remember_values(request, [obj] if obj is not None else [])
+            if VERSION_FIELD in request.POST and connection.in_atomic_block:
+                # FOR NO KEY UPDATE does not block writes of rows that refer to this one. A stronger lock
+                # could deadlock with the usage writer, which may hold locks that the save needs.
+                rows = self.model._base_manager.select_for_update(no_key=True).filter(pk=obj.pk)
+                if rows.values_list("pk"):
+                    obj = super().get_object(request, object_id, from_field)
+            remember_values(request, [obj] if obj is not None else [])
         return obj
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change=change, **kwargs)
-        if obj is None or not change or request.method != "POST":
-            return form
-        return edit_conflicts.reject_outdated(preserve_untouched(form), obj, request)
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         obj = context.get("original")
         context["show_history"] = self.can_add or self.can_change or self.can_delete
+        use_unfold_widgets(context["adminform"].form)
         if obj is not None:
             context["title"] = heading(self.opts.verbose_name_plural)
-            stored = self.model._base_manager.get(pk=obj.pk)
-            context["version"] = edit_conflicts.compute_version(stored, context["adminform"].form.fields)
             if self.can_delete:
                 context["show_delete"] = not is_protected(obj)
         elif self.add_title:
@@ -165,7 +169,7 @@ class PetstoreModelAdmin(ModelAdmin):
         return changelist
 
     def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:
-        audit.remember_values(request, queryset[:MAX_REMEMBERED])
+        remember_values(request, queryset[:MAX_REMEMBERED])
         return super().response_action(request, queryset, *args, **kwargs)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
@@ -174,7 +178,7 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Record a change. If the message is a string, it is the reason."""
-        audit.record_change(request, obj, get_reason(request, message))
+        record_change(request, obj, get_reason(request, message))
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         actor, reason = Actor.from_request(request), get_reason(request)
@@ -202,17 +206,17 @@ class PetstoreModelAdmin(ModelAdmin):
 
     # --- Additional pages
 
-    def get_urls(self) -> list[Any]:
-        def make_url(route: str, name: str, view: Any) -> Any:
-            url_name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
-            return path(route, self.admin_site.admin_view(view), name=url_name)
+    def make_url(self, route: str, name: str, view: Any) -> Any:
+        url_name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
+        return path(route, self.admin_site.admin_view(view), name=url_name)
 
+    def get_urls(self) -> list[Any]:
         row_urls = [
-            make_url(f"<path:object_id>/{suffix}", name, getattr(self, f"{name}_view"))
+            self.make_url(f"<path:object_id>/{suffix}", name, getattr(self, f"{name}_view"))
             for suffix, name in self.object_pages.items()
         ]
         list_urls = [
-            make_url(suffix, name, partial(self.serve_list_page, name, permission))
+            self.make_url(suffix, name, partial(self.serve_list_page, name, permission))
             for suffix, (name, permission) in self.list_pages.items()
         ]
         return [*list_urls, *row_urls, *super().get_urls()]
@@ -244,6 +248,14 @@ class PetstoreModelAdmin(ModelAdmin):
     def render_page(self, request: HttpRequest, *args: str, **context: Any) -> TemplateResponse:
         """Render a template with a title, like the method of the site, with the context of the model."""
         return self.admin_site.render_page(request, *args, opts=self.opts, media=self.media, **context)
+
+
+def page_url(obj: models.Model, page: str) -> str:
+    return reverse(f"admin:{obj._meta.app_label}_{obj._meta.model_name}_{page}", args=[obj.pk])
+
+
+def change_url(obj: models.Model) -> str:
+    return page_url(obj, "change")
 
 
 def redirect_search(request: HttpRequest) -> HttpResponseRedirect | None:
@@ -283,3 +295,21 @@ def describe_referring_rows(obj: models.Model) -> Iterator[str]:
         yield from descriptions[:MAX_EXAMPLES]
         if len(descriptions) > MAX_EXAMPLES:
             yield "and more"
+
+
+def remember_values(request: HttpRequest, rows: Iterable[models.Model]) -> None:
+    """Store the current values on the request, so that `record_change` can compare them after the save."""
+    remembered = request.__dict__.setdefault("_petstore_before", {})
+    for row in rows:
+        remembered[row._meta.label_lower, row.pk] = audit.get_field_values(row)
+
+
+def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
+    """Record the changes since `remember_values`. An unchanged row is recorded only with a reason."""
+    after = audit.read_stored_values(obj)
+    remembered = request.__dict__.get("_petstore_before", {})
+    before = remembered.get((obj._meta.label_lower, obj.pk), after)
+    if before != after or reason:
+        audit.record(
+            Actor.from_request(request), obj, Action.CHANGED, before=before, after=after, reason=reason
+        )

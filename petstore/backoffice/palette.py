@@ -44,18 +44,25 @@ class PaletteCommand(NamedTuple):
 class RowCommand(NamedTuple):
     """A command for the rows of a filtered list."""
 
-    phrase: str  # Precedes the name of the row.
-    synonyms: tuple[str, ...]  # Phrases that also find it.
     icon: str
+    phrase: str  # Precedes the name of the row.
+    keywords: str  # Further words that find it.
     page: str  # The last part of the URL name.
-    list_title: str
     filters: Mapping[str, str] = {}
     permission: str = ""  # Defaults to that of changing the row.
 
-    def get_argument(self, term: str) -> str | None:
-        """Return the shortest match of `get_phrase_argument`."""
-        found = [get_phrase_argument(term, phrase) for phrase in (self.phrase, *self.synonyms)]
-        return min((argument for argument in found if argument is not None), key=len, default=None)
+    def get_name(self, term: str) -> str | None:
+        """Return the text after the words of the command, or "" for their beginning; None without a match.
+
+        `Acme` in `issue key Acme` and in `Issue a key for Acme`, and "" in `iss` and `issue a key fo`.
+        """
+        words, known = term.split(), f"{self.phrase} {self.keywords}".lower().split()
+        rest = list(dropwhile(lambda word: word.lower() in known, words))
+        if len(term) < MIN_VERB_LENGTH or len(rest) == len(words) > 1:
+            return None
+        if len(rest) == 1 and any(word.startswith(rest[0].lower()) for word in known):
+            return ""
+        return " ".join(rest) if len(rest) < len(words) else None
 
 
 def strip_secret(term: str) -> str:
@@ -102,7 +109,7 @@ def find_row_commands(request: HttpRequest, term: str, model_admin: Any) -> Iter
     """Find the list of rows that a command applies to, and the rows with the name after its phrase."""
     opts = model_admin.opts
     for command in model_admin.row_commands:
-        name = command.get_argument(term)
+        name = command.get_name(term)
         permission = command.permission or f"{opts.app_label}.change_{opts.model_name}"
         if name is None or not request.user.has_perm(permission):
             continue
@@ -115,7 +122,7 @@ def find_row_commands(request: HttpRequest, term: str, model_admin: Any) -> Iter
         yield from [model_admin.build_command_result(command, row) for row in rows[:MAX_RESULTS]]
         if not name or len(rows) > MAX_RESULTS:
             query = {**command.filters, SEARCH_VAR: name} if name else command.filters
-            yield list_result(command.icon, command.list_title, opts.model, query, rows)
+            yield list_result(command.icon, f"{command.phrase} ...", opts.model, query, rows)
 
 
 def list_result(
@@ -135,22 +142,3 @@ def rank_title(term: str, title: str, keywords: str = "") -> int:
         if all(any(word.startswith(prefix) for word in words) for prefix in term_words):
             return rank
     return 0
-
-
-def get_phrase_argument(term: str, phrase: str) -> str | None:
-    """Return the text after a phrase: `Acme` in `issue key Acme` and in `Issue a key for Acme`.
-
-    Return an empty string if the term is a prefix of the phrase, such as `iss` or `issue a key fo`.
-    Return None if the term does not match.
-    """
-    phrase_words, term_words = phrase.lower().split(), term.lower().split()
-    first_word, verb = term_words[0], phrase_words[0]
-    if len(term_words) == 1:
-        is_prefix = len(first_word) >= MIN_VERB_LENGTH and verb.startswith(first_word)
-    else:
-        is_prefix = " ".join(phrase_words).startswith(" ".join(term_words))
-    if is_prefix:
-        return ""
-    if first_word != verb:
-        return None
-    return " ".join(dropwhile(lambda word: word.lower() in phrase_words, term.split()))

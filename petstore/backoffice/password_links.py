@@ -10,7 +10,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import Permission, User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.contrib.auth.views import INTERNAL_RESET_SESSION_TOKEN, PasswordResetConfirmView
@@ -19,10 +18,9 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse, reverse_lazy
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
-from unfold.widgets import UnfoldAdminPasswordWidget
 
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.audit import record_password_change
+from petstore.audit import record_password_change
 
 
 class PasswordLinkTokenGenerator(PasswordResetTokenGenerator):
@@ -54,18 +52,10 @@ def create_link(user: User, *, by: User) -> str:
     return get_page_url(reverse("admin:new_password", args=[uid, token]))
 
 
-class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            field.widget = UnfoldAdminPasswordWidget(attrs=field.widget.attrs)
-
-
 class NewPasswordView(PasswordResetConfirmView):
     """The page of a link. Users still have to sign in with their new password."""
 
     site: Any = None
-    form_class = NewPasswordForm
     reset_url_token = "choose"  # noqa: S105  Replaces the token in the URL. The session stores the token.
     success_url = reverse_lazy("account_login")
 

@@ -24,6 +24,7 @@ from unfold.sites import UnfoldAdminSite
 
 from petstore.backoffice import palette
 from petstore.backoffice.error_pages import View, render_errors
+from petstore.backoffice.forms import use_unfold_widgets
 from petstore.backoffice.password_links import NewPasswordView
 
 NOT_SAVED_COOKIE = "not_saved"
@@ -32,6 +33,10 @@ TWO_FACTOR_REQUIRED = "Two-factor sign-in is required for all staff. Set it up t
 
 class PetstoreAdminSite(UnfoldAdminSite):
     index_title = "Home"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.disable_action("delete_selected")  # It would load every row of a list.
 
     def has_permission(self, request: HttpRequest) -> bool:
         """Require active staff and, if configured, a second factor. All pages rely on this check."""
@@ -94,6 +99,8 @@ class PetstoreAdminSite(UnfoldAdminSite):
     ) -> TemplateResponse:
         """Render `admin/{template}.html` with the context that all admin pages share."""
         request.current_app = self.name
+        if form := context.get("form"):
+            use_unfold_widgets(form)
         shared = {**self.each_context(request), "title": title, "content_title": title}
         shared["next"] = self.get_next_url(request)
         return TemplateResponse(request, f"admin/{template}.html", shared | context, status=status)

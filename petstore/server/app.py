@@ -15,6 +15,7 @@ from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_started
 from django.urls import Resolver404, resolve
+from rest_framework.settings import api_settings
 from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
@@ -135,7 +136,7 @@ async def serve_page(
         body = await read_page_body(scope, parts, is_staff)
         if body.error is not None:
             if body.error.code is ErrorCode.PAYLOAD_TOO_LARGE:
-                await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware renders the error.
+                await serve_in_thread(scope, exchange, body)  # UnreadFormMiddleware renders the error.
             else:
                 exchange.protocol.response_str(*bodies.build_plain_error(scope, body.error))
             limit = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED
@@ -153,7 +154,8 @@ async def read_api_body(scope: Any, parts: BodyParts, content_length: int | None
     """Read the body of an API request. A large or chunked body requires a well-formed key."""
     if content_length is None or content_length > SMALL_BODY:
         try:
-            ApiPipeline.steps.check_key_format(scope.headers.get("authorization", ""))
+            authentication_class: Any = api_settings.DEFAULT_AUTHENTICATION_CLASSES[0]
+            authentication_class.check_format(scope.headers.get("authorization", ""))
         except ApiError as error:
             return Body(error=error)
     return await bodies.read(content_length, parts, settings.MAX_BODY_BYTES)
@@ -201,7 +203,8 @@ def get_unavailable_response() -> tuple[Headers, bytes]:
 def build_overload_response(scope: Any) -> tuple[Headers, bytes]:
     headers, body = get_unavailable_response()
     client_id = scope.headers.get("x-request-id", "")
-    quota = [(name.lower(), value) for name, value in ApiPipeline.steps.get_unused_quota_headers().items()]
+    throttle_class: Any = api_settings.DEFAULT_THROTTLE_CLASSES[0]
+    quota = [(name.lower(), value) for name, value in throttle_class.get_unused_headers().items()]
     return [*headers, ("x-request-id", get_request_id(client_id)), *quota], body
 
 

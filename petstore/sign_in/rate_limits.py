@@ -17,9 +17,9 @@ from django.utils.deprecation import MiddlewareMixin
 from django_ratelimit.core import get_usage
 
 from petstore.api.client_ip import get_client_network
-from petstore.backoffice.text import format_count
 from petstore.cache.local import LocalCounters
 from petstore.sign_in.known_browsers import get_known_browser_id
+from petstore.text import format_count
 
 ATTEMPTS_PER_ADDRESS = "10/m"
 ATTEMPTS_PER_NAME = "10/5m"  # Also per known browser.

@@ -13,9 +13,10 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out, user_lo
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 
-from petstore.backoffice.audit import Action, Actor, Values, record, record_password_change
-from petstore.backoffice.models import FailedSignIn
+from petstore.audit import Actor, Values, record, record_password_change
+from petstore.audit.models import FailedSignIn
 from petstore.observability import logs
+from petstore.sign_in.actions import Action
 from petstore.sign_in.backends import find_user
 from petstore.sign_in.known_browsers import remember_browser
 from petstore.sign_in.second_factors import SECOND_FACTORS, has_second_factor

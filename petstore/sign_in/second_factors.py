@@ -5,7 +5,8 @@ from allauth.mfa.utils import is_mfa_enabled
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from petstore.backoffice.audit import Action, Actor, record
+from petstore.audit import Actor, record
+from petstore.sign_in.actions import Action
 
 SECOND_FACTORS = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 

@@ -3,6 +3,7 @@
 from http import HTTPStatus
 
 from django.conf import settings
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -25,7 +26,7 @@ PAGE_EXPIRED = (
     "Nothing was saved, because the page has expired. You may have signed in or out in another tab. "
     "Go back, reload the page, and try again."
 )
-
+TOO_LARGE = "The form is too large and was not saved. Go back, shorten it and try again."
 FOREIGN_FORM = (
     "Nothing was saved, because your browser says that the form is from {}, but this service is at {}. "
     "Open it there. If you operate the service, set BASE_URL to the address that browsers use."
@@ -45,10 +46,17 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     return render(request, "error.html", context, status=HTTPStatus.FORBIDDEN)
 
 
+def render_too_large(request: HttpRequest) -> HttpResponse:
+    context = {"title": "Too large", "text": TOO_LARGE}
+    return render(request, "error.html", context, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+
 def error_page(request: HttpRequest, exception: Exception | None = None, *, status: int) -> HttpResponse:
     code, text = RESPONSES[status]
     if is_api_path(request.path_info):  # Only if the pipeline itself has failed.
         return build_error_response(ApiError(code)).to_django()
+    if isinstance(exception, RequestDataTooBig | TooManyFieldsSent | TooManyFilesSent):
+        return render_too_large(request)
     context = {"title": HTTPStatus(status).phrase, "text": text}
     if status == HTTPStatus.NOT_FOUND:
         pages = suggest_pages(request.path_info) if request.method in SAFE_METHODS else []

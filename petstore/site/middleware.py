@@ -15,6 +15,7 @@ from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.request_headers import BODY_ERROR, check_content, check_head
 from petstore.observability import tracing
 from petstore.observability.instrumentation import InstrumentedHandler
+from petstore.site.error_pages import render_too_large
 from petstore.site.password_hashers import HashingBusyError
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
@@ -110,14 +111,14 @@ BUSY_TEXT = (
 )
 
 
-class HashingBusyMiddleware(MiddlewareMixin):
-    """Responds with 503 if the queue of forms or the password hasher is busy."""
+class UnreadFormMiddleware(MiddlewareMixin):
+    """Responds with 503 if the queue of forms or the password hasher is busy, with 413 to unread forms."""
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
         error = request.META.get(BODY_ERROR)
         if error and error.code is ErrorCode.SERVICE_UNAVAILABLE:
             return render_busy_page(request)
-        return None
+        return render_too_large(request) if error else None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         return render_busy_page(request) if isinstance(exception, HashingBusyError) else None

@@ -18,7 +18,7 @@ from django.utils import timezone
 from accounts.models import Account, Actor, ApiKey, EventDraft, Invitation, Membership, Role
 from accounts.models.members import MAX_INVITATIONS_PER_DAY, MAX_OPEN_INVITATIONS
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.staff import member_of, signed_in
 
@@ -238,15 +238,6 @@ def test_members_and_memberships_are_limited(account: Account, monkeypatch: pyte
         invite(others[1]).accept(owner.user, by=OPERATOR)
 
 
-@pytest.mark.parametrize(
-    "email", ["", "x", "a@b", "a\nb@example.com", "a@\u00ad.example", f"{'x' * 250}@example.com"]
-)
-def test_invalid_address_or_role_is_rejected(account: Account, email: str) -> None:
-    for fields in ({"email": email, "role": "owner"}, {"email": EMAIL, "role": "boss"}):
-        with pytest.raises(ValidationError):
-            Invitation.objects.invite(account, **fields, by=OPERATOR)
-
-
 # --- Suspended accounts ---------------------------------------------------------------------------
 
 
@@ -290,7 +281,7 @@ def test_staff_invite_and_see_the_link_once(account: Account, staff: Client) -> 
     assert "already has an invitation" in again.text
     entry = AuditEntry.objects.get(action="member_invited")
     assert (entry.actor_name, entry.object_text) == ("boss", "Acme Pets")
-    withdraw = f"{account_page(account)}invitations/{Invitation.objects.get().pk}/withdraw/"
+    withdraw = f"{account_page(account)}withdraw/{Invitation.objects.get().pk}/"
     assert staff.post(withdraw, {"reason": "Typo"}).status_code == 302
     assert EMAIL not in staff.get(f"{account_page(account)}change/").text
 
@@ -298,17 +289,24 @@ def test_staff_invite_and_see_the_link_once(account: Account, staff: Client) -> 
 def test_staff_change_roles_and_remove_members(account: Account, staff: Client) -> None:
     add_member(account, "ann")
     member = add_member(account, "ben", Role.READER)
-    page = f"{account_page(account)}members/{member.pk}/"
-    changed = staff.post(f"{page}role/", {"role": "owner", "reason": "Asked"}, follow=True)
+    page = account_page(account)
+    changed = staff.post(
+        f"{page}change-role/{member.pk}/", {"role": "owner", "reason": "Asked"}, follow=True
+    )
     assert "ben, Account owner of Acme Pets: changed." in changed.text
     member.refresh_from_db()
     assert member.role == Role.OWNER
-    assert "is already Account owner" in staff.post(f"{page}role/", {"role": "owner", "reason": "x"}).text
+    assert (
+        "is already Account owner"
+        in staff.post(f"{page}change-role/{member.pk}/", {"role": "owner", "reason": "x"}).text
+    )
     for role in ("boss", ""):
-        assert staff.post(f"{page}role/", {"role": role, "reason": "x"}).status_code == 200
-    assert staff.get(f"{page}remove/").status_code == 200
-    assert staff.post(f"{page}remove/", {"reason": "Left"}).status_code == 302
-    assert staff.post(f"{page}remove/", {"reason": "Left"}).status_code == 404
+        assert (
+            staff.post(f"{page}change-role/{member.pk}/", {"role": role, "reason": "x"}).status_code == 200
+        )
+    assert staff.get(f"{page}remove/{member.pk}/").status_code == 200
+    assert staff.post(f"{page}remove/{member.pk}/", {"reason": "Left"}).status_code == 302
+    assert staff.post(f"{page}remove/{member.pk}/", {"reason": "Left"}).status_code == 404
     text = unescape(staff.get(f"{account_page(account)}change/").text)
     for words in ("Removed a member", "member: ben → none", "role: reader → owner"):
         assert words in text
@@ -318,8 +316,8 @@ def test_rows_of_another_account_are_not_found(account: Account, staff: Client) 
     other = Account.objects.create(name="Other", plan_id="free")
     member, invitation = add_member(other, "ann"), invite(other)
     sent = {"reason": "x", "role": "reader"}
-    pages = [f"members/{member.pk}/role/", f"members/{member.pk}/remove/"]
-    for page in (*pages, f"invitations/{invitation.pk}/withdraw/"):
+    pages = [f"change-role/{member.pk}/", f"remove/{member.pk}/"]
+    for page in (*pages, f"withdraw/{invitation.pk}/"):
         assert staff.get(account_page(account) + page).status_code == 404
         assert staff.post(account_page(account) + page, sent).status_code == 404
     assert list(Invitation.objects.open()) == [invitation]
@@ -331,17 +329,10 @@ def test_viewers_cannot_change_members(account: Account) -> None:
     text = viewer.get(f"{account_page(account)}change/").text
     assert "ann" in text
     assert "Invite a member" not in text
-    for page in ("invite/", f"members/{member.pk}/role/", f"members/{member.pk}/remove/"):
+    for page in ("invite/", f"change-role/{member.pk}/", f"remove/{member.pk}/"):
         response = viewer.post(account_page(account) + page, {"reason": "x", "role": "reader"})
         assert response.status_code == 403
         assert "Roles that can: Owner, Support." in response.text
-
-
-def test_suspended_account_offers_no_invitation(account: Account, staff: Client) -> None:
-    account.suspend(reason="Unpaid", by=OPERATOR)
-    assert "Invite a member" not in staff.get(f"{account_page(account)}change/").text
-    response = staff.post(f"{account_page(account)}invite/", {"email": EMAIL, "role": "owner"})
-    assert "not possible while Acme Pets is suspended" in response.text
 
 
 def test_staff_without_account_permissions_cannot_take_over_a_member(account: Account) -> None:

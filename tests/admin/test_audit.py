@@ -20,8 +20,8 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.audit import Actor
-from petstore.backoffice.models import AuditEntry
+from petstore.audit import Actor
+from petstore.audit.models import AuditEntry
 from petstore.backoffice.password_links import create_link
 from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
@@ -70,15 +70,6 @@ def test_list_action_is_recorded_per_row_with_old_and_new_values(
     assert {entry.object_id for entry in entries} == {str(order) for order in orders}
     for entry in entries:
         assert (entry.before["status"], entry.after["status"]) == ("placed", "approved")
-
-
-def test_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None:
-    pet = Pet.objects.create(name="Rex", category=category, status="sold")
-    data = {"name": "Rex", "category": category.pk, "status": "available", "reason": "Allergic child."}
-    staff.post(f"/admin/inventory/pet/{pet.pk}/change/", data)
-    entry = last_entry()
-    assert (entry.before["status"], entry.after["status"]) == ("sold", "available")
-    assert entry.reason == "Allergic child."
 
 
 # --- Secrets -------------------------------------------------------------------------------------
@@ -332,8 +323,7 @@ def test_long_trail_is_paginated_without_count(staff: Client, boss: User) -> Non
         for number in range(1200)
     )
     with CaptureQueriesContext(connection) as queries:
-        page = staff.get(LIST, {"p": 20})
-    assert page.context["cl"].result_count == 1000
+        page = staff.get(LIST, {"before": AuditEntry.objects.earliest("id").pk + 100})
     assert len(page.context["cl"].result_list) == 50
     statements = [query["sql"] for query in queries if 'FROM "backoffice_auditentry"' in query["sql"]]
     assert len(statements) == 2

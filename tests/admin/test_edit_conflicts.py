@@ -62,12 +62,6 @@ def test_second_save_after_a_conflict_succeeds(ann: Client, bob: Client, categor
     assert category.name == "His"
 
 
-def test_two_tabs_of_one_user_conflict(ann: Client, category: Category) -> None:
-    first, second = open_form(ann, category), open_form(ann, category)
-    ann.post(page_url(category), {"name": "First"} | first)
-    assert CONFLICT in ann.post(page_url(category), {"name": "Second"} | second).text
-
-
 def test_invalid_form_keeps_its_version(ann: Client, bob: Client, category: Category) -> None:
     his = open_form(bob, category)
     response = bob.post(page_url(category), {"name": ""} | his)

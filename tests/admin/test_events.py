@@ -18,7 +18,7 @@ from accounts.events.warnings import send_quota_warnings
 from accounts.models import Account, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
 from accounts.quota.limits import to_microseconds
 from inventory.models import Category, Order, Pet
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import Api
 from tests.support.staff import clerk_with, page_url
 

@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 
 from accounts.models import Account, Actor, ApiKey, IdempotencyRecord, KeyStanding, Plan
 from inventory.models import Category, PetEvent
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import COMMITTED
 from tests.support.staff import signed_in, superuser
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.usage.write_behind import clean_up
-from petstore.backoffice.models import AuditEntry, FailedSignIn
+from petstore.audit.models import AuditEntry, FailedSignIn
 from tests.support.staff import PASSWORD, member_of, signed_in
 
 LOGIN, LIST = "/account/login/", "/admin/backoffice/failedsignin/"

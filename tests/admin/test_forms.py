@@ -11,7 +11,7 @@ from django.test import Client
 
 from accounts.models import Account
 from inventory.models import Category
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.backoffice.sessions import LAST_SEEN_AT
 from tests.support.staff import PASSWORD, signed_in
 from tests.support.two_factor import add_app, current_code
@@ -63,17 +63,14 @@ TOO_LARGE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("form", TOO_LARGE.values(), ids=TOO_LARGE)
-def test_too_large_form_gets_an_error_page_with_navigation(
-    staff: Client, account: Account, form: dict[str, Any]
-) -> None:
+def test_too_large_form_gets_an_error_page(staff: Client, account: Account, form: dict[str, Any]) -> None:
     page = staff.post(change_url(account), **form)
     assert page.status_code == 413
     assert "The form is too large and was not saved." in page.text
-    assert 'href="/admin/inventory/pet/"' in page.text  # The navigation.
     assert not AuditEntry.objects.filter(action="changed").exists()
 
 
-@pytest.mark.parametrize("path", [LOGIN, "/admin/new-password/MQ/choose/", "/"])
+@pytest.mark.parametrize("path", [LOGIN, "/admin/new-password/MQ/choose/"])
 def test_too_large_anonymous_form_gets_an_error_page(db: None, path: str) -> None:
     page = Client().post(path, **TOO_LARGE["bytes"])
     assert page.status_code == 413
@@ -103,7 +100,7 @@ def sign_in(client: Client, response: Any) -> Any:
     return client.get(back.url, follow=True)
 
 
-@pytest.mark.parametrize("size", [10, 4_000, 9_000_000])
+@pytest.mark.parametrize("size", [10, 4_000])
 def test_form_posted_after_session_expiry_is_reported_as_not_saved(
     staff: Client, account: Account, size: int
 ) -> None:

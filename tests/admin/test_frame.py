@@ -15,11 +15,6 @@ from accounts.models import Account, ApiKey, PlanCode
 from inventory.models import Category, Order, Pet
 from tests.support.staff import member_of, signed_in
 
-PAGES = [
-    "", "inventory/pet/", "inventory/pet/add/", "inventory/pet/import/", "accounts/refusal/",
-    "accounts/plan/free/change/", "backoffice/auditentry/",
-]  # fmt: skip
-
 
 def get_heading(page: Any) -> str:
     """Return the text of the first heading, without icons."""
@@ -27,36 +22,6 @@ def get_heading(page: Any) -> str:
     assert match is not None
     text = re.sub(r'<span class="material-symbols-outlined.*?</span>', " / ", match[0], flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]+>", "", text)).split())
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_page_has_one_main_landmark(staff: Client, page: str) -> None:
-    response = staff.get(f"/admin/{page}")
-    assert response.text.count("<main") == response.text.count("</main>") == 1
-
-
-@pytest.mark.parametrize("page", [*PAGES, "accounts/account/", "inventory/pet/{pet.pk}/change/"])
-def test_icons_are_hidden_from_screen_readers_and_icon_buttons_have_names(
-    staff: Client, pet: Pet, page: str
-) -> None:
-    text = staff.get(f"/admin/{page.format(pet=pet)}").text
-    icons = re.findall(r"<(?!input)\w+ [^>]*material-symbols-outlined[^>]*>", text)
-    # Scripts label the clickable icons of Unfold.
-    assert not [icon for icon in icons if 'aria-hidden="true"' not in icon and "x-on:click" not in icon]
-    without_icons = re.sub(r'<\w+ [^>]*aria-hidden="true"[^>]*>.*?</\w+>', "", text, flags=re.DOTALL)
-    for attributes, content in re.findall(
-        r"<(?:a|button)\b([^>]*)>(.*?)</(?:a|button)>", without_icons, re.DOTALL
-    ):
-        name = re.sub(r"<[^>]+>", "", content).strip() or re.search(r'(aria-label|title)="', attributes)
-        assert name or "x-on:click" in attributes, attributes
-
-
-def test_landmarks_of_navigation_have_names(staff: Client) -> None:
-    text = staff.get("/admin/inventory/order/").text
-    assert '<nav id="nav-sidebar-inner" aria-label="Back office"' in text
-    assert re.search(
-        r"<header\b.*Return to site.*</header>", Client().get("/admin/new-password/MQ/c-0/").text, re.DOTALL
-    )
 
 
 def test_first_link_skips_the_navigation(staff: Client) -> None:
@@ -116,7 +81,7 @@ def test_pages_without_a_model_have_their_title_as_heading(staff: Client) -> Non
         assert get_heading(staff.get(f"/admin/{path}")) == title
 
 
-MEMBER_PAGES = ("change_role", "remove_member")
+MEMBER_PAGES = ("change_role", "remove")
 
 
 def test_breadcrumbs_of_every_page_of_a_row_end_with_the_row(
@@ -129,7 +94,7 @@ def test_breadcrumbs_of_every_page_of_a_row_end_with_the_row(
     pages = [
         (row, f"{row._meta.app_label}_{row._meta.model_name}_{name}", [row.pk])
         for row in rows
-        for name in {*get_object_pages(row), "history"} - {"act", "withdraw", *MEMBER_PAGES}
+        for name in {*get_object_pages(row), "history"} - {"act"}
     ]
     owner = account.memberships.create(user=colleague, role="owner")
     pages += [(account, f"accounts_account_{page}", [account.pk, owner.pk]) for page in MEMBER_PAGES]
@@ -142,8 +107,8 @@ def test_breadcrumbs_of_every_page_of_a_row_end_with_the_row(
 
 def get_object_pages(row: Any) -> Collection[str]:
     model_admin: Any = admin.site.get_model_admin(type(row))
-    pages: Collection[str] = model_admin.object_pages.values()
-    return pages
+    forms = [form for form in getattr(model_admin, "action_forms", ()) if not form.relation]
+    return [*model_admin.object_pages.values(), *(form.verb for form in forms)]
 
 
 def test_only_lists_have_an_add_button(staff: Client) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.test import Client
 
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.health.models import Incident
 
 ADD = "/admin/health/incident/add/"
@@ -20,7 +20,7 @@ def test_incident_is_added_ended_and_audited(staff: Client) -> None:
     incident = Incident.objects.get()
     assert f"{incident.starts_at:%Y-%m-%d %H:%M %Z}" == "2026-11-25 10:00 UTC"
     page = f"/admin/health/incident/{incident.pk}/change/"
-    version = staff.get(page).context["version"]
+    version = staff.get(page).context["adminform"].form.version
     sent = fill_in(ends_at_0="2026-11-25", ends_at_1="10:30:00", version=version)
     assert staff.post(page, sent).status_code == 302
     added, ended = AuditEntry.objects.filter(model="health.incident").order_by("pk")

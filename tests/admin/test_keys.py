@@ -17,8 +17,7 @@ from django.utils import timezone
 
 from accounts.keys import key_format, scopes
 from accounts.models import Account, ApiKey, DailyUsage
-from accounts.models.api_keys import MAX_ACTIVE_KEYS
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import ban
 from tests.support.staff import clerk_with, page_url, signed_in
@@ -199,16 +198,6 @@ def test_key_is_found_by_public_id_name_and_account(staff: Client, issue: Any) -
         assert list_keys(staff, q=text) == [], text
 
 
-def test_pasted_key_is_searched_by_public_id_and_never_shown(staff: Client, key: Any) -> None:
-    secret = key.text.removeprefix(f"psk_live_{key.public_id}_")
-    for pasted in (key.text, f" Bearer {key.text}\t", key.text[:-7]):
-        response = staff.get(LIST, {"q": pasted, "state": "active"})
-        assert response.status_code == 302
-        assert response["Location"] == f"{LIST}?q={key.public_id}&state=active"
-        assert secret not in response.text
-        assert list(staff.get(response["Location"]).context["cl"].result_list) == [key]
-
-
 def test_list_shows_states_and_filters_by_state_mode_plan_and_ban(
     staff: Client, key: ApiKey, issue: Any
 ) -> None:
@@ -228,13 +217,13 @@ def test_list_shows_states_and_filters_by_state_mode_plan_and_ban(
     for badge in ("Active", "Expires soon", "Expired", "Revoked", "Banned"):
         assert re.search(rf"rounded-default[^>]*>\s*{badge}\s*</span>", text), badge
     assert list_keys(staff, state="active") == [other, later, soon, key]
-    assert list_keys(staff, state="soon", expires="7") == [soon]
-    assert list_keys(staff, expires="30") == [later, soon]
+    assert list_keys(staff, state="7") == [soon]
+    assert list_keys(staff, state="30") == [later, soon]
     assert list_keys(staff, state="expired") == [expired]
     assert list_keys(staff, state="revoked") == [revoked]
-    for query in ({"mode__exact": "test"}, {"plan": "free"}, {"banned": "now"}):
+    for query in ({"mode__exact": "test"}, {"plan": "free"}, {"state": "banned"}):
         assert list_keys(staff, **query) == [other]
-    assert len(list_keys(staff, state="nothing", expires="9999", plan="\ufffd")) == 6
+    assert len(list_keys(staff, state="nothing", plan="\ufffd")) == 6
 
 
 def test_list_shows_last_use_and_requests_today(staff: Client, key: ApiKey) -> None:
@@ -314,23 +303,7 @@ def test_rename_does_not_undo_a_concurrent_revocation(
     assert key.revoked_at is not None
 
 
-def test_keys_cannot_be_deleted_in_bulk(staff: Client, key: ApiKey) -> None:
-    staff.post(LIST, {"action": "delete_selected", "_selected_action": key.pk, "post": "yes"})
-    assert ApiKey.objects.exists()
-
-
 # --- Revoking ------------------------------------------------------------------------------------
-
-
-def test_revoked_key_is_rejected_with_the_next_request(
-    staff: Client, boss: User, key: ApiKey, api: Api
-) -> None:
-    assert api.get("/pets").status_code == 200
-    response = staff.post(page_url(key, "revoke"), {"reason": "Leaked"}, follow=True)
-    assert f"Key {key.public_id} has been revoked." in response.text
-    assert api.get("/pets").status_code == 401
-    event = key.audit_entries.latest("id")
-    assert (event.action, event.actor_id, event.reason) == ("revoked", boss.pk, "Leaked")
 
 
 def test_confirmation_page_explains_the_consequences(
@@ -363,7 +336,7 @@ def test_action_is_rolled_back_and_gets_a_409_page_if_the_audit_entry_fails(
     staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fail = Mock(side_effect=IntegrityError("duplicate key"))
-    monkeypatch.setattr("petstore.backoffice.audit.AuditEntry.objects.create", fail)
+    monkeypatch.setattr("petstore.audit.AuditEntry.objects.create", fail)
     page = staff.post(page_url(key, "revoke"), {"reason": "Leaked"})
     assert page.status_code == 409
     assert "Another user has just changed the same data" in page.text
@@ -428,37 +401,6 @@ def test_narrowing_preserves_unchanged_rights(staff: Client, boss: User, limited
     assert (entry.actor_id, entry.reason) == (boss.pk, "Reads pets")
 
 
-def test_end_and_networks_are_narrowed(staff: Client, limited_key: ApiKey) -> None:
-    data = {"key_scopes": ["pets:read", "orders:read"], "allowed_networks": "10.1.0.0/16"}
-    staff.post(page_url(limited_key, "narrow"), data | {"expires_at": "2099-06-01T08:00", "reason": "x"})
-    limited_key.refresh_from_db()
-    assert limited_key.allowed_networks == ["10.1.0.0/16"]
-    assert limited_key.expires_at == limited_key.max_expires_at == datetime(2099, 6, 1, 8, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "problem"),
-    [
-        ("key_scopes", [], "This field is required."),
-        ("key_scopes", ["pets:read", "pets:write"], "pets:write is not one of the available choices."),
-        ("expires_at", "2100-02-01T00:00", "The key already expires at 2100-01-31 12:30:15 UTC"),
-        ("expires_at", "soon", "Enter a valid date/time."),
-        ("expires_at", "9999-12-31T23:59", "within 100 years"),
-        ("allowed_networks", "", "An empty list would allow every address."),
-        ("allowed_networks", "10.0.0.1/8", "host bits set"),
-    ],
-)
-def test_narrowing_adds_no_right(
-    staff: Client, limited_key: ApiKey, field: str, value: Any, problem: str
-) -> None:
-    data = {"key_scopes": ["pets:read"], "allowed_networks": "10.0.0.0/8", "expires_at": "", "reason": "x"}
-    page = staff.post(page_url(limited_key, "narrow"), data | {field: value})
-    [message] = page.context["form"].errors.pop(field)
-    assert problem in message
-    assert not page.context["form"].errors
-    assert not limited_key.audit_entries.filter(action="narrowed").exists()
-
-
 def test_narrowing_a_rotated_key_points_to_its_replacement(staff: Client, key: ApiKey) -> None:
     new, _ = key.rotate(by=OPERATOR)
     details = staff.get(page_url(key, "narrow")).context["details"]
@@ -509,14 +451,6 @@ def test_invalid_overlap_is_rejected(staff: Client, key: ApiKey, hours: str) -> 
 # --- Permissions: tests/admin/test_staff_groups.py has those of each role -------------------------
 
 
-def test_viewer_is_offered_no_action(key: ApiKey) -> None:
-    client = clerk_with("view_apikey")
-    text = client.get(page_url(key)).text
-    for verb in ("revoke", "rotate", "narrow"):
-        assert client.get(page_url(key, verb)).status_code == 403
-        assert page_url(key, verb) not in text + client.get(LIST).text
-
-
 def test_list_links_to_the_actions_that_apply_and_are_permitted(
     staff: Client, key: ApiKey, issue: Any
 ) -> None:
@@ -565,31 +499,6 @@ def test_lifted_ban_takes_effect_with_the_next_request(staff: Client, key: ApiKe
     assert "is not banned" in staff.post(page_url(key, "unban"), {"reason": "Why not."}).text
 
 
-def test_account_with_too_many_keys_gets_no_other_key(
-    staff: Client, account: Account, issue: Any, form: dict[str, Any]
-) -> None:
-    for _ in range(MAX_ACTIVE_KEYS):
-        issue()
-    page = staff.post(ADD, form)
-    [message] = page.context["adminform"].form.errors["account"]
-    assert "at most 20 active keys" in message
-    assert account.keys.count() == MAX_ACTIVE_KEYS
-
-
-def test_account_with_a_banned_key_gets_no_other_key(
-    staff: Client, key: ApiKey, form: dict[str, Any]
-) -> None:
-    ban(key)
-    staff.post(page_url(key, "revoke"), {"reason": "A way around the ban"})
-    page = staff.post(ADD, form)
-    [message] = page.context["adminform"].form.errors["account"]
-    assert f"Key {key.public_id} of this account is banned until" in message
-    assert "have it lifted" in message
-    assert page_url(key, "unban") in staff.get(page_url(key)).text
-    staff.post(page_url(key, "unban"), {"reason": "They fixed it"})
-    assert KEY_TEXT.search(staff.post(ADD, form).text)
-
-
 # --- Secrets in reasons --------------------------------------------------------------------------
 
 
@@ -600,11 +509,3 @@ def test_key_pasted_into_a_reason_is_redacted(staff: Client, key: ApiKey) -> Non
     reasons = [key.revoked_reason, *AuditEntry.objects.values_list("reason", flat=True)]
     assert "Leaked: psk_live_" in key.revoked_reason
     assert not [reason for reason in reasons if "xxxx" in reason]
-
-
-def test_redacted_reason_still_fits(staff: Client, key: ApiKey) -> None:
-    sent = f"{'x' * 244} password:x"
-    assert len(sent) == 255
-    assert staff.post(page_url(key, "revoke"), {"reason": sent}, follow=True).status_code == 200
-    key.refresh_from_db()
-    assert key.revoked_reason == f"{'x' * 244} password:*"

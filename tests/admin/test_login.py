@@ -9,7 +9,7 @@ from django.core.cache.backends import base
 from django.test import Client
 from django_ratelimit import core
 
-from petstore.backoffice.models import FailedSignIn
+from petstore.audit.models import FailedSignIn
 from petstore.sign_in import cache
 from petstore.sign_in.rate_limits import describe_wait
 from tests.support.staff import PASSWORD
@@ -139,22 +139,6 @@ def test_guesses_of_the_current_password_in_a_session_are_limited_and_recorded(c
     assert FailedSignIn.objects.count() == 10
 
 
-def test_ipv6_clients_are_counted_per_64_prefix(clock: Clock) -> None:
-    responses = [attempt(name=f"user {n}", address=f"2001:db8::{n:x}").status_code for n in range(1, 12)]
-    assert responses == [200] * 10 + [429]
-    assert attempt(address="2001:db8:0:1::1").status_code == 200
-
-
-@pytest.mark.parametrize(("proxies", "eleventh"), [(0, 429), (1, 200)])
-def test_forwarded_address_counts_only_behind_our_proxy(
-    clock: Clock, settings: Any, proxies: int, eleventh: int
-) -> None:
-    settings.TRUSTED_PROXY_COUNT = proxies
-    headers = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(11)]
-    responses = [attempt(name=f"user {n}", **header).status_code for n, header in enumerate(headers)]
-    assert responses[-1] == eleventh
-
-
 @pytest.mark.parametrize("offset", [0, 0.5, 29, 59, 59.5])
 def test_sign_in_succeeds_after_retry_after_and_not_a_second_earlier(clock: Clock, offset: float) -> None:
     period = 60
@@ -171,14 +155,6 @@ def test_viewing_the_login_page_counts_no_attempt(clock: Clock) -> None:
     client = Client(REMOTE_ADDR="192.0.2.1")
     assert {client.get(LOGIN).status_code for _ in range(30)} == {200}
     assert attempt(password=PASSWORD).status_code == 302
-
-
-@pytest.mark.parametrize(
-    "name", ["\0", "x" * 100_000, "", "\udcff".encode("utf-8", "surrogatepass"), "9" * 30]
-)
-def test_login_accepts_any_name_without_error(name: str) -> None:
-    assert attempt(name=name).status_code in {200, 400}
-    assert attempt(password=name).status_code in {200, 400}
 
 
 @pytest.mark.parametrize("next_page", ["\0", "x" * 100_000, "//elsewhere.example/", "javascript:alert(1)"])

@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -18,12 +17,12 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey
 from inventory import stock
 from inventory.admin import status_tabs
-from inventory.admin.orders import ACTIONS
-from inventory.models import Category, Order, OrderStatus, Pet
-from petstore.backoffice.models import AuditEntry
-from tests.support.staff import CONFIRMED, clerk_with, run_bulk_action, signed_in
+from inventory.models import Category, Order, Pet
+from petstore.audit.models import AuditEntry
+from tests.support.staff import CONFIRMED, clerk_with, run_bulk_action
 
 ORDERS = "/admin/inventory/order/"
+ACTIONS = {"approve", "ship", "ship_later", "deliver", "reschedule", "cancel", "return_pet"}
 
 
 @pytest.fixture
@@ -72,31 +71,30 @@ def test_delivered_order_sells_the_pet(
 
 
 @pytest.mark.parametrize(
-    ("changes", "verb", "reason"),
+    ("changes", "verb", "outcome"),
     [
-        ([], "ship", "placed orders can't be shipped; approve them first"),
-        ([], "deliver", "placed orders can't be delivered; approve them first"),
-        (["approve"], "approve", "already approved"),
-        (["cancel"], "approve", "cancelled orders can't be approved"),
-        (["approve", "cancel"], "ship", "cancelled orders can't be shipped"),
+        ([], "ship", "1 not shipped. Order {} is placed."),
+        ([], "deliver", "1 not delivered. Order {} is placed."),
+        (["approve"], "approve", "1 not approved. Order {} is approved."),
+        (["approve", "cancel"], "ship", "1 not shipped. Order {} is cancelled."),
     ],
 )
 def test_illegal_action_is_skipped_with_a_reason(
-    staff: Client, order: Order, changes: list[str], verb: str, reason: str
+    staff: Client, order: Order, changes: list[str], verb: str, outcome: str
 ) -> None:
     for change in changes:
         getattr(order, change)(by="a colleague")
     before = get_status(order)
-    assert f"1 skipped, order {order.pk}: {reason}." in press_button(staff, verb, order)
+    assert outcome.format(order.pk) in press_button(staff, verb, order)
     assert get_status(order) == before
 
 
-def test_skipped_orders_are_grouped_by_reason(staff: Client, orders: list[Order]) -> None:
+def test_skipped_orders_are_listed_with_the_reasons(staff: Client, orders: list[Order]) -> None:
     placed, approved, delivered, cancelled = orders
     page = run_action(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
     assert "2 orders cancelled." in page
-    assert f"1 skipped, order {delivered.pk}: delivered orders can't be cancelled." in page
-    assert f"1 skipped, order {cancelled.pk}: already cancelled." in page
+    reasons = f"Order {cancelled.pk} is cancelled. Order {delivered.pk} is delivered."
+    assert f"2 not cancelled. {reasons}" in page
     for order in (placed, approved):
         assert (get_status(order), order.events.latest("id").reason) == ("cancelled", "Closing down.")
         assert Pet.objects.get(pk=order.pet_id).status == "available"
@@ -113,18 +111,12 @@ def test_final_actions_and_actions_with_a_form_need_confirmation(
     assert (get_status(approved), approved.ship_date) == ("approved", None)
 
 
-def test_cancellation_needs_a_reason(staff: Client, orders: list[Order]) -> None:
-    assert "This field is required" in run_action(staff, "cancel", orders[0], **CONFIRMED)
-    assert "This field is required" in press_button(staff, "cancel", orders[0], reason=" ")
-    assert get_status(orders[0]) == "placed"
-
-
 @pytest.mark.parametrize(
     ("index", "verbs"),
     [
         (0, {"approve", "cancel"}),
         (1, {"ship", "ship_later", "deliver", "cancel"}),
-        (2, {"return"}),
+        (2, {"return_pet"}),
         (3, set()),
     ],
 )
@@ -184,13 +176,13 @@ def test_ship_date_of_a_shipped_order_changes_only_by_its_own_action(staff: Clie
     ship_date = order.ship_date
     page = staff.get(f"{ORDERS}{order.pk}/change/").text
     assert re.search(rf">\s*Shipped\s*</span>\s+on {ship_date:%Y-%m-%d}", page)
-    positions = [page.find(f"/act/{verb}/") for verb in ("deliver", "change_ship_date", "cancel")]
+    positions = [page.find(f"/act/{verb}/") for verb in ("deliver", "reschedule", "cancel")]
     assert positions == sorted(positions)
     assert -1 not in positions
-    assert f"1 skipped, order {order.pk}: already shipped." in press_button(staff, "ship", order)
+    assert f"1 not shipped. Order {order.pk} is shipped." in press_button(staff, "ship", order)
     order.refresh_from_db()
     assert order.ship_date == ship_date
-    assert set_ship_date(staff, "change_ship_date", order) == order.ship_date
+    assert set_ship_date(staff, "reschedule", order) == order.ship_date
 
 
 @pytest.mark.parametrize("date", ["", "soon", "0001-01-01T00:00", "9999-12-31T23:59", "2026-13-45T99:99"])
@@ -202,16 +194,6 @@ def test_invalid_ship_date_is_rejected(staff: Client, orders: list[Order], date:
 
 def test_saving_the_order_form_changes_nothing(staff: Client, order: Order) -> None:
     staff.post(f"{ORDERS}{order.pk}/change/", {"status": "delivered", "ship_date": "2026-01-01"})
-    assert get_status(order) == "placed"
-
-
-def test_viewer_has_no_actions(order: Order) -> None:
-    client = clerk_with("view_order")
-    page = client.get(f"{ORDERS}{order.pk}/change/")
-    assert page.status_code == 200
-    assert "/act/" not in page.text
-    assert client.post(f"{ORDERS}{order.pk}/act/approve/").status_code == 403
-    client.post(ORDERS, {"action": "approve", "_selected_action": [order.pk]})
     assert get_status(order) == "placed"
 
 
@@ -296,14 +278,6 @@ def test_order_list_has_a_constant_number_of_queries(
     assert costs[1] == costs[2]
 
 
-def test_long_history_is_truncated(staff: Client, order: Order) -> None:
-    for number in range(150):
-        order.events.create(to_status="placed", by="tests", reason=f"Step {number}.")
-    page = staff.get(f"{ORDERS}{order.pk}/change/").text
-    assert page.count("Step ") == 100
-    assert "Step 149." in page
-
-
 @pytest.mark.parametrize("page", ["add/", "{order}/delete/"])
 def test_staff_can_neither_add_nor_delete_orders(staff: Client, order: Order, page: str) -> None:
     assert staff.get(ORDERS + page.format(order=order.pk)).status_code == 403
@@ -328,37 +302,15 @@ def test_manual_change_of_status_is_in_the_history(staff: Client, pet: Pet) -> N
     assert pet.status == "available"
 
 
-def test_pet_with_a_live_order_cannot_be_changed_manually(staff: Client, order: Order, pet: Pet) -> None:
-    pet.refresh_from_db()
-    assert f"Order {order.pk} holds pet" in edit(staff, pet, status="available").text
-    pet.refresh_from_db()
-    assert pet.status == "pending"
-
-
-def test_order_cancelled_concurrently_is_skipped(
-    staff: Client, order: Order, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refresh = Order.refresh_from_db
-
-    def cancel_and_refresh(self: Order, *args: Any, **kwargs: Any) -> None:
-        Order.objects.filter(pk=self.pk).update(status=OrderStatus.CANCELLED)
-        refresh(self, *args, **kwargs)
-
-    monkeypatch.setattr(Order, "refresh_from_db", cancel_and_refresh)
-    page = run_action(staff, "cancel", order, reason="Not collected", **CONFIRMED)
-    assert f"1 skipped, order {order.pk}: already cancelled." in page
-    assert not order.events.filter(reason="Not collected").exists()
-
-
 @pytest.mark.parametrize(
     ("stage", "expected"),
     [
-        ("", set(ACTIONS)),
+        ("", ACTIONS),
         ("to_approve", {"approve", "cancel"}),
         ("to_ship", {"ship", "ship_later", "deliver", "cancel"}),
-        ("scheduled", {"deliver", "change_ship_date", "cancel"}),
-        ("shipped", {"deliver", "change_ship_date", "cancel"}),
-        ("done", {"return"}),
+        ("scheduled", {"deliver", "reschedule", "cancel"}),
+        ("shipped", {"deliver", "reschedule", "cancel"}),
+        ("done", {"return_pet"}),
     ],
 )
 def test_tab_offers_the_actions_of_its_orders(
@@ -419,12 +371,6 @@ def test_row_button_acts_and_returns_to_the_same_list(staff: Client, order: Orde
     assert AuditEntry.objects.for_object(order).get().actor_name == "boss"
 
 
-def test_row_button_needs_a_csrf_token(order: Order, boss: User) -> None:
-    client = signed_in(boss, enforce_csrf_checks=True)
-    assert client.post(find_action(client.get(ORDERS).text, "Approve")).status_code == 403
-    assert get_status(order) == "placed"
-
-
 @pytest.mark.parametrize("url", ["https://example.com/", "//example.com", "javascript:alert(1)", "\\\\x"])
 def test_action_returns_to_no_other_site(staff: Client, order: Order, url: str) -> None:
     response = staff.post(f"{ORDERS}{order.pk}/act/approve/?{urlencode({'next': url})}")
@@ -462,10 +408,10 @@ def test_order_page_leads_to_its_neighbours_in_the_list(staff: Client, orders: l
 
 def test_return_makes_the_pet_available_and_is_recorded(staff: Client, orders: list[Order]) -> None:
     delivered = orders[2]
-    path = f"{ORDERS}{delivered.pk}/act/return/"
+    path = f"{ORDERS}{delivered.pk}/act/return_pet/"
     assert f"Return order {delivered.pk}" in staff.get(path).text
-    assert "This field is required" in press_button(staff, "return", delivered, reason=" ")
-    page = press_button(staff, "return", delivered, reason="The buyer is allergic.")
+    assert "This field is required" in press_button(staff, "return_pet", delivered, reason=" ")
+    page = press_button(staff, "return_pet", delivered, reason="The buyer is allergic.")
     assert f"Order {delivered.pk} is returned." in page
     assert "<strong>returned</strong>" in page
     pet = Pet.objects.get(pk=delivered.pet_id)
@@ -474,7 +420,7 @@ def test_return_makes_the_pet_available_and_is_recorded(staff: Client, orders: l
     for event in (delivered.events.latest("id"), delivered.pet.events.latest("id")):
         assert (event.by, event.reason) == ("staff boss", "The buyer is allergic.")
     assert AuditEntry.objects.for_object(delivered).get().reason == "The buyer is allergic."
-    assert "the pet is available" in press_button(staff, "return", delivered, reason="Again")
+    assert "1 not returned." in press_button(staff, "return_pet", delivered, reason="Again")
 
 
 def test_order_cannot_return_a_resold_pet(staff: Client, orders: list[Order]) -> None:
@@ -483,20 +429,11 @@ def test_order_cannot_return_a_resold_pet(staff: Client, orders: list[Order]) ->
     second = Order.objects.place(account_id=delivered.account_id, pet_id=delivered.pet_id, by="tests")
     second.approve(by="tests")
     second.deliver(by="tests")
-    page = press_button(staff, "return", delivered, reason="Again")
+    page = press_button(staff, "return_pet", delivered, reason="Again")
     assert f"The pet of order {delivered.pk} was returned or has changed since." in page
     assert Pet.objects.get(pk=delivered.pet_id).status == "sold"
-    assert "1 skipped, order" in run_action(staff, "return", delivered, reason="Again", **CONFIRMED)
-    assert f"Order {second.pk} is returned." in press_button(staff, "return", second, reason="Now")
-
-
-@pytest.mark.parametrize(("count", "subject"), [(1, "Cancel 1 order"), (2, "Cancel 2 orders")])
-def test_confirmation_of_a_bulk_action_counts_its_orders(
-    staff: Client, orders: list[Order], count: int, subject: str
-) -> None:
-    page = run_action(staff, "cancel", *orders[:count])
-    assert re.search(rf"<button[^>]*>\s*{subject}\s*</button>", page)
-    assert "Pets of cancelled orders become available again." in page
+    assert "1 not returned." in run_action(staff, "return_pet", delivered, reason="Again", **CONFIRMED)
+    assert f"Order {second.pk} is returned." in press_button(staff, "return_pet", second, reason="Now")
 
 
 def test_pet_page_shows_its_orders_with_their_buyers(

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Event, PlanCode
 from inventory.models import Category, Order, Pet
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.costs import explain, fill_shop, sequential_scans
 from tests.support.customers import add_rejection, ban
@@ -52,7 +52,7 @@ def test_account_is_found_by_name_with_issue_a_key(staff: Client, account: Accou
 
 @pytest.mark.parametrize("text", ["lif", "lift", "lift the ban on", "lift the ban on acme", "lift {key}"])
 def test_banned_key_is_found_with_the_action_to_lift_its_ban(staff: Client, key: ApiKey, text: str) -> None:
-    assert "Lift the ban" not in " ".join(find_titles(staff, "lift"))
+    assert key.public_id not in " ".join(find_titles(staff, "lift"))
     ban(key)
     expected = (f"Lift the ban on {key.name or key.public_id}", f"/admin/accounts/apikey/{key.pk}/unban/")
     assert expected in find(staff, text.format(key=key.public_id))
@@ -88,21 +88,21 @@ def test_issue_action_is_found_by_prefixes_of_the_phrase(
 @pytest.mark.parametrize(
     ("text", "title", "link"),
     [
-        ("ban", "Banned keys", "/admin/accounts/apikey/?banned=now"),
-        ("unban", "Banned keys", "/admin/accounts/apikey/?banned=now"),
-        ("rotate", "Keys to rotate", "/admin/accounts/apikey/?state=active"),
+        ("ban", "Lift the ban on ...", "/admin/accounts/apikey/?state=banned"),
+        ("unban", "Lift the ban on ...", "/admin/accounts/apikey/?state=banned"),
+        ("rotate", "Rotate ...", "/admin/accounts/apikey/?state=active"),
         ("rotate acme", "Rotate {key}", "/admin/accounts/apikey/{key.pk}/rotate/"),
         ("rotate {key}", "Rotate {key}", "/admin/accounts/apikey/{key.pk}/rotate/"),
-        ("revoke", "Keys to revoke", "/admin/accounts/apikey/?state=active"),
+        ("revoke", "Revoke ...", "/admin/accounts/apikey/?state=active"),
         ("revoke acme", "Revoke {key}", "/admin/accounts/apikey/{key.pk}/revoke/"),
-        ("change plan", "Change the plan of an account", "/admin/accounts/account/"),
+        ("change plan", "Change the plan of ...", "/admin/accounts/account/"),
         (
             "change plan acme", "Change the plan of Acme Pets",
             "/admin/accounts/account/{account.pk}/change-plan/",
         ),
         ("limits", "Change the plan of Acme Pets", "/admin/accounts/account/{account.pk}/change-plan/"),
         ("limits acme", "Try other limits for Acme Pets", "/admin/accounts/account/{account.pk}/what-if/"),
-        ("suspend", "Accounts to suspend", "/admin/accounts/account/?state=active"),
+        ("suspend", "Suspend ...", "/admin/accounts/account/?state=active"),
         ("invite members", "Accounts", "/admin/accounts/account/"),
         ("outage", "Incidents", "/admin/health/incident/"),
         ("2fa", "Security", "/account/security/"),
@@ -128,8 +128,8 @@ def test_more_rows_than_shown_are_announced_with_a_link_to_all(
     for number in range(5):
         Account.objects.create(name=f"Acme {number}", plan_id=PlanCode.FREE)
     for text, title, link in [
-        ("suspend", "Accounts to suspend", "?state=active"),
-        ("suspend acme", "Accounts to suspend", "?state=active&q=acme"),
+        ("suspend", "Suspend ...", "?state=active"),
+        ("suspend acme", "Suspend ...", "?state=active&q=acme"),
         ("acme", "All accounts that match", "?q=acme"),
     ]:
         assert (title, f"/admin/accounts/account/{link}") in find(staff, text)
@@ -211,14 +211,6 @@ def test_empty_result_has_a_message(staff: Client) -> None:
 # --- Permissions ---------------------------------------------------------------------------------
 
 
-def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -> None:
-    add_rejection(key, request_id="a-request")
-    clerk = clerk_with()
-    for text in ("acme", key.public_id, str(order.pk), "rex", "a-request", "clerk"):
-        assert find_titles(clerk, text) == []
-    assert find_titles(clerk, "") == ["Home", "Security", "Change password", "Sign out"]
-
-
 @pytest.mark.parametrize(
     ("group", "text", "expected"),
     [
@@ -262,13 +254,6 @@ def test_forbidden_rows_are_not_queried(order: Order) -> None:
 )  # fmt: skip
 def test_any_text_gives_a_page(staff: Client, order: Order, key: ApiKey, text: Any) -> None:
     assert search(staff, text).status_code in {200, 400}
-
-
-def test_names_are_escaped(staff: Client, db: None) -> None:
-    Account.objects.create(name="<b>Tiny</b>", plan_id=PlanCode.FREE)
-    text = search(staff, "tiny").text
-    assert "<b>" not in text
-    assert "&lt;b&gt;Tiny&lt;/b&gt;" in text
 
 
 # --- Privacy and cost ----------------------------------------------------------------------------

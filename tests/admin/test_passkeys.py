@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from fido2.utils import websafe_encode
 
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.sign_in import forms, views
 from tests.support.passkeys import ORIGIN, Passkey, get_options
 from tests.support.staff import PASSWORD, enter_password, is_signed_in

@@ -14,7 +14,7 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
 from accounts.models import Account, Membership, Role
 from petstore.api.link_header import get_page_url
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.support.staff import member_of, signed_in, superuser
 
 PASSWORD = "a pass phrase that they chose"
@@ -184,7 +184,7 @@ def test_no_link_is_created_for_the_current_or_an_inactive_user(clerk: User) -> 
     assert client.post(f"/admin/auth/user/{boss.pk}/password/", {"reason": "x"}).status_code == 403
     assert "Reset password" not in client.get(f"/admin/auth/user/{boss.pk}/change/").text
     User.objects.filter(pk=clerk.pk).update(is_active=False)
-    page = client.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}).text
+    page = client.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}, follow=True).text
     assert "This user is not allowed to sign in" in page
     assert "new-password" not in page
 
@@ -222,10 +222,3 @@ def test_pages_with_a_link_are_not_cached_and_send_no_referrer(owner: Client, cl
     for response in (page, Client().get(link), Client().get(link, follow=True)):
         assert "no-store" in response["Cache-Control"]
         assert response["Referrer-Policy"] in {"same-origin", "no-referrer"}
-
-
-def test_password_choice_requires_the_csrf_token(owner: Client, clerk: User) -> None:
-    browser = Client(enforce_csrf_checks=True)
-    page = browser.get(reset_password(owner, clerk), follow=True).request["PATH_INFO"]
-    data = {"new_password1": PASSWORD, "new_password2": PASSWORD}
-    assert browser.post(page, data).status_code == 403

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 
 from accounts.models import Account, ApiKey, IdempotencyRecord
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.observability.redaction import contains_key
 from petstore.observability.request_ids import get_request_id
 from tests.conftest import OPERATOR, Api

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from html import unescape
 from typing import Any
@@ -20,8 +19,6 @@ from tests.conftest import COMMITTED, OPERATOR, Api
 from tests.support.concurrency import run_concurrently
 from tests.support.customers import ban
 from tests.support.members import member_of
-
-NARROW = {"key_scopes": ["pets:read"], "reason": "Reads only"}
 
 
 @pytest.fixture
@@ -99,34 +96,6 @@ def test_example_call_matches_the_scopes(kim: Client, account: Account, settings
     assert page.context["curl"].endswith(f"'{settings.BASE_URL}/account'")
 
 
-def test_form_issues_one_key_even_after_an_error(kim: Client, account: Account, issue: Any) -> None:
-    banned, _ = issue()
-    ban(banned)
-    token = kim.get(url(account, "issue/")).context["form"]["submission_token"].value()
-    assert "is banned until" in get_errors(issue_key(kim, account, submission_token=token))
-    banned.unban(reason="x", by=OPERATOR)
-    assert "key_text" in issue_key(kim, account, submission_token=token).context
-    assert "already been issued" in get_errors(issue_key(kim, account, submission_token=token))
-    assert ApiKey.objects.count() == 2
-
-
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        ({"scopes": []}, "This field is required."),
-        ({"scopes": ["admin"]}, "Select a valid choice."),
-        ({"allowed_networks": "nowhere"}, "Not a network in CIDR form"),
-        ({"name": "x" * 256}, "at most 255 characters"),
-        ({"expires_in": "5"}, "Select a valid choice."),
-    ],
-)
-def test_invalid_form_shows_an_error(kim: Client, account: Account, data: Any, error: str) -> None:
-    response = issue_key(kim, account, **data)
-    assert response.status_code == 200
-    assert error in get_errors(response)
-    assert not ApiKey.objects.exists()
-
-
 def test_account_has_at_most_twenty_active_keys(kim: Client, account: Account, issue: Any) -> None:
     keys = [issue()[0] for _ in range(MAX_ACTIVE_KEYS)]
     assert "An account has at most 20 active keys. Revoke one first." in get_errors(issue_key(kim, account))
@@ -167,77 +136,6 @@ def test_list_shows_all_usable_keys(
 
 
 # --- Narrowing, rotating and revoking ---------------------------------------------------------------
-
-
-def test_narrowing_offers_and_allows_reductions_only(kim: Client, account: Account, issue: Any) -> None:
-    ends = timezone.now() + timedelta(days=10)
-    key, _ = issue(
-        key_scopes=["pets:read", "orders:read"], expires_at=ends, allowed_networks=["10.0.0.0/8"]
-    )
-    page = kim.get(url(account, "narrow/", key))
-    assert re.findall(r'name="key_scopes" value="([^"]+)"', page.text) == ["pets:read", "orders:read"]
-    before = ApiKey.objects.values().get()
-    for more in (
-        {"key_scopes": ["pets:read", "pets:write"]},
-        {"allowed_networks": "0.0.0.0/0"},
-        {"allowed_networks": ""},
-        {"expires_at": f"{ends + timedelta(days=1):%Y-%m-%dT%H:%M}"},
-    ):
-        assert get_errors(
-            send(kim, account, "narrow/", key, **{**NARROW, "allowed_networks": "10.0.0.0/8", **more})
-        )
-    assert ApiKey.objects.values().get() == before
-    response = send(kim, account, "narrow/", key, **NARROW, allowed_networks="10.1.0.0/16")
-    assert response["Location"] == url(account)
-    key.refresh_from_db()
-    assert (key.scopes, key.allowed_networks) == ("pets:read", ["10.1.0.0/16"])
-
-
-def test_replacement_of_a_narrowed_key_gets_no_more(kim: Client, account: Account, key: ApiKey) -> None:
-    ends = (timezone.now() + timedelta(days=3)).replace(second=0, microsecond=0)
-    send(kim, account, "narrow/", key, **NARROW, expires_at=f"{ends:%Y-%m-%dT%H:%M}")
-    rights = {"scopes": ["pets:write"], "expires_at": "2099-01-01", "max_expires_at": ""}
-    page = send(kim, account, "rotate/", key, overlap_hours="0", **rights)
-    new = page.context["key"]
-    assert (new.scopes, new.expires_at, new.max_expires_at) == ("pets:read", ends, ends)
-    assert Api(page.context["key_text"]).get("/store/orders").status_code == 403
-
-
-def test_rotated_key_works_until_the_overlap_ends(kim: Client, account: Account, key: Any) -> None:
-    page = send(kim, account, "rotate/", key, overlap_hours="2")
-    key.refresh_from_db()
-    assert abs(key.expires_at - timezone.now() - timedelta(hours=2)) < timedelta(minutes=1)
-    assert f"works until {key.expires_at:%Y-%m-%d %H:%M}" in page.text
-    assert [Api(text).get("/pets").status_code for text in (key.text, page.context["key_text"])] == [
-        200,
-        200,
-    ]
-    assert "has already been rotated" in get_errors(send(kim, account, "rotate/", key, overlap_hours="2"))
-
-
-def test_revoked_key_stops_working(kim: Client, account: Account, key: Any, api: Api) -> None:
-    assert "This field is required." in get_errors(send(kim, account, "revoke/", key, reason=""))
-    response = kim.post(url(account, "revoke/", key), {"reason": f"Leaked: {key.text}"}, follow=True)
-    assert f"Key {key} has been revoked." in response.text
-    assert api.get("/pets").status_code == 401
-    assert "is already revoked" in get_errors(send(kim, account, "revoke/", key, reason="Again"))
-    entry = key.audit_entries.filter(action="revoked").get()
-    assert (entry.actor_name, entry.reason) == ("kim", f"Leaked: psk_live_{key}_***")
-
-
-def test_suspended_account_allows_only_narrowing_and_revocation(
-    kim: Client, account: Account, issue: Any
-) -> None:
-    key, other = issue()[0], issue()[0]
-    account.suspend(reason="Unpaid", by=OPERATOR)
-    page = kim.get(url(account)).text
-    assert "issue/" not in page
-    assert "/rotate/" not in page
-    for response in (issue_key(kim, account), send(kim, account, "rotate/", key, overlap_hours="1")):
-        assert "not possible while Acme Pets is suspended" in get_errors(response)
-    assert ApiKey.objects.count() == 2
-    assert send(kim, account, "narrow/", key, **NARROW).status_code == 302
-    assert send(kim, account, "revoke/", other, reason="Leaked").status_code == 302
 
 
 def test_list_shows_each_key_with_its_rights_and_state(kim: Client, account: Account, issue: Any) -> None:

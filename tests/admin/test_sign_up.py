@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from accounts.models import Account, EventDraft, Membership
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.support.staff import PASSWORD, signed_in
 
 PAGE = "/account/sign-up/"

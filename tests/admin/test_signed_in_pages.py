@@ -73,11 +73,6 @@ def test_session_of_a_customer_expires(customer: Client, name: str) -> None:
     assert customer.get("/docs/greet/").text == "user: "
 
 
-def test_pages_of_customers_are_not_cached(customer: Client) -> None:
-    for page in ("greet", "race", "no/such/page"):
-        assert "no-store" in customer.get(f"/account/{page}/")["Cache-Control"]
-
-
 def test_cookie_names_its_active_user_until_the_session_expires(
     customer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

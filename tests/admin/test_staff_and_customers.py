@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.sign_in.receivers import record_failed_sign_in
 from tests.admin.test_password_links import extract_link
 from tests.support.staff import PASSWORD, member_of, signed_in, superuser
@@ -29,7 +29,9 @@ def make_staff(client: Client, name: str = "kim", role: str = "Viewer") -> Any:
 # --- Pages of staff -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["change", "password", "two-factor", "remove", "delete", "history"])
+@pytest.mark.parametrize(
+    "page", ["change", "password", "reset-two-factor", "remove-from-staff", "delete", "history"]
+)
 def test_customers_have_no_staff_pages(customer: User, staff: Client, page: str) -> None:
     before = User.objects.filter(pk=customer.pk).values().get()
     sent = {"username": "taken", "reason": "x", "post": "yes", "is_active": "on", "is_staff": "on"}
@@ -137,7 +139,7 @@ def test_removed_member_of_staff_can_still_sign_in_without_permissions(db: None,
     clerk = member_of("Owner", name="clerk", is_superuser=True)
     client = signed_in(clerk)
     assert client.get(STAFF).status_code == 200
-    page = f"{STAFF}{clerk.pk}/remove/"
+    page = f"{STAFF}{clerk.pk}/remove-from-staff/"
     assert "Remove from staff" in staff.get(f"{STAFF}{clerk.pk}/change/").text
     assert staff.get(page).status_code == 200
     assert User.objects.get(pk=clerk.pk).is_staff
@@ -156,7 +158,7 @@ def test_removed_member_of_staff_can_still_sign_in_without_permissions(db: None,
 def test_staff_cannot_remove_themselves_or_more_privileged_colleagues(boss: User, staff: Client) -> None:
     owner = signed_in(member_of("Owner"))
     for client in (staff, owner):
-        assert client.post(f"{STAFF}{boss.pk}/remove/", {"reason": "x"}).status_code == 403
+        assert client.post(f"{STAFF}{boss.pk}/remove-from-staff/", {"reason": "x"}).status_code == 403
     boss.refresh_from_db()
     assert boss.is_staff
 

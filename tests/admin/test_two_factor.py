@@ -20,7 +20,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from petstore.backoffice.models import AuditEntry, FailedSignIn
+from petstore.audit.models import AuditEntry, FailedSignIn
 from petstore.sign_in import rate_limits
 from petstore.sign_in.models import CacheEntry
 from tests.conftest import COMMITTED
@@ -142,13 +142,6 @@ def test_sign_in_starts_again_after_a_change_of_the_user(boss: User, app: str, c
     assert "Start again." in page.text
     assert cast("Any", clients[1].post(CODE, {"code": current_code(app)})).url == LOGIN
     assert "_auth_user_id" not in clients[1].session
-
-
-@pytest.mark.parametrize("code", ["", "\0", "x" * 100_000, "\uff11" * 6, "1_2345"])
-def test_code_page_accepts_any_code_without_error(app: str, recovery: list[str], code: str) -> None:
-    client = enter_password()
-    assert client.post(CODE, {"code": code}).status_code in {200, 400}
-    assert not is_signed_in(client)
 
 
 # --- Single use ----------------------------------------------------------------------------------
@@ -352,7 +345,7 @@ def test_new_recovery_codes_replace_the_old_ones(boss: User, app: str, recovery:
 def test_owner_resets_two_factor_of_another_user_with_a_reason(db: None) -> None:
     clerk = User.objects.create_user("clerk", password=PASSWORD, is_staff=True)
     add_app(clerk)
-    client, path = signed_in(member_of("Owner")), f"/admin/auth/user/{clerk.pk}/two-factor/"
+    client, path = signed_in(member_of("Owner")), f"/admin/auth/user/{clerk.pk}/reset-two-factor/"
     assert path in client.get(f"/admin/auth/user/{clerk.pk}/change/").text
     assert "required" in client.post(path, {"reason": " "}).text
     assert Authenticator.objects.exists()

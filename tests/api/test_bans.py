@@ -9,6 +9,7 @@ from django.db import OperationalError, connection
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from accounts.actions import Action
 from accounts.models import EventType, KeyStanding, PlanCode, StrikeCounter
 from accounts.models.events import EventDraft
 from accounts.quota import bans
@@ -16,7 +17,6 @@ from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
-from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.quota import NOON, Sender, day, minute
 from tests.support.thorough import times
@@ -323,7 +323,7 @@ def test_ban_is_in_the_audit_trail_once(make_sender: MakeSender) -> None:
     acme = make_sender()
     banned_until = acme.get_banned().banned_until
     acme.admitted(10)
-    entry = acme.keys[0].audit_entries.get(action=AuditEntry.Action.BANNED)
+    entry = acme.keys[0].audit_entries.get(action=Action.BANNED)
     assert entry.actor_name == "the service"
     assert entry.reason == (
         "Kept sending after 429: 43 requests were rejected within a minute. Banned for 5 minutes."
@@ -369,7 +369,7 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Sender) -> None:
     assert lifted.send().admitted
     decision = lifted.get_banned()
     assert decision.banned_until - decision.now == BAN_LENGTHS[0]
-    entry = lifted.keys[0].audit_entries.get(action=AuditEntry.Action.UNBANNED)
+    entry = lifted.keys[0].audit_entries.get(action=Action.UNBANNED)
     assert entry.reason == "A loop in their code, fixed."
 
 

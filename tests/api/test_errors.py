@@ -8,8 +8,8 @@ import pytest
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 from psycopg import errors
 
+from accounts.quota.throttle import QuotaThrottle
 from petstore.api.errors import ErrorCode, convert_exception
-from petstore.api.pipeline import ApiPipeline
 from tests.conftest import Api
 
 QUOTA_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
@@ -113,7 +113,7 @@ def test_bug_gets_500_and_database_failure_503_without_internals(
 
 def test_response_survives_failing_quota_headers(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     fail = Mock(side_effect=OSError("No space left on device."))
-    monkeypatch.setattr(ApiPipeline, "steps", ApiPipeline.steps._replace(get_quota_headers=fail))
+    monkeypatch.setattr(QuotaThrottle, "get_headers", fail)
     response = api.get("/pets")
     assert response.status_code == 200
     assert response.headers["X-Request-Id"]

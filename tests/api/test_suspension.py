@@ -14,7 +14,7 @@ from accounts.keys.identity import KeyRejectionReason
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, QuotaUsage
 from accounts.quota.limits import SECOND
 from accounts.usage import write_behind
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR, Api, Issue
 from tests.support.quota import Sender, minute
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, EventDraft
 from accounts.usage import reports
 from inventory.models import Category, Pet
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from petstore.management.commands import serve
 from petstore.management.commands.serve import resolve_free_address
 from tests.conftest import OPERATOR, Api

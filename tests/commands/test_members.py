@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from accounts.models import Account, Invitation, Membership
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.commands import get_error, run, run_json
 

@@ -26,7 +26,7 @@ from accounts.models import (
 from accounts.quota.limits import Limits
 from accounts.usage import reports
 from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.support.commands import get_error, run
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,6 @@ from accounts.quota import anonymous, store
 from accounts.quota.anonymous import LookupLimiter
 from accounts.quota.limits import MINUTE
 from accounts.usage.write_behind import UsageRecorder
-from inventory.fields import known_category_ids
 from petstore.cache import local
 from petstore.cache.local import LocalCounters
 from petstore.sign_in import rate_limits
@@ -20,12 +19,6 @@ def isolated_counters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(local, "BUCKETS", 64)
     monkeypatch.setattr(anonymous, "counters", LocalCounters(tmp_path / "counters", "secret", MINUTE))
     monkeypatch.setattr(rate_limits, "page_counters", LocalCounters(tmp_path / "pages", "secret", MINUTE))
-
-
-@pytest.fixture
-def empty_category_cache() -> None:
-    """Clear the cache of category IDs."""
-    known_category_ids.clear()
 
 
 @pytest.fixture
@@ -48,7 +41,6 @@ def lookup_limiter(monkeypatch: pytest.MonkeyPatch) -> LookupLimiter:
 @pytest.fixture
 def isolated(
     isolated_counters: None,
-    empty_category_cache: None,
     lookup_limiter: LookupLimiter,
     usage_recorder: UsageRecorder,
 ) -> None:

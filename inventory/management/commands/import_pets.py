@@ -16,8 +16,8 @@ from django.db import IntegrityError
 
 from inventory.import_export import FORMATS, STREAM, add_pets, detect_format, read_valid_batches
 from inventory.import_export.validation import PetAttributes, Report, describe_columns
-from petstore.backoffice.text import format_count
 from petstore.management.base import INTERRUPTED, JsonCommand, escape_nonprintable
+from petstore.text import format_count
 
 NOTHING_ADDED = "Nothing was added."
 

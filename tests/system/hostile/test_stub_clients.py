@@ -20,7 +20,6 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from petstore.api.errors import ApiError
-from petstore.api.pipeline import ApiPipeline
 from petstore.api.request_headers import BODY_ERROR
 
 CLIENT_SECONDS = 0.05
@@ -142,9 +141,9 @@ class ErrorRecorder:
     def __init__(self) -> None:
         self._kept: list[Exception] = []
 
-    def authenticate(self, request: Any, _context: Any) -> None:
-        """Reject on the loop, where the pipeline calls this first."""
-        self._read(request.read)
+    def authenticate(self, request: Any) -> None:
+        """Reject on the loop, where the view calls this first."""
+        self._read(request._request.read)
 
     def get_response(self, request: HttpRequest) -> HttpResponse:
         """Respond in a thread."""
@@ -169,11 +168,13 @@ def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | s
     """
     from petstore.server import app  # It starts all that a worker has.
 
+    from accounts.keys.authentication import BearerKeyAuthentication  # isort: skip
+
     settings.SERVE_MODE = mode
     settings.CLIENT_SECONDS = CLIENT_SECONDS
     handler = ErrorRecorder()
     app.wsgi = handler  # type: ignore[assignment, attr-defined]
-    ApiPipeline.steps = ApiPipeline.steps._replace(authenticate=handler.authenticate)
+    BearerKeyAuthentication.authenticate = handler.authenticate  # type: ignore[assignment, method-assign]
     seen: list[int | str] = []
     client = Protocol(seen, is_silent=True)
     side = weakref.ref(client)

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import Account, ApiKey, EventDraft, EventType, KeyStanding
 from accounts.quota.limits import SECOND, to_microseconds
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.models import AuditEntry
 from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import before_commit, run_concurrently
 from tests.support.quota import Sender

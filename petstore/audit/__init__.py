@@ -1,26 +1,26 @@
 """The audit trail: actor, action, address, reason, and the old and new values of changed fields.
 
-`PetstoreModelAdmin` records changes made on its pages. Model methods that take an `Actor` record their own.
+Model methods that take an `Actor` record their own changes, and the pages of the admin the others.
 """
 
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import models, transaction
-from django.http import FileResponse, HttpRequest
-from django.utils import timezone
+from django.db import transaction
+from django.db.models import BinaryField, Model
+from django.http import HttpRequest
 
 from petstore.api.client_ip import NO_ADDRESS, get_client_address
-from petstore.backoffice.models import AuditEntry
+from petstore.audit.actions import Action as Action
+from petstore.audit.actions import labels
+from petstore.audit.models import AuditEntry
 from petstore.observability import logs
 from petstore.observability.redaction import contains_key, redact
 
-Action = AuditEntry.Action
 Values = dict[str, Any]
 
 # Values of these fields are not recorded, because entries cannot be erased on request.
@@ -30,7 +30,6 @@ SECRET_FIELDS = {
 }  # fmt: skip
 HIDDEN, HIDDEN_NEW = "(not shown)", "(not shown, but changed)"
 MAX_VALUE_LENGTH = 2000  # Characters.
-EXPORT_CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 EMPTY_VALUES: tuple[Any, ...] = (None, "", [])
 
 
@@ -52,8 +51,8 @@ class Actor:
 
 def record(
     actor: Actor,
-    obj: models.Model | type[models.Model] | None,
-    action: Action,
+    obj: Model | type[Model] | None,
+    action: str,
     *,
     before: Values | None = None,
     after: Values | None = None,
@@ -61,15 +60,18 @@ def record(
 ) -> None:
     """Add an entry about a row, a model, or neither.
 
-    Only values that differ are recorded. The values of SECRET_FIELDS are masked.
+    Only values that differ are recorded. The values of SECRET_FIELDS are masked. Raises ValueError for an
+    action that is not registered.
     """
-    row = obj if isinstance(obj, models.Model) else None
+    if action not in labels:
+        raise ValueError(action)
+    row = obj if isinstance(obj, Model) else None
     name = row or (obj._meta.verbose_name_plural if obj is not None else "")
     before, after = keep_differences(before or {}, after or {})
     AuditEntry.objects.create(
         actor_id=actor.user_id,
         actor_name=actor.name[:150],
-        action=Action(action),
+        action=action,
         model=obj._meta.label_lower if obj is not None else "",
         object_id=str(row.pk)[:255] if row is not None else "",
         object_text=str(name)[:255],
@@ -82,7 +84,7 @@ def record(
 
 
 @contextmanager
-def record_changes(actor: Actor, row: models.Model, action: Action, *, reason: str = "") -> Iterator[None]:
+def record_changes(actor: Actor, row: Model, action: str, *, reason: str = "") -> Iterator[None]:
     """Record how the block changes the row, in one transaction."""
     with transaction.atomic():
         before = get_field_values(row)
@@ -120,56 +122,19 @@ def to_json(value: Any) -> Any:
 # --- Field values
 
 
-def get_field_values(row: models.Model) -> Values:
+def get_field_values(row: Model) -> Values:
     """Map field names to values: many-to-many fields to sorted names. Binary fields are left out."""
-    fields = [field for field in row._meta.concrete_fields if not isinstance(field, models.BinaryField)]
+    fields = [field for field in row._meta.concrete_fields if not isinstance(field, BinaryField)]
     values: Values = {field.name: field.value_from_object(row) for field in fields}
     for field in row._meta.many_to_many:
         values[field.name] = sorted(str(related) for related in field.value_from_object(row))
     return values
 
 
-def read_stored_values(obj: models.Model) -> Values:
+def read_stored_values(obj: Model) -> Values:
     """Read the values from the database. Without a stored row, return an empty dict."""
     stored = type(obj)._base_manager.filter(pk=obj.pk).first()
     return get_field_values(stored) if stored is not None else {}
-
-
-def remember_values(request: HttpRequest, rows: Iterable[models.Model]) -> None:
-    """Store the current values on the request, so that `record_change` can compare them after the save."""
-    remembered = request.__dict__.setdefault("_petstore_before", {})
-    for row in rows:
-        remembered[row._meta.label_lower, row.pk] = get_field_values(row)
-
-
-def send_export(
-    request: HttpRequest, model: type[models.Model], name: str, write: Callable[[BinaryIO], None]
-) -> FileResponse:
-    """Stream an export and record it with the filters of the list.
-
-    The file is written to disk first, so that a slow download holds no database connection. The entry masks
-    the search term, as logs do.
-    """
-    file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
-    write(file)
-    file.seek(0)
-    filters = request.GET.copy()
-    if "q" in filters:
-        filters["q"] = HIDDEN
-    after = {"filters": filters.urlencode(safe="() ") or "none"}
-    record(Actor.from_request(request), model, Action.EXPORTED, after=after)
-    stem, extension = name.split(".")
-    name, content_type = f"{stem}-{timezone.now():%Y-%m-%d}.{extension}", EXPORT_CONTENT_TYPES[extension]
-    return FileResponse(file, as_attachment=True, filename=name, content_type=content_type)
-
-
-def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
-    """Record the changes since `remember_values`. An unchanged row is recorded only with a reason."""
-    after = read_stored_values(obj)
-    remembered = request.__dict__.get("_petstore_before", {})
-    before = remembered.get((obj._meta.label_lower, obj.pk), after)
-    if before != after or reason:
-        record(Actor.from_request(request), obj, Action.CHANGED, before=before, after=after, reason=reason)
 
 
 def record_password_change(request: HttpRequest, user: User, reason: str) -> None:

@@ -1,0 +1,24 @@
+"""Actions on keys, accounts, members and staff, as the audit trail records them."""
+
+from django.db import models
+
+from petstore.audit.actions import register
+
+
+@register()
+class Action(models.TextChoices):
+    ISSUED = "issued", "Issued"
+    ROTATED = "rotated", "Rotated"
+    NARROWED = "narrowed", "Narrowed"
+    REVOKED = "revoked", "Revoked"
+    BANNED = "banned", "Banned"
+    UNBANNED = "unbanned", "Unbanned"
+    SUSPENDED = "suspended", "Suspended"
+    SUSPENSION_LIFTED = "suspension_lifted", "Suspension lifted"
+    MEMBER_INVITED = "member_invited", "Invited a member"
+    INVITATION_WITHDRAWN = "invitation_withdrawn", "Withdrew an invitation"
+    MEMBER_JOINED = "member_joined", "Joined the account"
+    MEMBER_CHANGED = "member_changed", "Changed a member's role"
+    MEMBER_REMOVED = "member_removed", "Removed a member"
+    MADE_STAFF = "made_staff", "Made staff"
+    REMOVED_FROM_STAFF = "removed_from_staff", "Removed from staff"
