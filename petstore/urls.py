@@ -12,7 +12,7 @@ from petstore import api_urls
 from petstore.api.openapi import views
 from petstore.health.checks import check_readiness
 from petstore.health.views import StatusView
-from petstore.site import docs, home, search, well_known
+from petstore.site import client_packages, docs, home, search, well_known
 from petstore.site.error_pages import error_page
 
 admin.autodiscover()  # Here, so that a worker loads the back office with its first page.
@@ -31,6 +31,7 @@ urlpatterns = [
     path("docs/operations/<slug:operation_id>", docs.operation, name="docs-operation"),
     path("docs/operations/<slug:operation_id>.md", docs.operation, {"markdown": True}, "docs-operation-md"),
     path("docs/<slug:page>.md", docs.guide, {"markdown": True}, name="docs-markdown"),
+    path("docs/clients/<str:name>", client_packages.download, name="docs-client-package"),
     path("docs/", RedirectView.as_view(pattern_name="docs", permanent=True)),
     *(
         path(f"docs/{page}/", RedirectView.as_view(pattern_name=f"docs-{page}", permanent=True))

@@ -13,11 +13,13 @@ from petstore.api.link_header import get_page_url
 from petstore.api.openapi.headers import COMMON_HEADERS, HEADERS
 from petstore.api.openapi.lists import get_list_filters
 from petstore.api.openapi.views import get_document
+from petstore.site.client_packages import get_package_urls
 from petstore.site.markdown import convert_to_markdown
 from petstore.site.reference import SAMPLES, get_operations
 
 GUIDES = {
     "quickstart": "Quickstart",
+    "clients": "Client packages",
     "authentication": "Authentication",
     "your-account": "Your account",
     "environments": "Environments",
@@ -47,6 +49,7 @@ def get_context(page: str = "") -> dict[str, Any]:
         "base_url": settings.BASE_URL,
         "staging_base_url": settings.STAGING_BASE_URL,
         "key_prefix": "psk_test_" if settings.ENVIRONMENT == "staging" else "psk_live_",
+        "client_packages": get_package_urls(),
         "events_kept_days": settings.EVENTS_KEPT_DAYS,
         "anonymous_per_minute": settings.ANONYMOUS_PER_MINUTE,
         "get_pet_deprecated_at": settings.GET_PET_DEPRECATED_AT,

@@ -18,13 +18,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import npm
 from tests.support.live import ROOT, Service, live_service
 from tests.system.clients.faulty_proxy import drop_connection, proxy, reject
-from tests.system.clients.outputs import place_an_order, wait_for_event
+from tests.system.clients.outputs import build_typescript, place_an_order, wait_for_event
 
 HERE = Path(__file__).parent
-PACKAGES = ROOT / "clients"
 MAX_IN_FLIGHT = 8
 pytestmark = pytest.mark.each_database
 
@@ -33,20 +31,14 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture(scope="module", params=["python", "typescript"])
-def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Start:
+def start(request: pytest.FixtureRequest) -> Start:
     """Starts a scenario with the package of each language."""
     if request.param == "python":
         command = [sys.executable, "-W", "error", str(HERE / "scenarios.py")]
-        environment = {"PYTHONPATH": str(PACKAGES / "python/src")}
+        environment = {"PYTHONPATH": str(ROOT / "clients/python/src")}
     else:
-        package = PACKAGES / "typescript"
-        built = tmp_path_factory.mktemp("typescript")
-        compiler = npm.install(package) / ".bin/tsc"
-        done = subprocess.run([compiler, "--outDir", built], cwd=package, capture_output=True, check=False)
-        assert done.returncode == 0, done.stdout
-        (built / "package.json").write_text('{"type": "module"}')
         command = ["node", str(HERE / "scenarios.mjs")]
-        environment = {"PETSTORE_CLIENT": str(built / "index.js")}
+        environment = {"PETSTORE_CLIENT": str(build_typescript() / "petstore-client/dist/index.js")}
 
     def start(name: str, url: str, key: str, **options: Any) -> subprocess.Popen[str]:
         return subprocess.Popen(
