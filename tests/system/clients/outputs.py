@@ -143,7 +143,7 @@ def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.Complete
 
 def read_first_lines(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a program that never ends until it has printed more lines than a page shows."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **streams, **options) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(MAX_RECORDS + 1)]
@@ -170,7 +170,7 @@ def build_typescript() -> Path:
     folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
     source, built = ROOT / "clients/typescript", folder / "petstore-client"
     compiler = npm.install(source) / ".bin/tsc"
-    command = [compiler, "--outDir", built / "dist"]
+    command = [str(compiler), "--outDir", str(built / "dist")]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     shutil.copy(source / "package.json", built)

@@ -19,7 +19,14 @@ SHOW = "import petstore_client as package; print(package.__file__, package.Clien
 
 @needs_program(importlib.util.find_spec("flit_core"), "flit-core")
 def test_wheel_needs_only_urllib3(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flit_core.wheel", "--outdir", tmp_path, ROOT / "clients/python"]
+    command = [
+        sys.executable,
+        "-m",
+        "flit_core.wheel",
+        "--outdir",
+        str(tmp_path),
+        str(ROOT / "clients/python"),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     [wheel] = tmp_path.iterdir()
     with ZipFile(wheel) as files:

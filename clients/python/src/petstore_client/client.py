@@ -136,6 +136,7 @@ class Pets(_Resource[Pet]):
 
 class Categories(_Resource[Category]):
     def list(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Category]:
+        """Get a page of categories, ordered by id."""
         return self._list(limit=limit, cursor=cursor)
 
     def iterate(self) -> Iterator[Category]:
@@ -148,6 +149,7 @@ class Orders(_Resource[Order]):
     def list(
         self, *, status: OrderStatus | None = None, limit: int | None = None, cursor: str | None = None
     ) -> Page[Order]:
+        """Get a page of the account's orders, ordered by id."""
         return self._list(status=status, limit=limit, cursor=cursor)
 
     def iterate(self, *, status: OrderStatus | None = None) -> Iterator[Order]:
@@ -158,6 +160,7 @@ class Orders(_Resource[Order]):
         return self._send("placeOrder", body={"petId": pet_id}, idempotency_key=idempotency_key)
 
     def get(self, order_id: int) -> Order:
+        """Get an order of the account."""
         return self._send("getOrder", resource_id=order_id)
 
     def cancel(self, order_id: int) -> None:
