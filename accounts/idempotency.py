@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from django.db import IntegrityError, OperationalError
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 from rest_framework.request import Request
@@ -23,7 +23,6 @@ from petstore.api.errors import ApiError, ErrorCode, invalid_parameter
 from petstore.api.responses import Response
 from petstore.db.identity import is_postgresql
 from petstore.event_loop.compiled_reads import Read
-from petstore.event_loop.compiled_writes import RawStatement, atomic, insert, update
 from petstore.observability.redaction import contains_key
 
 RETENTION = timedelta(hours=24)
@@ -34,7 +33,7 @@ CANONICAL_JSON = json.JSONEncoder(sort_keys=True, default=lambda decimal: {"\0":
 
 # The wait must end before statement_timeout, which would look like a failing database. The request's own
 # writes use the original lock_timeout again.
-LIMIT_LOCK_WAIT = RawStatement("""
+LIMIT_LOCK_WAIT = """
 SELECT set_config('petstore.lock_timeout', current_setting('lock_timeout'), true),
     set_config('lock_timeout', (
         CASE WHEN timeout_ms = 0 THEN %(wait_ms)s
@@ -42,11 +41,8 @@ SELECT set_config('petstore.lock_timeout', current_setting('lock_timeout'), true
 FROM (
     SELECT (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint AS timeout_ms
 ) AS statement
-""")
-RESTORE_LOCK_WAIT = RawStatement(
-    "SELECT set_config('lock_timeout', current_setting('petstore.lock_timeout'), true)"
-)
-DELETE_RECORD = RawStatement("DELETE FROM accounts_idempotencyrecord WHERE id = %(pk)s RETURNING id")
+"""
+RESTORE_LOCK_WAIT = "SELECT set_config('lock_timeout', current_setting('petstore.lock_timeout'), true)"
 
 FIELDS = ("id", "fingerprint", "status", "location", "body", "created_at")
 RECORDS = Read(IdempotencyRecord, lambda: IdempotencyRecord.objects.values(*FIELDS))
@@ -99,7 +95,7 @@ def is_fresh(record: StoredRecord) -> bool:
     return bool(record["created_at"] > timezone.now() - RETENTION)
 
 
-@atomic
+@transaction.atomic
 def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord | None) -> Response:
     """Claim the key, deleting an expired record, then write and store the response, in one transaction.
 
@@ -107,12 +103,12 @@ def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord 
     """
     try:
         if is_postgresql():
-            LIMIT_LOCK_WAIT.execute(wait=False, wait_ms=DUPLICATE_WAIT)
+            execute(LIMIT_LOCK_WAIT, {"wait_ms": DUPLICATE_WAIT})
         if expired is not None:
-            DELETE_RECORD.execute(wait=False, pk=expired["id"])
-        insert(claim)
+            IdempotencyRecord.objects.filter(pk=expired["id"]).delete()
+        claim.save(force_insert=True)
         if is_postgresql():
-            RESTORE_LOCK_WAIT.execute(wait=False)
+            execute(RESTORE_LOCK_WAIT)
     except IntegrityError:
         raise ConcurrentDuplicateError from None
     except OperationalError as error:
@@ -120,15 +116,15 @@ def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord 
             raise
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
     response = write()
-    update(
-        IdempotencyRecord,
-        {"pk": claim.pk},
-        wait=False,
-        status=response.status_code,
-        location=response.headers.get("Location", ""),
-        body=response.content,
-    )
+    claim.status, claim.body = response.status_code, response.content
+    claim.location = response.headers.get("Location", "")
+    claim.save(update_fields=["status", "location", "body"])
     return response
+
+
+def execute(sql: str, parameters: dict[str, int] | None = None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
 
 
 def replay(record: StoredRecord, claim: IdempotencyRecord) -> Response:

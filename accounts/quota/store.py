@@ -21,7 +21,6 @@ from petstore.api.client_ip import Address
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
 from petstore.db.identity import is_postgresql
 from petstore.event_loop.counting import CountingStatement
-from petstore.event_loop.threads import run_in_thread
 
 MAX_ATTEMPTS = 10
 MAX_UNEXPLAINED = 3  # Repetitions because a window or a ban ended between two statements.
@@ -109,7 +108,7 @@ class QuotaCall:
         *fields, rejections, strikes, started_at = row
         quota, banned_until = Quota(*fields), 0
         if strikes >= bans.STRIKES_TO_BAN and rejections >= bans.get_rejections_to_ban(quota.per_minute):
-            banned_until = run_in_thread(ban, quota, rejections, started_at)
+            banned_until = ban(quota, rejections, started_at)
         return self._finish(quota, RateLimitDecision(False, quota.windows, quota.now, banned_until))
 
     def read(self) -> KeyState | QuotaResult:
@@ -136,12 +135,12 @@ class QuotaCall:
             case "ahead":
                 self._execute(self._statements.set_back, account_id=quota.account_id)
             case "usage":
-                run_in_thread(QuotaUsage.renew, quota.account_id)
+                QuotaUsage.renew(quota.account_id)
             case "strikes":
-                run_in_thread(StrikeCounter.renew, quota.key_id)
+                StrikeCounter.renew(quota.key_id)
             case "warning":
                 usage = quota.day_used + 1
-                run_in_thread(store_quota_warnings, quota.account_id, quota.day, quota.per_day, usage)
+                store_quota_warnings(quota.account_id, quota.day, quota.per_day, usage)
         return None
 
     def peek(self, state: KeyState) -> QuotaResult:

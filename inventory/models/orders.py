@@ -22,7 +22,6 @@ from inventory.status import (
     TransitionError,
 )
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
-from petstore.event_loop.compiled_writes import atomic, insert, refresh, update, update_one
 
 
 class OrderEvent(StatusChange):
@@ -38,21 +37,18 @@ class OrderQuerySet(QuerySet["Order"]):
         """Sort the orders of one account. Uses the index `order_of_account`."""
         return self.alias(key=OneFilterKey("id")).order_by("-key")
 
-    @atomic
+    @transaction.atomic
     def place(self, *, account_id: int, pet_id: int, by: str, **values: Any) -> Order:
         """Order an available pet and set it to pending. Of concurrent buyers exactly one wins (D14).
 
         Raises Pet.DoesNotExist, or TransitionError for a pet that is not available.
         """
-        # A concurrent update waits for the row lock, and then no longer matches.
-        condition = {"pk": pet_id, "status": PetStatus.AVAILABLE}
-        pet = update_one(Pet, condition, status=PetStatus.PENDING, updated_at=timezone.now())
-        if pet is None:
-            refresh(Pet(pk=pet_id))  # Raises Pet.DoesNotExist.
+        pet = Pet.objects.select_for_update().get(pk=pet_id)
+        if pet.status != PetStatus.AVAILABLE:
             raise TransitionError(f"Pet {pet_id} is not available.")
-        order = insert(Order(account_id=account_id, pet_id=pet_id, **values))
+        order = self.create(account_id=account_id, pet_id=pet_id, **values)
         order.record_change("", by=by, event_type=EventType.ORDER_PLACED)
-        pet.record_change(PetStatus.AVAILABLE, by=by, order_id=order.pk)
+        pet.transition(PetStatus.PENDING, by=by, order_id=order.pk)
         return order
 
 
@@ -115,18 +111,18 @@ class Order(models.Model):
         is_dated = self.stage in {Stage.SCHEDULED, Stage.SHIPPED}
         return str(self.stage.label if is_dated else self.get_status_display())
 
-    @atomic
+    @transaction.atomic
     def approve(self, *, by: str, reason: str = "") -> None:
-        refresh(self, lock=True)
+        self._lock()
         self._transition(OrderStatus.APPROVED, by=by, reason=reason)
 
-    @atomic
+    @transaction.atomic
     def ship(self, *, by: str, ship_date: datetime | None = None) -> None:
         """Set the ship date, by default to now.
 
         Raises TransitionError unless the order is approved. Only an explicit date replaces an earlier one.
         """
-        refresh(self, lock=True)
+        self._lock()
         if self.status != OrderStatus.APPROVED:
             raise TransitionError(
                 f"Order {self.pk} is {self.status}. Only an approved order can be shipped."
@@ -135,15 +131,15 @@ class Order(models.Model):
             raise TransitionError(
                 f"Order {self.pk} already has a ship date. To change it, enter a new one."
             )
-        self.ship_date, self.updated_at = (ship_date or timezone.now()).astimezone(UTC), timezone.now()
-        update(Order, {"pk": self.pk}, wait=False, ship_date=self.ship_date, updated_at=self.updated_at)
+        self.ship_date = (ship_date or timezone.now()).astimezone(UTC)
+        self.save(update_fields=["ship_date", "updated_at"])
         reason = f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC."
         self.record_change(self.status, by=by, reason=reason, event_type=EventType.ORDER_SHIPPED)
 
-    @atomic
+    @transaction.atomic
     def deliver(self, *, by: str, reason: str = "") -> None:
         """Deliver the order, and mark its pet as sold. Raises TransitionError."""
-        refresh(self, lock=True)
+        self._lock()
         self._transition(OrderStatus.DELIVERED, by=by, reason=reason, pet_status=PetStatus.SOLD)
 
     @transaction.atomic
@@ -152,26 +148,28 @@ class Order(models.Model):
 
         Raises TransitionError unless the pet is sold, and by this order.
         """
-        refresh(self, lock=True)
-        pet = Pet(pk=self.pet_id)
-        refresh(pet, lock=True)
+        self._lock()
+        pet = Pet.objects.select_for_update().get(pk=self.pet_id)
         sale = pet.events.first()
         if self.status != OrderStatus.DELIVERED or sale is None or sale.order_id != self.pk:
             raise TransitionError(f"The pet of order {self.pk} was returned or has changed since.")
         pet.transition(PetStatus.AVAILABLE, by=by, reason=reason, order_id=self.pk)
         self.events.create(from_status=self.status, to_status=self.status, by=by, reason=reason[:255])
 
-    @atomic
+    @transaction.atomic
     def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:
         """Cancel the order, and make its pet available. Idempotent. Raises TransitionError.
 
         With `only_placed`, an approved order is rejected: only staff may cancel it.
         """
-        refresh(self, lock=True)
+        self._lock()
         if only_placed and self.status == OrderStatus.APPROVED:
             raise TransitionError(f"Order {self.pk} is approved; only staff can cancel it.")
         if self.status != OrderStatus.CANCELLED:
             self._transition(OrderStatus.CANCELLED, by=by, reason=reason, pet_status=PetStatus.AVAILABLE)
+
+    def _lock(self) -> None:
+        self.refresh_from_db(from_queryset=Order.objects.select_for_update())
 
     def _transition(
         self, to_status: OrderStatus, *, by: str, reason: str, pet_status: PetStatus | None = None
@@ -180,16 +178,15 @@ class Order(models.Model):
         if to_status not in ORDER_TRANSITIONS[self.status]:
             raise TransitionError(f"Order {self.pk} is {self.status}; it can't become {to_status}.")
         from_status = self.status
-        self.status, self.updated_at = to_status, timezone.now()
-        update(Order, {"pk": self.pk}, wait=False, status=to_status, updated_at=self.updated_at)
+        self.status = to_status
+        self.save(update_fields=["status", "updated_at"])
         self.record_change(from_status, by=by, reason=reason, event_type=EventType(f"order.{to_status}"))
         if pet_status is not None:
-            pet = Pet(pk=self.pet_id)
-            refresh(pet, lock=True)
+            pet = Pet.objects.select_for_update().get(pk=self.pet_id)
             pet.transition(pet_status, by=by, reason=reason, order_id=self.pk)
 
     def record_change(self, from_status: str, *, by: str, reason: str = "", event_type: EventType) -> None:
         """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
-        insert(OrderEvent(order_id=self.pk, **change), wait=False)
-        insert(EventDraft.build(event_type, {"order": self.as_json()}, self.account_id), wait=False)
+        self.events.create(**change)
+        EventDraft.build(event_type, {"order": self.as_json()}, self.account_id).save()

@@ -69,6 +69,21 @@ class RemoveIndexConcurrently(PortableOperation, operations.RemoveIndexConcurren
     plain = migrations.RemoveIndex
 
 
+class RemoveIndexFromPostgresql(operations.RemoveIndexConcurrently):
+    """Leaves the index in the model's state and on SQLite. Requires `atomic = False`."""
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        pass
+
+    def database_forwards(self, *args: Any) -> None:
+        if uses_postgresql(*args):
+            super().database_forwards(*args)
+
+    def database_backwards(self, *args: Any) -> None:
+        if uses_postgresql(*args):
+            super().database_backwards(*args)
+
+
 class AddConstraintNotValid(PortableOperation, operations.AddConstraintNotValid):
     """Adds a constraint that existing rows may violate. SQLite checks existing rows at once."""
 

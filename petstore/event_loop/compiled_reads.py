@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import QuerySet
-from django.db.transaction import TransactionManagementError
 
 from petstore.db import replicas
 from petstore.db.keysets import choose_order, is_one_row
-from petstore.event_loop.greenlets import current_task, is_on_loop
+from petstore.event_loop.greenlets import current_connections, is_on_loop
 from petstore.event_loop.libpq import Statement, compile_named_parameters, compile_statement
 from petstore.event_loop.shared_connection import get_read_pipeline
 
@@ -31,7 +31,7 @@ class CompiledRead(NamedTuple):
 
     statement: Statement
     parameters: tuple[tuple[str | None, Any], ...]  # The name of a filter, or None and a fixed value.
-    map_rows: Callable[[Any], Rows]
+    columns: tuple[str, ...]
     convert: Callable[[Any], Any] | None  # Applies Django's converters, if the columns have any.
 
 
@@ -39,7 +39,20 @@ class CompiledRead(NamedTuple):
 class Read:
     """An immutable query for the rows of a `.values()` queryset, in ascending order of ids.
 
-    Running it raises LookupError if the model has no index for its filters.
+    Declare it once, at import. `where` narrows it, and `fetch` and `fetch_one` run it:
+
+        PETS = Read(Pet, lambda: Pet.objects.values("id", "name"))
+        PETS.where(status="sold", id__gt=7).fetch(20)
+        PETS.where(id=7).fetch_one()
+
+    It is an optional fast path: `Pet.objects` works everywhere as well, but Django builds the SQL of a
+    queryset anew each time, which takes longer than everything else that a request for a list does. A Read
+    compiles its SQL once for each set of filters, and on the event loop all reads share a connection.
+
+    It supports filters by equality, `__gt` and the like, whose values have the types of their fields. It
+    adds the order and the limit itself. Running it raises LookupError if the model has no index for its
+    filters, and Django's database errors. In `transaction.atomic()` it reads on the connection of the
+    block, so it sees the block's own writes. It locks no rows: for that, use `select_for_update()`.
     """
 
     _model: type[models.Model]
@@ -66,7 +79,7 @@ class Read:
         rows = run(alias, read.statement, parameters, parameters)
         if read.convert:
             rows = read.convert(rows)
-        return read.map_rows(rows)
+        return list(map(dict, map(zip, repeat(read.columns), rows)))  # Faster than a comprehension.
 
     def _get_compiled(self, alias: str) -> CompiledRead:
         # Each value of a field with choices is a literal in its own statement. Otherwise PostgreSQL could
@@ -96,7 +109,7 @@ class RawRead:
         self.statement, self.names = compile_named_parameters(sql)
 
     def fetch_all(self, **parameters: int | str) -> list[tuple[Any, ...]]:
-        """Run the query, which is not allowed under `atomic`. Raises Django's database errors."""
+        """Run the query. Raises Django's database errors."""
         values = [parameters[name] for name in self.names]
         return replicas.read(DEFAULT_DB_ALIAS, run, self.statement, values, parameters)
 
@@ -105,11 +118,9 @@ def run(
     alias: str, statement: Statement, values: Sequence[Any], django_parameters: Any
 ) -> list[tuple[Any, ...]]:
     if is_on_loop():
-        if current_task().transaction is not None:
-            raise TransactionManagementError(
-                "Use `refresh` to read under `atomic`. See petstore.event_loop."
-            )
-        return get_read_pipeline(alias).fetch_rows(statement, values)
+        current = current_connections().get(alias)
+        if current is None or not current.in_atomic_block:
+            return get_read_pipeline(alias).fetch_rows(statement, values)
     with connections[alias].cursor() as cursor:
         cursor.execute(statement.django, django_parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
@@ -119,17 +130,6 @@ def run(
 @cache
 def get_choice_fields(model: type[models.Model]) -> frozenset[str]:
     return frozenset(column.name for column in model._meta.concrete_fields if column.choices)
-
-
-def compile_row_mapper(columns: Sequence[str]) -> Callable[[Any], Rows]:
-    """Generate a function that converts rows to dictionaries, faster than `dict(zip())`."""
-    variables = [f"column_{index}" for index in range(len(columns))]
-    items = ", ".join(
-        f"{column!r}: {variable}" for column, variable in zip(columns, variables, strict=True)
-    )
-    source = f"lambda rows: [{{{items}}} for {', '.join(variables)}, in rows]"
-    function: Callable[[Any], Rows] = eval(source)  # noqa: S307  The column names come from the code.
-    return function
 
 
 def compile_read(
@@ -156,6 +156,6 @@ def compile_read(
     return CompiledRead(
         statement=compile_statement(f"{text} LIMIT %s"),
         parameters=tuple(parameters),
-        map_rows=compile_row_mapper([alias for *_, alias in compiler.select]),
+        columns=tuple(alias for *_, alias in compiler.select),
         convert=(lambda rows: compiler.apply_converters(rows, converters)) if converters else None,
     )

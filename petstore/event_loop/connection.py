@@ -51,7 +51,7 @@ class Connection(ABC):
         self._flush_is_due = False
         self._timeout_ticks = timeout_in_ticks(timeout)
         self._now = 0  # In ticks.
-        # Each receiver, or None after its timeout, with the tick at which it was queued.
+        # Each receiver, or None (also after its timeout), with the tick at which it was queued.
         self._queue: deque[tuple[Receiver | None, int]] = deque()
         self._sent_count = 0  # The number of requests in the queue that have been sent.
         self._head_since = 0  # The tick since which the head of the queue has been waiting.
@@ -110,7 +110,7 @@ class Connection(ABC):
     def close(self) -> None:
         self.fail(ConnectionClosedError("The connection was closed."))
 
-    def _enqueue(self, receiver: Receiver, put: Callable[..., object], *arguments: Any) -> None:
+    def _enqueue(self, receiver: Receiver | None, put: Callable[..., object], *arguments: Any) -> None:
         if self.error is not None:
             raise ConnectionClosedError(*self.error.args)
         try:

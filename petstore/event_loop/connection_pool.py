@@ -1,12 +1,9 @@
-"""The connection pool for writes, each of whose connections runs one transaction at a time."""
+"""The connection pool, each of whose connections runs one transaction at a time."""
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache, partial
-from itertools import count
-from typing import Any
 
 from django.conf import settings
 from django.db import OperationalError
@@ -15,93 +12,27 @@ from petstore.db.monitor import is_unavailable
 from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError, with_timeout
 from petstore.event_loop.connector import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, LoopTimer, RequestTask, current_task, pause
-from petstore.event_loop.libpq import Statement, Value
-from petstore.event_loop.pg_connection import (
-    MAX_ATTEMPTS,
-    SUCCESS,
-    NotExecutedError,
-    PostgresqlConnection,
-    Rows,
-    to_django_error,
-)
+from petstore.event_loop.pg_connection import PostgresqlConnection
 from petstore.event_loop.shared_connection import RECONNECT_DELAY
 
 MAX_CONCURRENT_OPENS = CONNECT_THREADS - 1  # One thread remains free for reads.
 
-BEGIN = Statement(b"begin", b"BEGIN")
-COMMIT = Statement(b"commit", b"COMMIT")
-ROLLED_BACK = "The transaction was rolled back."
 
+class Waiter:
+    """A request that waits for a connection. If it was cancelled, its connection goes back to the pool."""
 
-class Transaction:
-    """The statements from BEGIN to COMMIT or ROLLBACK.
+    __slots__ = ("task",)
 
-    A statement that waits for its result takes a round trip. One that does not wait is sent together with
-    the next one that waits, or at the latest with COMMIT, and the transaction itself receives its result.
-    Methods raise ConnectionFailedError and Django's database errors.
-    """
+    def __init__(self) -> None:
+        self.task: RequestTask | None = current_task()
 
-    def __init__(self, connection: PostgresqlConnection) -> None:
-        self._connection = connection
-        self.must_roll_back = False  # Whether an exception left a nested `atomic`.
-        self._pending: deque[Statement] = deque()  # Statements sent without waiting for their results.
-        self._failure: tuple[Statement, Any] | None = None  # The first of them that failed.
-        self.send(BEGIN)
-
-    def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        return self._connection.load_rows(statement, self._execute(statement, values))
-
-    def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:
-        """Send without waiting if the statement is prepared. The next one that waits raises its error."""
-        if self._connection.is_prepared(statement):
-            self._connection.send(self, statement, values)
-            self._pending.append(statement)
-        else:
-            self._execute(statement, values)
-
-    def switch(self, result: Any) -> None:
-        statement = self._pending.popleft()
-        if result.status not in SUCCESS and self._failure is None:
-            self._failure = statement, result
-
-    def throw(self, error: ConnectionFailedError) -> None:
-        """Do nothing, because the next statement raises the error."""
-
-    def commit(self) -> None:
-        """Commit, or raise OperationalError if the transaction was rolled back."""
-        if self.must_roll_back:
-            raise OperationalError(ROLLED_BACK)
-        # For a failed transaction, COMMIT succeeds with the command tag ROLLBACK.
-        if self._execute(COMMIT).command_status != b"COMMIT":
-            raise OperationalError(ROLLED_BACK)
-
-    def roll_back(self) -> None:
-        """Roll back, or close the connection if that fails.
-
-        The first ROLLBACK is aborted if a pending statement fails.
-        """
-        with suppress(ConnectionFailedError):
-            if self._connection.has_pending_results:
-                raise ConnectionFailedError("The last statement may still be running.")
-            for _ in range(2):
-                if self._connection.execute_unprepared(b"ROLLBACK").status in SUCCESS:
-                    return
-        self._connection.close()
-
-    def _execute(self, statement: Statement, values: Sequence[Value] = ()) -> Any:
-        result = self._connection.execute(statement, values)
-        if self._failure is not None:
-            (statement, result), self._failure = self._failure, None
-        try:
-            self._connection.check_result(statement, result)
-        except NotExecutedError as error:
-            self._connection.forget_preparation(statement)
-            raise ConnectionFailedError(ROLLED_BACK) from error
-        return result
+    def throw(self, error: Exception) -> None:
+        if self.task is not None:
+            self.task.throw(error)
 
 
 class ConnectionPool:
-    """Lends connections to transactions. A write outside `atomic` is a separate transaction.
+    """Lends connections to transactions. A statement outside `atomic` is a transaction of its own.
 
     A connection is idle, lent to one request, or closed. If the server rejects further connections, the
     open ones serve all requests.
@@ -114,66 +45,10 @@ class ConnectionPool:
         self._opening: set[asyncio.Task[None]] = set()
         self._failed_at = float("-inf")
         self._retry_handle: asyncio.TimerHandle | None = None
-        self._waiting: deque[RequestTask] = deque()
+        self._waiting: deque[Waiter] = deque()
 
-    def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Run a statement. Raises Django's database errors."""
-        transaction: Transaction | None = current_task().transaction
-        for attempt in count(1):
-            try:
-                if transaction is not None:
-                    return transaction.fetch_rows(statement, values)
-                with self._borrow() as connection:
-                    return connection.fetch_rows(statement, values)
-            except ConnectionFailedError as error:
-                may_retry = transaction is None and isinstance(error, NotExecutedError)
-                if attempt == MAX_ATTEMPTS or not may_retry:
-                    raise to_django_error(self._alias, error) from error
-        raise AssertionError  # The last attempt raises.
-
-    def send(self, statement: Statement, values: Sequence[Value]) -> None:
-        """Send a statement of the open transaction, usually without waiting for its result."""
-        transaction: Transaction | None = current_task().transaction
-        assert transaction is not None
-        try:
-            transaction.send(statement, values)
-        except ConnectionFailedError as error:
-            raise to_django_error(self._alias, error) from error
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Run the block in a transaction, or as part of the open one. Raises Django's database errors."""
-        task = current_task()
-        if task.transaction is not None:
-            try:
-                yield
-            except BaseException:
-                task.transaction.must_roll_back = True
-                raise
-            return
-        try:
-            with self._borrow() as connection:
-                transaction = task.transaction = Transaction(connection)
-                try:
-                    yield
-                    transaction.commit()
-                except BaseException:
-                    transaction.roll_back()
-                    raise
-                finally:
-                    task.transaction = None
-        except ConnectionFailedError as error:
-            raise to_django_error(self._alias, error) from error
-
-    @contextmanager
-    def _borrow(self) -> Iterator[PostgresqlConnection]:
-        connection = self._acquire()
-        try:
-            yield connection
-        finally:
-            self._release(connection)
-
-    def _acquire(self) -> PostgresqlConnection:
+    def acquire(self) -> PostgresqlConnection:
+        """Lend a connection. Raises OperationalError after QUEUE_TIMEOUT, and ConnectionFailedError."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + settings.QUEUE_TIMEOUT / 1000
         while True:
@@ -182,7 +57,7 @@ class ConnectionPool:
                 return connection
             connection.close()
 
-    def _release(self, connection: PostgresqlConnection) -> None:
+    def release(self, connection: PostgresqlConnection) -> None:
         if connection.error is not None and not isinstance(connection.error, ConnectionClosedError):
             for idle_connection in self._idle:  # The server is unresponsive or has become a standby.
                 idle_connection.close()
@@ -205,26 +80,37 @@ class ConnectionPool:
 
         Raises OperationalError after the timeout, and ConnectionFailedError if no connection can be opened.
         """
-        task = current_task()
-        self._waiting.append(task)
-        timer = LoopTimer(seconds, partial(self._time_out, task))
-        self._serve_waiting()
+        waiter = Waiter()
+        self._waiting.append(waiter)
+        timer = LoopTimer(seconds, partial(self._time_out, waiter))
         try:
+            self._serve_waiting()
             connection: PostgresqlConnection = pause()
+        except BaseException:
+            with suppress(ValueError):
+                self._waiting.remove(waiter)
+            raise
         finally:
             timer.cancel()
+            waiter.task = None
         return connection
 
-    def _time_out(self, task: RequestTask) -> None:
-        if task in self._waiting:
-            self._waiting.remove(task)
-            task.throw(OperationalError(QUEUED_TOO_LONG))
+    def _hand_over(self, waiter: Waiter, connection: PostgresqlConnection) -> None:
+        if waiter.task is not None:
+            waiter.task.switch(connection)
+        else:
+            self.release(connection)
+
+    def _time_out(self, waiter: Waiter) -> None:
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+            waiter.throw(OperationalError(QUEUED_TOO_LONG))
 
     def _serve_waiting(self) -> None:
         """Lend idle connections to waiting requests, open more connections, or fail the requests."""
         loop = asyncio.get_running_loop()
         while self._waiting and (connection := self._pop_idle()) is not None:
-            loop.call_soon(self._waiting.popleft().switch, connection)
+            loop.call_soon(self._hand_over, self._waiting.popleft(), connection)
         pause_ends = self._failed_at + RECONNECT_DELAY
         if loop.time() < pause_ends or is_unavailable(self._alias):
             if not self._can_serve():
@@ -260,7 +146,7 @@ class ConnectionPool:
         else:
             self._opening.discard(task)
             self._open.append(connection)
-            self._release(connection)
+            self.release(connection)
 
     def _can_serve(self) -> bool:
         return bool(self._opening) or any(connection.error is None for connection in self._open)

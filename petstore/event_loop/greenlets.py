@@ -1,8 +1,7 @@
 """Greenlets, in which plain functions wait on the event loop while other requests continue.
 
 Each request runs in a greenlet of the loop's thread. To wait, it switches to the loop's own greenlet, and
-the callback that receives the result switches back. Django's async safety check still applies: an
-accidental query on the loop raises SynchronousOnlyOperation instead of blocking all requests.
+the callback that receives the result switches back.
 """
 
 from __future__ import annotations
@@ -33,12 +32,11 @@ class RequestTask:
     Resuming an ended task has no effect, because its greenlet may already serve another request.
     """
 
-    __slots__ = ("_greenlet", "transaction", "work")
+    __slots__ = ("_greenlet", "work")
 
     def __init__(self, work: Callable[[], object]) -> None:
         """Create a task for `work`, whose exceptions are logged and never reach the resuming code."""
         self.work = work
-        self.transaction: Any = None  # The open transaction of the request.
         self._greenlet: PooledGreenlet | None = None
 
     def start(self) -> None:
@@ -65,7 +63,10 @@ class RequestTask:
 class PooledGreenlet(greenlet):
     """A greenlet that runs one request after another, because creating greenlets is expensive."""
 
-    task: RequestTask | None = None
+    def __init__(self, run: Callable[[], object]) -> None:
+        super().__init__(run)
+        self.task: RequestTask | None = None
+        self.connections: dict[str, Any] = {}  # Django's, by alias: see django_connections.py.
 
 
 def run_tasks() -> None:
@@ -73,25 +74,40 @@ def run_tasks() -> None:
 
     No local variable refers to the greenlet, so that an idle one is freed together with its thread's pool.
     """
-    while True:
+    is_reusable = True
+    while is_reusable:
         try:
             current_task().work()
-        except GreenletExit:  # The greenlet is being freed.
-            return
+        except GreenletExit:  # The request was cancelled, or the greenlet is being freed.
+            is_reusable = False
         except BaseException:
             logger.exception("A request ended with an exception.")
-        if not release_greenlet(current_task()):
-            return
-        pause()
+        close_connections()
+        is_reusable = release_greenlet(current_task(), is_reusable=is_reusable)
+        if is_reusable:
+            pause()
 
 
-def release_greenlet(task: RequestTask) -> bool:
-    """Return the greenlet of an ended task to the pool, or return False if the pool is full."""
+def close_connections() -> None:
+    """Close the connections on which the ended request has left something open."""
+    connections = current_connections()
+    for alias, connection in list(connections.items()):
+        try:
+            is_clean = connection.end_request()
+        except Exception:
+            logger.exception("A connection could not be closed.")
+            is_clean = False
+        if not is_clean:
+            del connections[alias]
+
+
+def release_greenlet(task: RequestTask, *, is_reusable: bool) -> bool:
+    """End the task. Returns whether its greenlet went back to the pool, which may be full."""
     runner: Any = getcurrent()
     task._greenlet = None
     runner.task = None
     runner.gr_context = None  # Context variables must not leak into the next request.
-    if len(greenlet_pool.idle) >= MAX_IDLE:
+    if not is_reusable or len(greenlet_pool.idle) >= MAX_IDLE:
         return False
     greenlet_pool.idle.append(runner)
     return True
@@ -173,6 +189,13 @@ def current_task() -> RequestTask:
     runner: Any = getcurrent()
     task: RequestTask = runner.task
     return task
+
+
+def current_connections() -> dict[str, Any]:
+    """Return Django's connections of this request on the event loop, by alias."""
+    runner: Any = getcurrent()
+    connections: dict[str, Any] = runner.connections
+    return connections
 
 
 def pause() -> Any:

@@ -6,18 +6,29 @@ from datetime import date, datetime
 from itertools import count
 from typing import Any, NamedTuple
 
-from psycopg import Binary, pq
+from psycopg import Binary, DataError, pq
 from psycopg.adapt import PyFormat, Transformer
+from psycopg.types.numeric import Int2, Int4, Int8
 
 Types = list[int]
 Parameters = list[bytes | None]
 Value = Any  # A parameter as Django passes it to psycopg.
 
+
+def encode_text(value: Any) -> bytes:
+    if "\0" in value:  # libpq would cut the text off here.
+        raise DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+    return str(value).encode()
+
+
 # The PostgreSQL OID of each Python type, and its encoder for the text format.
 ENCODERS: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
     type(None): (0, lambda value: None),  # OID 0 leaves the type unspecified.
     int: (20, b"%d".__mod__),
-    str: (25, lambda value: str(value).encode()),
+    Int2: (21, b"%d".__mod__),  # The values of Django's integer fields.
+    Int4: (23, b"%d".__mod__),
+    Int8: (20, b"%d".__mod__),
+    str: (25, encode_text),
     bool: (16, lambda value: b"t" if value else b"f"),
     date: (1082, lambda value: value.isoformat().encode()),
     datetime: (1184, lambda value: value.isoformat().encode()),

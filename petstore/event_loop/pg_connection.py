@@ -22,7 +22,6 @@ from petstore.event_loop.connection import (
     Connection,
     ConnectionClosedError,
     ConnectionFailedError,
-    Receiver,
 )
 from petstore.event_loop.connector import connect_in_thread
 from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
@@ -111,17 +110,22 @@ class PostgresqlConnection(Connection):
     def load_rows(self, statement: Statement, result: Any) -> Rows:
         transformer = self._transformers.get(statement.name)
         if transformer is None:
-            transformer = self._transformers[statement.name] = Transformer(self._connection)
+            transformer = Transformer(self._connection)
             transformer.set_pgresult(result)
+            if statement.name:
+                self._transformers[statement.name] = transformer
         else:
             transformer.set_pgresult(result, set_loaders=False)
         return transformer.load_rows(0, result.ntuples, tuple)
 
     def execute(self, statement: Statement, values: Sequence[Value]) -> Any:
-        """Run a statement and return libpq's result, even if it failed. Raises ConnectionFailedError."""
+        """Run a statement and return libpq's result, even if it failed. Raises ConnectionFailedError.
+
+        A statement without a name is not prepared.
+        """
         types, parameters = encode_values(values)
         preparation = self._prepared.get(statement.name)
-        if self._prepares and preparation is None:
+        if self._prepares and statement.name and preparation is None:
             # Recorded before the reply arrives, because later requests are queued behind this one.
             preparation = self._prepared[statement.name] = object()
             result = self.round_trip(self._prepare, statement, types)
@@ -135,20 +139,18 @@ class PostgresqlConnection(Connection):
             self.forget_preparation(statement, preparation)
         return result
 
-    def send(self, receiver: Receiver, statement: Statement, values: Sequence[Value]) -> None:
-        """Buffer a prepared statement without waiting. It is sent with the next round trip."""
-        types, parameters = encode_values(values)
-        self._enqueue(receiver, self._put, statement, types, parameters)
+    def send(self, sql: bytes) -> None:
+        """Buffer a statement whose result is ignored. It is sent with the next round trip."""
+        self._enqueue(None, self._put_unprepared, sql, [], [])
 
-    def execute_unprepared(self, sql: bytes) -> Any:
-        return self.round_trip(self._put_unprepared, sql, [], [])
+    @property
+    def info(self) -> Any:
+        """Psycopg's ConnectionInfo."""
+        return self._connection.info
 
-    def is_prepared(self, statement: Statement) -> bool:
-        return not self._prepares or statement.name in self._prepared
-
-    def forget_preparation(self, statement: Statement, preparation: object = None) -> None:
+    def forget_preparation(self, statement: Statement, preparation: object) -> None:
         """Prepare the statement again before its next use, unless that happened after `preparation`."""
-        if preparation is None or self._prepared.get(statement.name) is preparation:
+        if self._prepared.get(statement.name) is preparation:
             self._prepared.pop(statement.name, None)
 
     def check_result(self, statement: Statement, result: Any) -> None:
@@ -179,7 +181,7 @@ class PostgresqlConnection(Connection):
         self._end_statement()
 
     def _put(self, statement: Statement, types: Types, parameters: Parameters) -> None:
-        if self._prepares:
+        if self._prepares and statement.name:
             self._libpq.send_query_prepared(statement.name, parameters)
             self._end_statement()
         else:

@@ -20,6 +20,7 @@ from whitenoise.middleware import WhiteNoiseFileResponse
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
 from petstore.api.pipeline import ApiPipeline, is_api_path
 from petstore.backoffice.sessions import STAFF_PAGES, find_session_user
+from petstore.event_loop import django_connections
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import get_request_id
 from petstore.server import bodies, body_limits
@@ -48,6 +49,8 @@ probe_threads = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Hanging pag
 class Application:
     def __init__(self) -> None:
         self._in_progress = 0
+        if settings.SERVE_MODE == "loop":
+            django_connections.install()
         self._serve_api = (
             partial(serve_on_loop, get_response=pipeline.respond)
             if settings.SERVE_MODE == "loop"

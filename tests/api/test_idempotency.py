@@ -357,7 +357,7 @@ def test_lock_timeout_is_short_only_for_a_duplicate(short_wait: None, api: Api, 
     model = {"/pets": Pet, "/store/orders": Order}[creation.path]
 
     def record_timeout(execute: Any, sql: str, *arguments: Any) -> Any:
-        if sql.startswith(f'INSERT INTO "{model._meta.db_table}"'):
+        if f'INSERT INTO "{model._meta.db_table}"' in sql:
             with connection.cursor() as cursor:
                 cursor.execute("SHOW lock_timeout")
                 timeouts.append(cursor.fetchone()[0])

@@ -13,15 +13,16 @@ from psycopg import pq
 
 from petstore.event_loop import (
     connection,
-    connection_pool,
     connector,
     counting,
+    dbapi,
     pg_connection,
     shared_connection,
 )
 from petstore.event_loop.connection import Connection, ConnectionFailedError
-from petstore.event_loop.connection_pool import COMMIT, ConnectionPool, Transaction
+from petstore.event_loop.connection_pool import ConnectionPool, Waiter
 from petstore.event_loop.counting import CountingConnection, CountingConnections
+from petstore.event_loop.dbapi import COMMIT, ROLLED_BACK, LoopConnection
 from petstore.event_loop.greenlets import TICK
 from petstore.event_loop.pg_connection import PostgresqlConnection
 from petstore.event_loop.shared_connection import SharedConnection
@@ -86,6 +87,24 @@ def first_usable(self: ConnectionPool) -> PostgresqlConnection | None:
     return next((one for one in self._idle if one.is_usable), None)
 
 
+def hand_over_to_any(self: ConnectionPool, waiter: Waiter, lent: PostgresqlConnection) -> None:
+    if waiter.task is not None:
+        waiter.task.switch(lent)
+
+
+def commit_without_waiting(self: LoopConnection) -> None:
+    if self._lent is not None:
+        self._lent.send(b"COMMIT")
+        self._lent._send()
+        self._give_back()
+
+
+def commit_unchecked(self: LoopConnection) -> None:
+    if self._lent is not None:
+        self._lent.execute(COMMIT, ())
+        self._give_back()
+
+
 def deliver_before_sync(self: PostgresqlConnection) -> None:
     found, self._results = self._results, []
     for _ in range(self._batch_sizes.popleft() if self._batch_sizes else 0):
@@ -107,8 +126,8 @@ def fetch_rows_in_shared_batch(
     return real_fetch_rows(self, statement, values)
 
 
-def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = None) -> None:
-    real_forget(self, statement)
+def forget_any(self: PostgresqlConnection, statement: Any, preparation: object) -> None:
+    real_forget(self, statement, self._prepared.get(statement.name))
 
 
 ENQUEUE_WHEN_CLOSED = Patch(Connection, "_enqueue", enqueue_unchecked)
@@ -149,22 +168,26 @@ FAULTS: dict[str, Fault] = {
         "counting", Patch(CountingConnections, "_block", nothing)
     ),
     "a commit is acknowledged before the server confirms it": Fault(
-        "writes", Patch(Transaction, "commit", lambda self: self.send(COMMIT))
+        "writes", Patch(LoopConnection, "commit", commit_without_waiting)
     ),
     "the reply to COMMIT is not checked": Fault(
-        "writes", Patch(Transaction, "commit", lambda self: self._execute(COMMIT))
+        "writes", Patch(LoopConnection, "commit", commit_unchecked)
     ),
     "a failed transaction stays open and its connection is lent again": Fault(
         "writes",
-        Patch(Transaction, "roll_back", nothing),
+        Patch(LoopConnection, "rollback", LoopConnection._give_back),
         Patch(PostgresqlConnection, "is_idle", True),
     ),
     "a write whose reply was lost is retried": Fault(
-        "writes", Patch(connection_pool, "NotExecutedError", ConnectionFailedError)
+        "writes", Patch(dbapi, "NotExecutedError", ConnectionFailedError)
     ),
     "a connection is lent to two requests at the same time": Fault(
         "writes", Patch(ConnectionPool, "_pop_idle", first_usable)
     ),
+    "a connection is lent to a request that was cancelled in the queue": Fault(
+        "writes", Patch(ConnectionPool, "_hand_over", hand_over_to_any)
+    ),
+    "a lost COMMIT is called a rollback": Fault("writes", Patch(dbapi, "UNCONFIRMED", ROLLED_BACK)),
     "a write succeeds before the Sync that commits it": Fault(
         "writes", Patch(PostgresqlConnection, "_deliver_batch", deliver_before_sync)
     ),

@@ -1,7 +1,8 @@
 """A simulated PostgreSQL: sessions, transactions and prepared statements.
 
 Its SQL is `BEGIN`, `COMMIT`, `ROLLBACK`, `READ $1`, `ADD $1`, `FAIL`, `LATE $1`, which fails when it is
-committed, like a deferred constraint, and `COUNT $1 $2`, which counts a request of a group, and waits for
+committed, like a deferred constraint, `SAVEPOINT`, `RELEASE SAVEPOINT` and `ROLLBACK TO SAVEPOINT` for the
+latest savepoint, and `COUNT $1 $2`, which counts a request of a group, and waits for
 the lock of the group.
 """
 
@@ -67,7 +68,8 @@ class PgSession:
         self.status: Any = IDLE
         self.is_implicit = True
         self.staged: list[Any] = []
-        self.is_doomed = False  # The transaction has failed.
+        self.savepoints: list[tuple[int, bool]] = []  # What was staged, and whether that was doomed.
+        self.is_doomed = False  # COMMIT will fail.
         self._skips_messages = False  # Until the next Sync.
         self._busy_until = 0.0  # While it waits for locks.
         server.sessions[socket.number] = self
@@ -93,7 +95,6 @@ class PgSession:
         result = self._parse(*arguments) if message == "parse" else self._execute(message, *arguments)
         if result.status == FAILED:
             self._skips_messages = True
-            self.staged.clear()
             self.status = IN_ERROR if not self.is_implicit else IDLE
         return [result]
 
@@ -130,15 +131,15 @@ class PgSession:
         sql = name if message == "query" else self.prepared.get(name)
         if sql is None:
             return Result(FAILED, code="26000")
-        if self.status == IN_ERROR and sql not in (b"COMMIT", b"ROLLBACK"):
+        if self.status == IN_ERROR and not sql.startswith((b"COMMIT", b"ROLLBACK")):
             return Result(FAILED, code="25P02")
         if self.must_replan and message != "query" and sql.startswith(b"READ"):
             return Result(FAILED, code="0A000", function=b"RevalidateCachedQuery")
         if sql == b"BEGIN":
             self.status, self.is_implicit = IN_TRANSACTION, False
             return Result(OK, tag=b"BEGIN")
-        if sql in (b"COMMIT", b"ROLLBACK"):
-            return self._end(sql)
+        if sql.startswith((b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE")):
+            return self._handle_savepoint(sql) if b"SAVEPOINT" in sql else self._end(sql)
         if sql in (b"FAIL", b"WRONG"):
             return Result(FAILED, code="22012" if sql == b"FAIL" else "42601")
         if sql.startswith(b"READ"):
@@ -159,7 +160,19 @@ class PgSession:
         self._busy_until = min(released, start + LOCK_TIMEOUT)
         return released <= start + LOCK_TIMEOUT
 
+    def _handle_savepoint(self, sql: bytes) -> Result:
+        if sql.startswith(b"SAVEPOINT"):
+            self.savepoints.append((len(self.staged), self.is_doomed))
+        elif sql.startswith(b"ROLLBACK"):
+            length, self.is_doomed = self.savepoints[-1]
+            del self.staged[length:]
+            self.status = IN_TRANSACTION
+        else:
+            self.savepoints.pop()
+        return Result(OK, tag=sql.partition(b" ")[0])
+
     def _end(self, sql: bytes) -> Result:
+        self.savepoints.clear()
         was_open, self.is_implicit = self.status == IN_TRANSACTION, True
         self.status = IDLE
         if sql == b"COMMIT" and was_open:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from unittest import mock
 
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, InternalError, OperationalError
+from django.db import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InternalError,
+    OperationalError,
+    transaction,
+)
+from django.db import connection as django_connection
+from django.db.transaction import TransactionManagementError
+from greenlet import GreenletExit
 
 from petstore.db import monitor
 from petstore.db.monitor import get_response_timeout
-from petstore.event_loop import connector
+from petstore.event_loop import connector, dbapi
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.connector import CONNECT_THREADS, get_connect_timeout
+from petstore.event_loop.dbapi import ROLLED_BACK
+from petstore.event_loop.django_connections import install
+from petstore.event_loop.greenlets import RequestTask, current_task
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.pg_connection import PostgresqlConnection
+from petstore.event_loop.pg_connection import MAX_ATTEMPTS, PostgresqlConnection
 from petstore.event_loop.shared_connection import RECONNECT_DELAY, RETRY_WITHIN, ReadPipeline
 from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
 from tests.simulation.postgresql import ALIAS, SLOWEST_HANDSHAKE, SimulatedPostgresql
@@ -25,14 +38,13 @@ from tests.simulation.threads import Threads
 
 READ = Statement(b"read", b"READ $1")
 READ_MORE = Statement(b"more", b"READ $1 MORE")
-ADD = Statement(b"add", b"ADD $1")
-LATE = Statement(b"late", b"LATE $1")
 FAIL = Statement(b"fail", b"FAIL")
 WRONG = Statement(b"wrong", b"WRONG")
 STATEMENT_TIMEOUT = 300  # Milliseconds.
 QUEUE_TIMEOUT = 700  # Milliseconds.
 WRITE_CONNECTIONS = 3
-WRITE_ERRORS = (OperationalError, InternalError)  # A standby raises the second.
+# A standby raises the second, and a block the third if the rollback to its savepoint has failed.
+WRITE_ERRORS = (OperationalError, InternalError, TransactionManagementError)
 
 
 class PostgresqlScenario(Scenario):
@@ -140,7 +152,7 @@ class ReaderScenario(PostgresqlScenario):
 
 
 class WriterScenario(PostgresqlScenario):
-    """Each request adds its own rows, alone or in a transaction; some are rolled back."""
+    """Each request adds its own rows through Django, alone or in a transaction; some are rolled back."""
 
     def prepare(self) -> None:
         super().prepare()
@@ -149,40 +161,57 @@ class WriterScenario(PostgresqlScenario):
         self.attempted: list[list[bytes]] = []
         self.rolled_back: list[list[bytes]] = []
 
+    @contextmanager
+    def patches(self) -> Iterator[None]:
+        install()
+        with super().patches(), mock.patch.object(dbapi, "get_write_pool", self._get_pool):
+            yield
+
+    def _get_pool(self, alias: str) -> ConnectionPool:
+        return self.writers
+
     def requests(self) -> list[Request]:
         return [self._request(number) for number in range(self.chance.randrange(4, 16))]
 
     def last_request(self, number: int) -> Request:
         token = 9000 + number
-        return self._write(token, lambda: self.writers.fetch_rows(ADD, [token]), [token])
+        return self._write(token, lambda: add(token), [token])
 
     def _request(self, number: int) -> Request:
-        kind = self.chance.randrange(5)
-        if kind == 0:
-            return self._write(number, lambda: self.writers.fetch_rows(ADD, [number]), [number])
-        first, second = 1000 + 2 * number, 1001 + 2 * number
-        if kind == 4:
+        kind = self.chance.choice(("alone", "commit", "roll back", "savepoint", "late", "cancel"))
+        if kind == "alone":
+            return self._write(number, lambda: add(number), [number])
+        if kind == "late":
             return self._late(number)
+        first, second, third = (1000 + 3 * number + n for n in range(3))
 
-        def add_both() -> Any:
-            with self.writers.transaction():
-                self.writers.fetch_rows(ADD, [first])
-                if kind == 1:
-                    self.writers.send(ADD, [second])
-                else:
-                    self.writers.fetch_rows(ADD, [second])
-                if kind == 2:
+        def write() -> Any:
+            if kind == "cancel":
+                self._cancel_soon(current_task())
+            with transaction.atomic():
+                add(first)
+                if kind == "savepoint":
+                    with suppress(DataError), transaction.atomic():
+                        add(third)
+                        execute("FAIL")
+                add(second)
+                if kind == "roll back":
                     raise ZeroDivisionError
             return [(b"%d" % number,)]
 
-        return self._write(number, add_both, [first, second], is_rolled_back=kind == 2)
+        self.rolled_back.append([b"%d" % third])
+        return self._write(number, write, [first, second], name=kind)
+
+    def _cancel_soon(self, task: RequestTask) -> None:
+        delay = self.chance.choice((0.0, 0.001, 0.01, 0.3)) * self.chance.random()
+        self.loop.call_later(delay, self.loop.call_soon, task.throw, GreenletExit())
 
     def _late(self, number: int) -> Request:
         """Make a request whose COMMIT fails."""
 
         def run() -> Any:
             try:
-                self.writers.fetch_rows(LATE, [number])
+                execute("LATE %s", number)
             except IntegrityError:
                 return None
             return "no error"
@@ -191,7 +220,7 @@ class WriterScenario(PostgresqlScenario):
         return Request(f"fails late {number}", run, lambda result: result, WRITE_ERRORS, self.bound)
 
     def _write(
-        self, number: int, run: Callable[[], Any], tokens: list[int], *, is_rolled_back: bool = False
+        self, number: int, run: Callable[[], Any], tokens: list[int], *, name: str = "alone"
     ) -> Request:
         written = [b"%d" % token for token in tokens]
 
@@ -202,21 +231,35 @@ class WriterScenario(PostgresqlScenario):
             except ZeroDivisionError:
                 self.rolled_back.append(written)
                 return [(b"%d" % number,)]
+            except OperationalError as error:
+                if ROLLED_BACK in str(error):
+                    self.rolled_back.append(written)
+                raise
             self.acknowledged.append(written)
             return result
 
         return Request(
-            f"writes {tokens}{' and rolls back' if is_rolled_back else ''}",
+            f"writes {tokens}: {name}",
             run_and_record,
             lambda rows: None if rows == [(b"%d" % number,)] else f"got {rows}",
             WRITE_ERRORS,
             self.bound,
         )
 
+    def observe(self) -> None:
+        greenlets = [task._greenlet for task in self.tasks if task._greenlet is not None]
+        wrappers = [wrapper for one in greenlets for wrapper in one.connections.values()]
+        lent = [id(one.connection._lent) for one in wrappers if not one.connection.is_idle]
+        if len(set(lent)) < len(lent) or set(lent) & set(map(id, self.writers._idle)):
+            self.world.violate("Two requests share a connection.")
+
     @property
     def bound(self) -> float:
-        """The time in the queue, and ten responses: to prepare, begin, add twice, commit and roll back."""
-        return QUEUE_TIMEOUT / 1000 + 10 * response_bound(get_response_timeout(ALIAS))
+        """The time in the queue, and a response to each statement and to its preparation.
+
+        A statement that was not executed is repeated, on another connection.
+        """
+        return MAX_ATTEMPTS * QUEUE_TIMEOUT / 1000 + 12 * response_bound(get_response_timeout(ALIAS))
 
     def check_end(self) -> None:
         self._check_rows()
@@ -256,6 +299,16 @@ class WriterScenario(PostgresqlScenario):
     def close(self) -> None:
         for connection in self.writers._open:
             connection.close()
+
+
+def execute(sql: str, *params: int) -> Any:
+    with django_connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        return cursor.fetchall()
+
+
+def add(token: int) -> Any:
+    return execute("ADD %s", token)
 
 
 def get_error(run: Callable[[], Any]) -> Exception:

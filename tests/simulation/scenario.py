@@ -161,6 +161,12 @@ class Scenario:
         self.world.note("request", number, request.name)
 
         def run() -> None:
+            try:
+                run_and_check()
+            finally:
+                del self.in_progress[number]
+
+        def run_and_check() -> None:
             wrong: str | None = None
             try:
                 result = request.run()
@@ -178,7 +184,6 @@ class Scenario:
                 wrong = f"took {seconds:.2f} s, more than {request.bound:.2f}"
             if wrong:
                 self.world.violate(f"Request {number}, {request.name}, {wrong}.")
-            del self.in_progress[number]
 
         task = RequestTask(run)
         self.tasks.append(task)

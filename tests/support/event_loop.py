@@ -9,6 +9,7 @@ import uvloop
 from django.db import connection
 
 from petstore.event_loop.connection import Connection
+from petstore.event_loop.django_connections import install
 from petstore.event_loop.greenlets import RequestTask
 from tests.support.concurrency import in_other_thread
 
@@ -32,6 +33,7 @@ async def run_request(function: Function) -> Any:
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine on a new uvloop, and close the connections that were opened there."""
+    install()
 
     async def run_and_close() -> Result:
         try:

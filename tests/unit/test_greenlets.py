@@ -14,6 +14,7 @@ from petstore.event_loop.greenlets import (
     MAX_IDLE,
     PooledGreenlet,
     RequestTask,
+    current_connections,
     current_task,
     is_on_loop,
     pause,
@@ -80,13 +81,17 @@ def test_exception_of_a_request_is_logged_and_the_next_one_runs(
 def test_state_of_a_request_does_not_leak_into_the_next() -> None:
     states: list[Any] = []
 
+    class Unfinished:
+        def end_request(self) -> bool:
+            raise OSError  # It is logged.
+
     def change_state() -> None:
         current_name.set("the first")
-        current_task().transaction = object()
+        current_connections()["default"] = Unfinished()
 
     start_task(change_state)
-    start_task(lambda: states.append((current_name.get(), current_task().transaction)))
-    assert states == [("no request", None)]
+    start_task(lambda: states.append((current_name.get(), current_connections())))
+    assert states == [("no request", {})]
 
 
 def test_request_cannot_start_another() -> None:

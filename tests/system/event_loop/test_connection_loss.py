@@ -3,10 +3,11 @@
 import asyncio
 import itertools
 import time
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from petstore.db.monitor import Server, servers
@@ -17,34 +18,39 @@ from petstore.event_loop.connector import connect
 from petstore.event_loop.greenlets import RequestTask
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import PostgresqlConnection
-from petstore.event_loop.shared_connection import ReadPipeline
+from petstore.event_loop.shared_connection import ReadPipeline, get_read_pipeline
 from tests.support.event_loop import run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.sql import fetch_value
 
 pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
 SELECT_ONE = Statement(b"select_one", b"SELECT 1")
 GET_PID = Statement(b"get_pid", b"SELECT pg_backend_pid()")
-SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.05)")
+get_pid = partial(fetch_value, "SELECT pg_backend_pid()")
+sleep = partial(fetch_value, "SELECT pg_sleep(0.05)")
 MAX_SECONDS = 1.0  # Seconds. The timeout is six seconds.
 
 
-@pytest.mark.parametrize("kind", [ReadPipeline, ConnectionPool])
-def test_closed_connection_is_detected_at_once_and_only_reads_are_retried(
-    kind: type[ReadPipeline | ConnectionPool],
-) -> None:
+def read_pid() -> Any:
+    ((pid,),) = get_read_pipeline("default").fetch_rows(GET_PID, [])
+    return pid
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_closed_connection_is_detected_at_once_and_only_reads_are_retried(is_read: bool) -> None:
+    send_again = read_pid if is_read else get_pid
+
     def send() -> float:
-        connections = kind("default")
-        ((pid,),) = connections.fetch_rows(GET_PID, [])
-        terminate_backend(pid)  # Blocks the loop, which can't have read the socket yet.
+        terminate_backend(send_again())  # Blocks the loop, which can't have read the socket yet.
         started_at = time.monotonic()
         try:
-            connections.fetch_rows(GET_PID, [])
-            assert kind is ReadPipeline  # Reads are retried, writes are not.
+            send_again()
+            assert is_read
         except OperationalError:
-            assert kind is ConnectionPool
+            assert not is_read
         duration = time.monotonic() - started_at
-        assert connections.fetch_rows(SELECT_ONE, []) == [(1,)]
+        send_again()
         return duration
 
     (duration,) = serve(send)
@@ -52,12 +58,11 @@ def test_closed_connection_is_detected_at_once_and_only_reads_are_retried(
 
 
 def test_obsolete_connection_frees_its_place_in_the_pool(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
+    settings: Any, monkeypatch: pytest.MonkeyPatch, writers: ConnectionPool
 ) -> None:
     settings.WRITE_CONNECTIONS = 2
     server = Server("default")
     monkeypatch.setitem(servers, "default", server)
-    writers = ConnectionPool("default")
     serve_waiting = writers._serve_waiting
 
     def serve_during_an_outage() -> None:
@@ -69,17 +74,17 @@ def test_obsolete_connection_frees_its_place_in_the_pool(
 
     async def main() -> list[Any]:
         for _ in range(2):
-            await run_request(lambda: writers.fetch_rows(SELECT_ONE, []))
+            await run_request(get_pid)
             monkeypatch.setattr(writers, "_serve_waiting", serve_during_an_outage, raising=False)
-            requests = [run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(3)]
+            requests = [run_request(sleep) for _ in range(3)]
             await asyncio.gather(*requests, return_exceptions=True)
-        return [await run_request(lambda: writers.fetch_rows(SELECT_ONE, [])) for _ in range(3)]
+        return [await run_request(get_pid) for _ in range(3)]
 
-    assert run(main()) == [[(1,)]] * 3
+    assert len(run(main())) == 3
 
 
 def test_waiting_writes_retry_opening_a_connection(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, writers: ConnectionPool
 ) -> None:
     attempts = itertools.count(1)
 
@@ -89,23 +94,21 @@ def test_waiting_writes_retry_opening_a_connection(
         return connect(alias)
 
     monkeypatch.setattr(connector, "connect", fail_once)
-    writers = ConnectionPool("default")
-    wait_for_lock = Statement(b"wait_for_lock", b"SELECT pg_advisory_xact_lock(2)")
     connection.ensure_connection()
     lock = connection.connection  # Bypasses Django, which rejects queries on a loop.
 
     async def main() -> Any:
         lock.execute("SELECT pg_advisory_lock(2)")
-        await run_request(lambda: writers.fetch_rows(SELECT_ONE, []))
-        busy = asyncio.ensure_future(run_request(lambda: writers.fetch_rows(wait_for_lock, [])))
+        await run_request(get_pid)
+        busy = asyncio.ensure_future(run_request(lambda: fetch_value("SELECT pg_advisory_xact_lock(2)")))
         await asyncio.sleep(0.01)
-        rows = await run_request(lambda: writers.fetch_rows(SELECT_ONE, []))
+        pid = await run_request(get_pid)
         assert not busy.done()
         lock.execute("SELECT pg_advisory_unlock(2)")
         await busy
-        return rows
+        return pid
 
-    assert run(main()) == [(1,)]
+    assert isinstance(run(main()), int)
 
 
 def test_cancelled_request_blocks_no_replies_behind_it() -> None:
@@ -130,15 +133,14 @@ def count_open(connections: list[PostgresqlConnection]) -> int:
     return len([connection for connection in connections if connection.error is None])
 
 
-def test_idle_connections_are_closed_when_one_does_not_respond() -> None:
+def test_idle_connections_are_closed_when_one_does_not_respond(writers: ConnectionPool) -> None:
     async def main() -> tuple[int, int]:
-        writers = ConnectionPool("default")
-        await asyncio.gather(*(run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(6)))
+        await asyncio.gather(*(run_request(sleep) for _ in range(6)))
         before = count_open(writers._idle)
         unresponsive = writers._pop_idle()
         assert unresponsive is not None
         unresponsive.fail(ConnectionFailedError("The server did not respond in time."))
-        writers._release(unresponsive)
+        writers.release(unresponsive)
         return before, count_open(writers._idle)
 
     before, after = run(main())
@@ -157,13 +159,7 @@ def test_confirmed_commit_succeeds_although_the_connection_closes(
         deliver_batch(self)
 
     monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", close_before_sync)
-    writers = ConnectionPool("default")
-
-    def write() -> Any:
-        with writers.transaction():
-            return writers.fetch_rows(SELECT_ONE, [])
-
-    assert serve(write) == [[(1,)]]
+    assert serve(transaction.atomic(sleep)) == [""]
 
 
 def test_result_without_its_sync_is_a_failure(
@@ -173,23 +169,27 @@ def test_result_without_its_sync_is_a_failure(
         raise ConnectionClosedError("The connection closed before the Sync.")
 
     monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", close_before_sync)
-    (outcome,) = serve(lambda: ConnectionPool("default").fetch_rows(SELECT_ONE, []))
+    (outcome,) = serve(get_pid)
     assert isinstance(outcome, OperationalError)
 
 
 def test_prepared_statement_survives_a_changed_table() -> None:
-    create = Statement(b"create", b"CREATE TABLE changing AS SELECT 1 AS number")
-    alter = Statement(b"alter", b"ALTER TABLE changing ALTER number TYPE text")
     read = Statement(b"read_changing", b"SELECT number FROM changing")
-    drop = Statement(b"drop", b"DROP TABLE changing")
-    reader, writers = ReadPipeline("default"), ConnectionPool("default")
+
+    def execute(sql: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+
+    def read_both() -> list[Any]:
+        rows = get_read_pipeline("default").fetch_rows(read, [])
+        return [*rows[0], fetch_value("SELECT number FROM changing")]
 
     def read_before_and_after() -> list[Any]:
-        writers.fetch_rows(create, [])
-        results = [reader.fetch_rows(read, []), writers.fetch_rows(read, [])]
-        writers.fetch_rows(alter, [])
-        results += [reader.fetch_rows(read, []), writers.fetch_rows(read, [])]
-        writers.fetch_rows(drop, [])
-        return results
+        execute("CREATE TABLE changing AS SELECT 1 AS number")
+        before = read_both()
+        execute("ALTER TABLE changing ALTER number TYPE text")
+        after = read_both()
+        execute("DROP TABLE changing")
+        return [before, after]
 
-    assert serve(read_before_and_after) == [[[(1,)], [(1,)], [("1",)], [("1",)]]]
+    assert serve(read_before_and_after) == [[[1, 1], ["1", "1"]]]

@@ -1,9 +1,7 @@
 """Concurrent requests on the event loop, isolated from each other's failures."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,18 +9,15 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import DataError, IntegrityError, connection, connections
+from django.db import DataError, IntegrityError, connection
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import get_response_timeout
-from petstore.event_loop import threads
-from petstore.event_loop.connection_pool import ConnectionPool
-from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, is_on_loop, wait
+from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, wait
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.shared_connection import ReadPipeline
-from petstore.event_loop.threads import run_in_thread
 from tests.conftest import COMMITTED
-from tests.support.event_loop import Function, run, run_request, serve, terminate_backend
+from tests.support.event_loop import Function, run, run_request, serve
 from tests.support.skips import NEEDS_POSTGRESQL
 
 DOUBLE = Statement(b"double", b"SELECT $1 * 2")
@@ -76,40 +71,14 @@ def test_requests_start_in_the_order_of_arrival() -> None:
     assert events == [*range(2 * STARTS_PER_ITERATION + 1), -1]
 
 
-def test_blocking_call_runs_in_a_thread_and_off_the_loop_directly() -> None:
-    calls: list[tuple[Any, ...]] = [(is_on_loop,), (threading.get_ident,), (int, "no number")]
-    was_on_loop, thread, error = serve(*(partial(run_in_thread, *call) for call in calls))
-    assert not was_on_loop
-    assert thread != threading.get_ident() == run_in_thread(threading.get_ident)
-    assert isinstance(error, ValueError)
-
-
-@NEEDS_POSTGRESQL
-@COMMITTED
-def test_blocking_call_uses_no_connection_that_closed_in_the_meantime(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def get_pid() -> int:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_backend_pid()")
-            return int(cursor.fetchone()[0])
-
-    def call_twice() -> tuple[int, int]:
-        first = run_in_thread(get_pid)
-        terminate_backend(first)
-        return first, run_in_thread(get_pid)
-
-    with ThreadPoolExecutor(1) as pool:
-        monkeypatch.setattr(threads, "get_thread_pool", lambda: pool)
-        [(first, second)] = serve(call_twice)
-        pool.submit(connections.close_all)
-    assert first != second
-
-
 @pytest.mark.django_db
-def test_query_on_the_loop_is_rejected() -> None:
-    (error,) = serve(Category.objects.first)
-    assert isinstance(error, SynchronousOnlyOperation)
+def test_query_on_the_loop_outside_a_request_is_rejected() -> None:
+    async def main() -> None:
+        for query in (Category.objects.first, Category(name="One").save, connection.ensure_connection):
+            with pytest.raises(SynchronousOnlyOperation):
+                query()
+
+    run(main())
 
 
 # PostgreSQL
@@ -175,13 +144,9 @@ def test_deallocated_statement_is_prepared_again(pipe: ReadPipeline) -> None:
 @NEEDS_POSTGRESQL
 def test_writes_commit_independently() -> None:
     category = Category.objects.get_or_create(name="Engine")[0]
-    writers = ConnectionPool("default")
-    add = Statement(
-        b"add",
-        b"INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)"
-        b" VALUES ($1, $2, 'sold', now(), now()) RETURNING id",
-    )
     categories = [category.pk if n % 2 else 10**12 for n in range(20)]
-    results = serve(*(lambda c=c: writers.fetch_rows(add, ["Rex", c]) for c in categories))
+    results = serve(
+        *(partial(Pet.objects.create_with_event, name="Rex", category_id=n) for n in categories)
+    )
     assert [isinstance(result, IntegrityError) for result in results] == [True, False] * 10
     assert Pet.objects.filter(name="Rex").count() == 10

@@ -1,7 +1,6 @@
-"""Requests on the event loop that wait too long for a thread or a connection get a 503."""
+"""Requests on the event loop that wait too long for a connection get a 503."""
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
@@ -10,50 +9,21 @@ from django.db import OperationalError, connection
 from petstore.api.errors import ErrorCode, convert_exception
 from petstore.event_loop import greenlets
 from petstore.event_loop.connection_pool import ConnectionPool
-from petstore.event_loop.libpq import Statement
-from petstore.event_loop.threads import run_in_thread
 from tests.conftest import COMMITTED
-from tests.support.event_loop import run, run_request, serve
+from tests.support.event_loop import run, run_request
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
-
-TAKE_SHARED_LOCK = Statement(b"take_shared_lock", b"SELECT pg_advisory_xact_lock_shared(1)")
-
-
-def test_request_that_gets_no_thread_in_time_is_a_503(settings: Any) -> None:
-    settings.QUEUE_TIMEOUT = 500
-    release = threading.Event()
-    started = []
-
-    def block() -> str:
-        started.append(1)
-        release.wait(10)
-        return "served"
-
-    def send() -> str:
-        try:
-            return run_in_thread(block)
-        finally:  # The request without a thread ends first and releases the others.
-            release.set()
-
-    count = settings.THREADS
-    *served, error = serve(*[send] * (count + 1))
-    assert served == ["served"] * count  # Started calls are not cancelled.
-    assert isinstance(error, OperationalError)
-    assert str(error) == greenlets.QUEUED_TOO_LONG
-    assert convert_exception(error).code is ErrorCode.SERVICE_UNAVAILABLE
-    assert len(started) == count
+from tests.support.sql import fetch_value
 
 
 @NEEDS_POSTGRESQL
 @COMMITTED
 def test_write_that_gets_no_connection_in_time_is_a_503(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
+    settings: Any, monkeypatch: pytest.MonkeyPatch, writers: ConnectionPool
 ) -> None:
     monkeypatch.setitem(settings.DATABASES["default"], "STATEMENT_TIMEOUT", 30_000)
     settings.QUEUE_TIMEOUT = 30_000
     settings.WRITE_CONNECTIONS = count = 3
-    writers = ConnectionPool("default")
     connection.ensure_connection()
     lock = connection.connection  # Bypasses Django, which rejects queries on a loop.
 
@@ -64,7 +34,7 @@ def test_write_that_gets_no_connection_in_time_is_a_503(
         assert cursor.fetchone() == (count,)
 
     def write() -> Any:
-        return run_request(lambda: writers.fetch_rows(TAKE_SHARED_LOCK, []))
+        return run_request(lambda: fetch_value("SELECT pg_advisory_xact_lock_shared(1)"))
 
     async def main() -> tuple[list[Any], list[Any]]:
         lock.execute("SELECT pg_advisory_lock(1)")
@@ -78,5 +48,6 @@ def test_write_that_gets_no_connection_in_time_is_a_503(
     errors, served = run(main())
     assert [str(error) for error in errors] == [greenlets.QUEUED_TOO_LONG] * 2
     assert all(isinstance(error, OperationalError) for error in errors)
+    assert {convert_exception(error).code for error in errors} == {ErrorCode.SERVICE_UNAVAILABLE}
     assert len(served) == len(writers._idle) == count
     assert not writers._waiting

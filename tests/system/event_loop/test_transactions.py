@@ -1,106 +1,327 @@
-"""Transactions on the event loop are atomic and use one connection."""
+"""Django's transactions on the event loop are atomic, and each uses one connection."""
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import DataError, InternalError, OperationalError
+from django.db import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InternalError,
+    OperationalError,
+    connection,
+    connections,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
+from greenlet import GreenletExit
 
-from inventory.models import Category, Pet
+from inventory.models import Category
 from petstore.db.monitor import Server, servers
 from petstore.event_loop import connector
-from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
+from petstore.event_loop.compiled_reads import Read
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.connector import connect
-from petstore.event_loop.greenlets import is_on_loop, wait
-from petstore.event_loop.libpq import Statement
+from petstore.event_loop.dbapi import MAX_PREPARED, REENTERED, ROLLED_BACK, UNCONFIRMED, statements
+from petstore.event_loop.greenlets import RequestTask, current_task, is_on_loop, wait
 from petstore.event_loop.pg_connection import PostgresqlConnection
-from petstore.event_loop.shared_connection import ReadPipeline
-from tests.conftest import COMMITTED
 from tests.support.concurrency import in_other_thread
 from tests.support.event_loop import Function, run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.sql import fetch_value
 
 pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
-ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VALUES ($1, '') RETURNING id")
-GET_PID = Statement(b"get_pid", b"SELECT pg_backend_pid()")
-DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
-LENGTH = Statement(b"length", b"SELECT length($1)")
-SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.02)")
+CANCELLED = 10_000  # Requests.
 ADDED = ["one", "two", "three"]
-DEALLOCATE = Statement(b"deallocate", b"DEALLOCATE add")
-DEALLOCATE_ALL = Statement(b"deallocate_all", b"DEALLOCATE ALL")
+CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name"))
+get_pid = partial(fetch_value, "SELECT pg_backend_pid()")
+divide = partial(fetch_value, "SELECT 10 / %s::int")
 
 
-@pytest.fixture
-def writers(db: None) -> Iterator[ConnectionPool]:
-    """A pool whose transactions commit, unlike the test's. Their rows are deleted afterwards."""
-    yield ConnectionPool("default")
+@pytest.fixture(autouse=True)
+def delete_committed_rows(writers: ConnectionPool) -> Any:
+    """Delete what the tests commit on the loop, unlike on the test's own connection."""
+    yield
     in_other_thread(Category.objects.filter(name__in=ADDED).delete)
 
 
-def add_two(writers: ConnectionPool, between: Function) -> Function:
+def add(name: str) -> Category:
+    return Category.objects.create(name=name)
+
+
+def add_two(between: Function) -> Function:
     """Return a function that adds two categories in a transaction and calls `between` in between."""
 
-    def add() -> None:
-        with writers.transaction():
-            writers.fetch_rows(ADD, ["one"])
-            between()
-            writers.fetch_rows(ADD, ["two"])
+    @transaction.atomic
+    def add_both() -> None:
+        add("one")
+        between()
+        add("two")
 
-    return add
+    return add_both
 
 
 def get_names() -> set[str]:
     return set(Category.objects.filter(name__in=ADDED).values_list("name", flat=True))
 
 
-def test_nothing_is_visible_before_the_commit(writers: ConnectionPool) -> None:
+# Transactions
+
+
+def test_nothing_is_visible_before_the_commit() -> None:
     visible: list[set[str]] = []
-    serve(add_two(writers, lambda: visible.append(in_other_thread(get_names))))
+    serve(add_two(lambda: visible.append(in_other_thread(get_names))))
     assert (visible, get_names()) == ([set()], {"one", "two"})
 
 
-def test_exception_rolls_back_only_its_transaction(writers: ConnectionPool) -> None:
-    failed, _ = serve(add_two(writers, lambda: 1 / 0), lambda: writers.fetch_rows(ADD, ["three"]))
+def test_exception_rolls_back_only_its_transaction() -> None:
+    failed, _ = serve(add_two(lambda: 1 / 0), lambda: add("three"))
     assert isinstance(failed, ZeroDivisionError)
     assert get_names() == {"three"}
 
 
-def test_connection_is_reused_after_a_rollback(writers: ConnectionPool) -> None:
+def test_savepoint_rolls_back_only_its_block() -> None:
+    @transaction.atomic
+    def outer() -> None:
+        add("one")
+        for failure in (divide, lambda _: 1 / 0):
+            with suppress(DataError, ZeroDivisionError), transaction.atomic():
+                add("two")
+                failure(0)
+        with transaction.atomic():
+            add("three")
+
+    assert serve(outer) == [None]
+    assert get_names() == {"one", "three"}
+
+
+def test_exception_of_the_outer_block_rolls_back_the_inner_one() -> None:
+    @transaction.atomic
+    def outer() -> None:
+        add_two(lambda: None)()
+        raise ZeroDivisionError
+
+    serve(outer)
+    assert get_names() == set()
+
+
+def test_transaction_with_a_caught_failure_does_not_commit() -> None:
+    @transaction.atomic
+    def add_and_fail() -> None:
+        add("one")
+        with suppress(DataError):
+            divide(0)
+
+    (outcome,) = serve(add_and_fail)
+    assert isinstance(outcome, OperationalError)
+    assert str(outcome) == ROLLED_BACK
+    assert get_names() == set()
+
+
+def test_deferred_constraint_fails_the_commit() -> None:
+    sql = "INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)"
+
+    def insert(*names: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"{sql} VALUES ('Rex', 999999, 'sold', now(), now())")
+
+    outcomes = serve(insert, add_two(insert))
+    assert [type(outcome) for outcome in outcomes] == [IntegrityError] * 2
+    assert get_names() == set()
+
+
+def test_read_sees_the_writes_of_its_block() -> None:
+    def add_and_read() -> Any:
+        with transaction.atomic():
+            category = add("one")
+            row = CATEGORIES.where(id=category.pk).fetch_one()
+            transaction.set_rollback(True)
+        return row, CATEGORIES.where(id=category.pk).fetch_one()
+
+    [(within, after)] = serve(add_and_read)
+    assert within["name"] == "one"
+    assert after is None
+
+
+def test_row_lock_lasts_until_the_commit() -> None:
+    in_other_thread(partial(add, "one"))
+    order = []
+
+    @transaction.atomic
+    def lock(name: str) -> None:
+        Category.objects.select_for_update().get(name="one")
+        order.append(name)
+        wait(asyncio.sleep(0.02))
+        order.append(name)
+
+    assert serve(partial(lock, "first"), partial(lock, "second")) == [None, None]
+    assert order in ([*["first"] * 2, *["second"] * 2], [*["second"] * 2, *["first"] * 2])
+
+
+def test_failing_commit_hook_is_logged_and_does_not_deny_the_commit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    calls: list[str] = []
+
+    @transaction.atomic
+    def add_with_hooks() -> None:
+        transaction.on_commit(lambda: 1 // 0)
+        transaction.on_commit(lambda: calls.append(add("two").name))
+        add("one")
+
+    with caplog.at_level(logging.ERROR):
+        assert serve(add_with_hooks) == [None]
+    assert "ZeroDivisionError" in caplog.text
+    assert (calls, get_names()) == (["two"], {"one", "two"})
+
+
+def test_execute_wrapper_sees_the_statements_of_its_request() -> None:
+    seen: list[str] = []
+
+    def record(execute: Any, sql: str, *rest: Any) -> Any:
+        seen.append(sql)
+        return execute(sql, *rest)
+
+    def add_one() -> None:
+        with connection.execute_wrapper(record):
+            add("one")
+            wait(asyncio.sleep(0.01))
+
+    serve(add_one, lambda: add("two"))
+    assert [sql.split()[0] for sql in seen].count("INSERT") == 1
+
+
+# The cursor
+
+
+def test_cursor_has_the_interface_of_pep_249() -> None:
+    def use() -> list[Any]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT n AS number FROM generate_series(1, %s) AS n", [5])
+            results: list[Any] = [cursor.rowcount, cursor.description[0][0], cursor.fetchone()]
+            results += [cursor.fetchmany(2), list(cursor), cursor.fetchone()]
+            cursor.executemany("SELECT %s::int", [[1], [2]])
+            results += [cursor.fetchall()]
+            cursor.execute("SELECT %(a)s::int + %(b)s::int + %(a)s::int", {"a": 1, "b": 2})
+            results += [cursor.fetchall()]
+            cursor.execute("SELECT '%'")
+            return [*results, cursor.fetchall()]
+
+    expected = [5, "number", (1,), [(2,), (3,)], [(4,), (5,)], None, [(2,)], [(4,)], [("%",)]]
+    assert serve(use) == [expected]
+
+
+def test_parameter_types_of_a_statement_may_differ() -> None:
+    values = [1, "x", None, 1.5, True, 2]
+    assert serve(lambda: [fetch_value("SELECT %s", value) for value in values]) == [values]
+
+
+def test_nul_in_a_text_is_rejected() -> None:
+    def send() -> Any:
+        with suppress(ValueError, DataError):
+            return fetch_value("SELECT %s::text", "a\0b")
+        return divide(5)  # The connection is still usable.
+
+    assert serve(send) == [2]
+
+
+def test_iterator_reads_all_rows() -> None:
+    def add_and_iterate() -> set[str]:
+        for name in ADDED:
+            add(name)
+        return {row.name for row in Category.objects.filter(name__in=ADDED).iterator(chunk_size=2)}
+
+    assert serve(add_and_iterate) == [set(ADDED)]
+
+
+def test_number_of_prepared_statements_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("petstore.event_loop.dbapi.statements", dict.fromkeys(range(MAX_PREPARED)))
+
+    def count() -> Any:
+        before = fetch_value("SELECT count(*) FROM pg_prepared_statements")
+        return before == fetch_value("SELECT count(*) FROM pg_prepared_statements WHERE true")
+
+    assert serve(count) == [True]
+    monkeypatch.undo()
+    assert len(statements) <= MAX_PREPARED
+
+
+# Connections
+
+
+def test_connection_is_reused_after_a_rollback() -> None:
     pids = []
 
     def fail_once() -> None:
-        with suppress(ZeroDivisionError), writers.transaction():
-            pids.append(writers.fetch_rows(GET_PID, []))
+        with suppress(ZeroDivisionError), transaction.atomic():
+            pids.append(get_pid())
             _ = 1 / 0
-        pids.append(writers.fetch_rows(GET_PID, []))
+        pids.append(get_pid())
 
     serve(fail_once)
     before, after = pids
     assert before == after
 
 
-def test_concurrent_transactions_have_a_connection_each(writers: ConnectionPool) -> None:
-    is_same = []
+def test_concurrent_transactions_have_a_connection_each() -> None:
+    in_use: set[int] = set()
 
-    def get_pid_twice() -> None:
-        with writers.transaction():
-            first = writers.fetch_rows(GET_PID, [])
-            wait(asyncio.sleep(0.001))
-            is_same.append(writers.fetch_rows(GET_PID, []) == first)
+    @transaction.atomic
+    def get_pid_twice() -> Any:
+        pid = get_pid()
+        assert pid not in in_use
+        in_use.add(pid)
+        wait(asyncio.sleep(0.001))
+        is_same = get_pid() == pid
+        in_use.remove(pid)
+        return is_same
 
-    assert serve(*[get_pid_twice] * 20) == [None] * 20
-    assert is_same == [True] * 20
+    assert serve(*[get_pid_twice] * 20) == [True] * 20
+
+
+def test_connection_is_lent_only_to_statements_and_transactions(settings: Any) -> None:
+    settings.WRITE_CONNECTIONS = 1
+
+    def use_between_statements() -> list[Any]:
+        with transaction.atomic():  # Has sent nothing yet.
+            other = run_other_request(get_pid)
+            with suppress(ZeroDivisionError), transaction.atomic():
+                _ = 1 / 0
+        return [other == run_other_request(get_pid), get_pid() == other]
+
+    def run_other_request(function: Function) -> Any:
+        return wait(run_request(function))
+
+    assert serve(use_between_statements) == [[True, True]]
+
+
+def test_connection_belongs_to_its_request() -> None:
+    async def main() -> Any:
+        wrapper = await run_request(lambda: connections["default"])
+
+        def use_while_open() -> Any:
+            return wait(run_request(wrapper.cursor))
+
+        return await asyncio.gather(
+            run_request(lambda: wait(asyncio.sleep(0.01))),
+            run_request(lambda: wrapper.cursor() and connections["default"] is wrapper),
+            run_request(use_while_open),
+            return_exceptions=True,
+        )
+
+    outcomes = run(main())
+    assert any(isinstance(outcome, DatabaseError) for outcome in outcomes)
 
 
 def test_writes_share_the_open_connections_if_the_server_accepts_no_more(
-    writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attempts = itertools.count(1)
 
@@ -112,16 +333,16 @@ def test_writes_share_the_open_connections_if_the_server_accepts_no_more(
     monkeypatch.setattr(connector, "connect", connect_twice)
 
     async def write_concurrently() -> list[Any]:
-        requests = (run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(12))
+        requests = (run_request(lambda: fetch_value("SELECT pg_sleep(0.02)")) for _ in range(12))
         return await asyncio.gather(*requests, return_exceptions=True)
 
     async def main() -> list[Any]:  # The second time, a failed connection is not used.
         return await write_concurrently() + await write_concurrently()
 
-    assert run(main()) == [[("",)]] * 24
+    assert run(main()) == [""] * 24
 
 
-def test_write_is_sent_at_once(writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statement_is_sent_at_once_and_begin_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
     flush = PostgresqlConnection._flush
 
@@ -130,14 +351,15 @@ def test_write_is_sent_at_once(writers: ConnectionPool, monkeypatch: pytest.Monk
         flush(self)
 
     def send() -> None:
-        writers.fetch_rows(GET_PID, [])  # Opens the connection and prepares the statement.
+        get_pid()  # Opens the connection and prepares the statement.
         events.clear()
         asyncio.get_running_loop().call_soon(events.append, "next iteration")
-        writers.fetch_rows(GET_PID, [])
+        with transaction.atomic():
+            get_pid()
 
     monkeypatch.setattr(PostgresqlConnection, "_flush", record_and_flush)
     assert serve(send) == [None]
-    assert events == ["sent", "next iteration"]
+    assert events == ["sent", "next iteration", "sent"]  # The second one is COMMIT.
 
 
 def record_changes_by_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
@@ -157,163 +379,130 @@ def record_changes_by_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
     return changes
 
 
-def test_only_the_loop_changes_its_readers_and_writers(writers: ConnectionPool) -> None:
+def test_only_the_loop_changes_its_readers_and_writers() -> None:
     long = "x" * 10_000_000  # More than fits into the socket's buffer.
-    reader = ReadPipeline("default")
+
+    def read() -> Any:
+        return CATEGORIES.where(id=0).fetch(1)
+
+    def get_length() -> Any:
+        return fetch_value("SELECT length(%s)", long)
 
     def close_busy_connection() -> None:
-        reader.get_connection().close()
+        with transaction.atomic():
+            get_pid()
+            connection.close()
 
     async def main() -> tuple[list[str], list[Any]]:
         changes = record_changes_by_requests(asyncio.get_running_loop())
-        queries = [lambda: reader.fetch_rows(SLEEP, []), lambda: writers.fetch_rows(LENGTH, [long])]
-        results = await asyncio.gather(*map(run_request, queries))
-        requests = [*queries, close_busy_connection, *queries, add_two(writers, lambda: 1 / 0)]
+        results = await asyncio.gather(*map(run_request, [read, get_length]))
+        requests = [read, get_length, close_busy_connection, read, get_length, add_two(lambda: 1 / 0)]
         results += await asyncio.gather(*map(run_request, requests), return_exceptions=True)
         return changes, results
 
     changes, results = run(main())
     assert isinstance(results.pop(), ZeroDivisionError)
-    assert [result for result in results if result is not None] == [[("",)], [(len(long),)]] * 3
+    assert [result for result in results if result is not None] == [[], len(long)] * 3
     assert changes == []
 
 
-def test_transaction_does_not_continue_on_another_connection(writers: ConnectionPool) -> None:
+# Failures
+
+
+def test_transaction_does_not_continue_on_another_connection() -> None:
     def lose_connection() -> None:
-        ((pid,),) = writers.fetch_rows(GET_PID, [])
-        terminate_backend(pid)
+        terminate_backend(get_pid())
         with suppress(OperationalError):
-            writers.fetch_rows(GET_PID, [])
+            get_pid()
 
-    (outcome,) = serve(add_two(writers, lose_connection))
+    (outcome,) = serve(add_two(lose_connection))
     assert isinstance(outcome, OperationalError)
     assert get_names() == set()
-    assert serve(add_two(writers, lambda: None)) == [None]
+    assert serve(add_two(lambda: None)) == [None]
 
 
-def test_transaction_with_a_caught_failure_does_not_commit(writers: ConnectionPool) -> None:
-    def fail() -> None:
-        with suppress(DataError):
-            writers.fetch_rows(DIVIDE, [0])
-
-    def add_and_fail() -> None:
-        with writers.transaction():
-            writers.fetch_rows(ADD, ["one"])
-            fail()
-
-    (outcome,) = serve(add_and_fail)
-    assert isinstance(outcome, OperationalError)
-    assert get_names() == set()
+def deallocate() -> Any:
+    with connection.cursor() as cursor:
+        return cursor.execute("DEALLOCATE ALL")
 
 
-def test_nested_transaction_is_part_of_the_outer_one(writers: ConnectionPool) -> None:
-    def outer() -> None:
-        with writers.transaction():
-            add_two(writers, lambda: None)()
-            raise ZeroDivisionError
+def test_deallocated_statements_fail_the_transaction_but_not_the_next_one() -> None:
+    def add_twice() -> None:
+        with suppress(OperationalError):
+            add_two(deallocate)()
+        assert get_names() == set()
+        add_two(lambda: None)()
 
-    serve(outer)
-    assert get_names() == set()
-
-
-def test_deallocated_statement_fails_the_transaction(writers: ConnectionPool) -> None:
-    (outcome,) = serve(add_two(writers, lambda: writers.fetch_rows(DEALLOCATE, [])))
-    assert isinstance(outcome, OperationalError)
-    assert get_names() == set()
-    assert serve(add_two(writers, lambda: None)) == [None]
-
-
-def test_statement_sent_without_waiting_is_committed(writers: ConnectionPool) -> None:
-    def add_both() -> None:
-        writers.fetch_rows(GET_PID, [])
-        with writers.transaction():
-            writers.fetch_rows(ADD, ["one"])
-            writers.send(ADD, ["two"])
-
-    assert serve(add_both) == [None]
+    assert serve(add_twice) == [None]
     assert get_names() == {"one", "two"}
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_failed_statement_sent_without_waiting_rolls_back(writers: ConnectionPool, waits: bool) -> None:
-    def fail_without_waiting() -> list[Any]:
-        with suppress(DataError), writers.transaction():
-            writers.fetch_rows(DIVIDE, [5])
-            writers.fetch_rows(ADD, ["three"])
-            writers.send(DIVIDE, [0])
-            writers.send(ADD, ["one"])
-            if waits:
-                writers.fetch_rows(ADD, ["two"])
-            return ["The transaction was committed."]
-        return writers.fetch_rows(DIVIDE, [2])  # The connection is still usable.
-
-    assert serve(fail_without_waiting) == [[(5,)]]
-    assert get_names() == set()
+def test_deallocated_statement_outside_a_transaction_is_prepared_again() -> None:
+    assert serve(lambda: (divide(5), deallocate()) and divide(5)) == [2]
 
 
-def test_exception_after_an_unnoticed_failure_rolls_back(writers: ConnectionPool) -> None:
-    def fail() -> None:
-        with writers.transaction():
-            writers.fetch_rows(DIVIDE, [5])
-            writers.send(DIVIDE, [0])
-            raise ZeroDivisionError
+@pytest.mark.parametrize("commits", [True, False])
+def test_lost_commit_has_an_unknown_outcome(monkeypatch: pytest.MonkeyPatch, commits: bool) -> None:
+    execute = PostgresqlConnection.execute
 
-    outcome, after = serve(fail, lambda: writers.fetch_rows(DIVIDE, [2]))
-    assert isinstance(outcome, ZeroDivisionError)
-    assert after == [(5,)]
+    def lose_commit(self: PostgresqlConnection, statement: Any, values: Any) -> Any:
+        if statement.sql == b"COMMIT":
+            if commits:
+                execute(self, statement, values)
+            terminate_backend(self._libpq.backend_pid)
+        return execute(self, statement, values)
 
-
-@pytest.mark.parametrize("waits", [True, False])
-def test_deallocated_statement_sent_without_waiting_fails(writers: ConnectionPool, waits: bool) -> None:
-    def send_deallocated() -> None:
-        with writers.transaction():
-            writers.fetch_rows(ADD, ["one"])
-            writers.fetch_rows(DEALLOCATE, [])
-            writers.send(ADD, ["two"])
-            if waits:
-                writers.fetch_rows(GET_PID, [])
-
-    (outcome,) = serve(send_deallocated)
+    monkeypatch.setattr(PostgresqlConnection, "execute", lose_commit)
+    (outcome,) = serve(add_two(lambda: None))
     assert isinstance(outcome, OperationalError)
-    assert get_names() == set()
-    assert serve(add_two(writers, lambda: None)) == [None]
+    assert UNCONFIRMED in str(outcome)
+    assert ROLLED_BACK not in str(outcome)
+    assert get_names() == ({"one", "two"} if commits else set())
 
 
-def test_connection_is_usable_after_deallocate_all(writers: ConnectionPool) -> None:
-    def deallocate_and_fail() -> None:
-        with suppress(ZeroDivisionError), writers.transaction():
-            writers.fetch_rows(ADD, ["one"])
-            writers.fetch_rows(DEALLOCATE_ALL, [])
-            writers.send(ADD, ["two"])
-            raise ZeroDivisionError
-        writers.fetch_rows(ADD, ["three"])
-
-    assert serve(deallocate_and_fail) == [None]
-    assert get_names() == {"three"}
-
-
-def test_caught_exception_of_a_nested_transaction_prevents_the_commit(writers: ConnectionPool) -> None:
-    def outer() -> None:
-        with writers.transaction(), suppress(ZeroDivisionError):
-            add_two(writers, lambda: 1 / 0)()
-
-    (outcome,) = serve(outer)
-    assert isinstance(outcome, OperationalError)
-    assert get_names() == set()
-
-
-def test_pooled_connection_from_before_an_outage_is_closed(
-    writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+def test_destructor_that_uses_the_database_during_a_statement_fails(
+    monkeypatch: pytest.MonkeyPatch, writers: ConnectionPool
 ) -> None:
+    outcomes: list[Any] = []
+    acquire = ConnectionPool.acquire
+
+    def query() -> Any:
+        try:
+            return get_pid()
+        except OperationalError as error:
+            return str(error)
+
+    class Queries:
+        def __del__(self) -> None:
+            outcomes.append(query())
+
+    def acquire_and_collect(self: ConnectionPool) -> PostgresqlConnection:
+        lent = acquire(self)
+        Queries()
+        return lent
+
+    monkeypatch.setattr(ConnectionPool, "acquire", acquire_and_collect)
+    assert serve(add_two(lambda: Queries() and None)) == [None]
+    assert outcomes[0] == REENTERED
+    assert isinstance(outcomes[1], int)
+    assert count_lent(writers) == 0
+
+
+def count_lent(writers: ConnectionPool) -> int:
+    usable = {one for one in writers._open if one.error is None}
+    return len(usable) - len({one for one in writers._idle if one.error is None})
+
+
+def test_pooled_connection_from_before_an_outage_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server("default")
 
     def write() -> list[Any]:
-        before = writers.fetch_rows(GET_PID, [])
+        before = get_pid()
         server.generation += 1  # As after a failover.
         monkeypatch.setitem(servers, "default", server)
-        with writers.transaction():
-            first = writers.fetch_rows(GET_PID, [])
-        return [before == first, first == writers.fetch_rows(GET_PID, [])]
+        with transaction.atomic():
+            first = get_pid()
+        return [before == first, first == get_pid()]
 
     assert serve(write) == [[False, True]]
 
@@ -322,7 +511,7 @@ def test_pooled_connection_is_not_reused_across_an_outage(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.WRITE_CONNECTIONS = 2
-    writers, server = ConnectionPool("default"), Server("default")
+    server = Server("default")
     attempts: list[str] = []
 
     def fail_second_attempt(alias: str) -> BaseDatabaseWrapper:
@@ -331,63 +520,80 @@ def test_pooled_connection_is_not_reused_across_an_outage(
             raise OperationalError("sorry, too many clients already")
         return connect(alias)
 
+    @transaction.atomic
     def start_outage() -> Any:
-        with writers.transaction():
-            pid = writers.fetch_rows(GET_PID, [])
-            while len(attempts) < 2:
-                wait(asyncio.sleep(0.001))
-            server.generation += 1
-            monkeypatch.setitem(servers, "default", server)
+        pid = get_pid()
+        while len(attempts) < 2:
+            wait(asyncio.sleep(0.001))
+        server.generation += 1
+        monkeypatch.setitem(servers, "default", server)
         return pid
 
-    def write_afterwards() -> Any:
-        with writers.transaction():
-            return writers.fetch_rows(GET_PID, [])
-
     monkeypatch.setattr(connector, "connect", fail_second_attempt)
-    pid, next_pid = serve(start_outage, write_afterwards)
+    pid, next_pid = serve(start_outage, transaction.atomic(get_pid))
     assert pid != next_pid
 
 
-def test_connection_to_a_standby_is_closed(writers: ConnectionPool) -> None:
-    read_only = Statement(b"read_only", b"SET TRANSACTION READ ONLY")
+def test_connection_to_a_standby_is_closed() -> None:
+    def write() -> Any:
+        before = get_pid()
+        with suppress(InternalError), transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION READ ONLY")
+            add("one")
+        return before == get_pid()
 
-    def write() -> list[Any]:
-        before = writers.fetch_rows(GET_PID, [])
-        with suppress(InternalError), writers.transaction():
-            writers.fetch_rows(read_only, [])
-            writers.fetch_rows(ADD, ["one"])
-        return [before == writers.fetch_rows(GET_PID, [])]
-
-    assert serve(write) == [[False]]
+    assert serve(write) == [False]
     assert get_names() == set()
 
 
-@COMMITTED
-def test_atomic_functions_work_on_and_off_the_loop() -> None:
-    category = Category.objects.create(name="one")
-
-    @atomic
-    def rename(callback: Callable[[], Any]) -> tuple[bool, Pet]:
-        pet = insert(Pet(name="Rex", category_id=category.pk))
-        assert update(Pet, {"pk": pet.pk, "name": "Rex"}, name="Max", status="sold") == 1
-        assert update(Pet, {"pk": pet.pk, "name": "Rex"}, name="Tom") == 0
-        stored = Pet(pk=pet.pk)
-        refresh(stored, lock=True)
-        assert (stored.name, stored.status, stored.created_at) == ("Max", "sold", pet.created_at)
-        callback()
-        return is_on_loop(), stored
-
-    for on_loop in (True, False):
-        with suppress(ZeroDivisionError):
-            serve(lambda: rename(lambda: 1 / 0)) if on_loop else rename(lambda: 1 / 0)
-        assert not Pet.objects.exists()
-        was_on_loop, pet = serve(lambda: rename(list))[0] if on_loop else rename(list)
-        assert was_on_loop == on_loop
-        assert Pet.objects.get() == pet
-        pet.delete()
+# Requests that end early
 
 
-def test_refresh_of_a_missing_row_raises_does_not_exist() -> None:
-    (outcome,) = serve(lambda: refresh(Pet(pk=1)))
-    assert isinstance(outcome, Pet.DoesNotExist)
+def test_request_that_leaves_a_transaction_open_loses_its_connection(writers: ConnectionPool) -> None:
+    def leave_open() -> None:
+        transaction.set_autocommit(False)
+        add("one")
+
+    def leave_block_open() -> None:
+        transaction.atomic().__enter__()
+        add("two")
+
+    async def main() -> tuple[int, Any]:
+        await asyncio.gather(run_request(leave_open), run_request(leave_block_open))
+        return count_lent(writers), await asyncio.gather(*[run_request(get_names)] * 1)
+
+    assert run(main()) == (0, [set()])
+
+
+def test_cancelled_requests_leave_the_pool_whole(settings: Any, writers: ConnectionPool) -> None:
+    """They are cancelled while connecting, in the queue, during a statement, COMMIT or anything else."""
+    settings.WRITE_CONNECTIONS = 4
+    running: set[RequestTask] = set()
+
+    def work(number: int) -> None:
+        running.add(current_task())
+        try:
+            with transaction.atomic():
+                divide(5)
+                if number % 3 == 0:
+                    wait(asyncio.sleep(0))
+                with transaction.atomic():
+                    divide(2)
+                transaction.set_rollback(number % 2 == 0)
+        finally:
+            running.discard(current_task())
+
+    async def main() -> tuple[int, int, list[int]]:
+        for first in range(0, CANCELLED, 20):
+            for number in range(first, first + 20):
+                RequestTask(partial(work, number)).start()
+            for _ in range(first // 20 % 12):
+                await asyncio.sleep(0.0001)
+            for task in list(running):
+                task.throw(GreenletExit())
+        lent = count_lent(writers)
+        return lent, len(writers._waiting), await asyncio.gather(*[run_request(get_pid) for _ in range(8)])
+
+    lent, waiting, pids = run(main())
+    assert (lent, waiting, len(pids)) == (0, 0, 8)

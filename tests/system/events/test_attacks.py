@@ -14,7 +14,6 @@ from django.db import Error, connection, transaction
 from accounts.events.sequencing import BATCH_SIZE, MOVE_ENTRIES, sequence_all
 from accounts.models import Account, Event, EventDraft, EventType, Feed, IdempotencyRecord
 from inventory.models import Category, Pet
-from petstore.event_loop.compiled_writes import atomic, insert
 from tests.conftest import COMMITTED
 from tests.support.concurrency import in_other_thread
 from tests.support.event_loop import serve, terminate_backend
@@ -50,9 +49,9 @@ def test_each_added_pet_has_one_event_despite_concurrent_failures(
     """One pet has an unknown category, which fails at COMMIT; two share an idempotency key."""
 
     def make_add(name: str, category_id: int) -> Any:
-        @atomic
+        @transaction.atomic
         def add() -> None:
-            insert(IdempotencyRecord(account=account, idempotency_key=name))
+            IdempotencyRecord.objects.create(account=account, idempotency_key=name)
             Pet.objects.create_with_event(name=name, category_id=category_id)
 
         return add

@@ -173,7 +173,7 @@ def test_postgresql_allows_the_connections_of_all_workers() -> None:
     workers = sum(int(services[name]["command"][-1]) for name in "ab")
     # As in docs/databases.md.
     counting = CONNECTIONS + 1
-    per_worker = 1 + 1 + counting + settings.WRITE_CONNECTIONS + 2 * settings.THREADS + 1 + 1 + 3
+    per_worker = 1 + 1 + counting + settings.WRITE_CONNECTIONS + settings.THREADS + 1 + 1 + 3
     assert f"| total | | {per_worker} |" in (ROOT / "docs/databases.md").read_text()
     allowed = int(services["postgresql"]["command"][-1].removeprefix("max_connections="))
     assert allowed >= 1.5 * workers * per_worker  # One of the two machines is replaced at a time.

@@ -1,0 +1,120 @@
+"""The statements of each endpoint. Each one more would cost every request a round trip.
+
+On the event loop, a query of Django's ORM works as it does everywhere, so only these tests notice one that
+was added by accident.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from accounts.models import Account
+from inventory.models import Order, Pet
+from tests.conftest import Api
+from tests.support.costs import recorded_statements
+
+ON_POSTGRESQL = connection.vendor == "postgresql"
+ADMIT = "UPDATE accounts_quotausage"
+CREATE_PET = (
+    ["WITH inventory_pet"] if ON_POSTGRESQL else ["INSERT inventory_pet", "INSERT accounts_eventdraft"]
+)
+LIMIT_LOCK_WAIT = ["SELECT set_config"] if ON_POSTGRESQL else []
+FIND_RECORD = "SELECT accounts_idempotencyrecord"
+CLAIM = [*LIMIT_LOCK_WAIT, "INSERT accounts_idempotencyrecord", *LIMIT_LOCK_WAIT]
+STORE_RESPONSE = "UPDATE accounts_idempotencyrecord"
+CHANGE_PET = ["UPDATE inventory_pet", "INSERT inventory_petevent", "INSERT accounts_eventdraft"]
+PLACE_ORDER = [
+    "SELECT inventory_pet",
+    "INSERT inventory_order",
+    "INSERT inventory_orderevent",
+    "INSERT accounts_eventdraft",
+    *CHANGE_PET,
+]
+CANCEL_ORDER = [
+    "SELECT inventory_order",
+    "UPDATE inventory_order",
+    "INSERT inventory_orderevent",
+    "INSERT accounts_eventdraft",
+    "SELECT inventory_pet",
+    *CHANGE_PET,
+]
+
+
+def describe(sql: str) -> str:
+    """Return the first word of a statement, and its first table or function."""
+    subject = re.search(r"(?:inventory|accounts)_[a-z]+|set_config", sql)
+    assert subject, sql
+    return f"{sql.split(maxsplit=1)[0]} {subject[0]}"
+
+
+def list_statements(send: Callable[[], Any], status: int) -> list[str]:
+    with recorded_statements() as statements:
+        assert send().status_code == status
+    return [describe(sql) for sql, _ in statements if "SAVEPOINT" not in sql]
+
+
+@pytest.fixture
+def used_api(api: Api, pet: Pet) -> Api:
+    """A client whose key and whose categories have been used before."""
+    assert api.post("/pets", {"name": "Max", "categoryId": pet.category_id}).status_code == 201
+    return api
+
+
+@pytest.mark.parametrize(
+    ("path", "statement"),
+    [
+        ("/pets", "SELECT inventory_pet"),
+        ("/pets?status=sold&limit=100", "SELECT inventory_pet"),
+        ("/pets/{pet}", "SELECT inventory_pet"),
+        ("/categories", "SELECT inventory_category"),
+        ("/events", "SELECT accounts_event"),
+        ("/store/orders", "SELECT inventory_order"),
+        ("/store/orders/{order}", "SELECT inventory_order"),
+    ],
+)
+def test_read_takes_one_statement(
+    used_api: Api, pet: Pet, account: Account, path: str, statement: str
+) -> None:
+    order = Order.objects.create(account=account, pet=pet)
+    url = path.format(pet=pet.pk, order=order.pk)
+    assert list_statements(lambda: used_api.get(url), 200) == [ADMIT, statement]
+
+
+def test_account_is_read_without_counting(used_api: Api) -> None:
+    assert list_statements(lambda: used_api.get("/account"), 200) == [
+        "SELECT accounts_apikey",
+        "INSERT accounts_keystanding",
+        "SELECT accounts_apikey",
+    ]
+
+
+def test_create(used_api: Api, pet: Pet) -> None:
+    body = {"name": "Rex", "categoryId": pet.category_id}
+
+    def send() -> Any:
+        return used_api.post("/pets", body)
+
+    def send_with_key() -> Any:
+        return used_api("POST", "/pets", body, Idempotency_Key="a")
+
+    assert list_statements(send, 201) == [ADMIT, *CREATE_PET]
+    statements = [ADMIT, FIND_RECORD, *CLAIM, *CREATE_PET, STORE_RESPONSE]
+    assert list_statements(send_with_key, 201) == statements
+    assert list_statements(send_with_key, 201) == [ADMIT, FIND_RECORD]  # It is replayed.
+
+
+def test_order_is_placed_and_cancelled(used_api: Api, pet: Pet) -> None:
+    def place() -> Any:
+        return used_api.post("/store/orders", {"petId": pet.pk})
+
+    def cancel() -> Any:
+        return used_api("DELETE", f"/store/orders/{Order.objects.get().pk}")
+
+    assert list_statements(place, 201) == [ADMIT, *PLACE_ORDER]
+    assert list_statements(place, 409) == [ADMIT, "SELECT inventory_pet"]
+    find = ["SELECT inventory_order"] * 2  # The first is the test's.
+    assert list_statements(cancel, 204) == [find[0], ADMIT, find[1], *CANCEL_ORDER]
+    assert list_statements(cancel, 204) == [find[0], ADMIT, find[1], "SELECT inventory_order"]
