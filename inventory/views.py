@@ -9,6 +9,7 @@ from django.utils import timezone
 from rest_framework import status
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
+from rest_framework.serializers import Serializer
 from rest_framework.viewsets import ViewSetMixin
 
 from accounts.idempotency import Write, idempotent
@@ -27,6 +28,7 @@ from petstore.api.views import ApiView
 
 # Shared by all requests, since they hold no state and DRF copies every field for a new instance.
 NEW_PET_SERIALIZER, NEW_ORDER_SERIALIZER = serializers.NewPetSerializer(), serializers.NewOrderSerializer()
+NEW_PETS_SERIALIZER = serializers.NewPetsSerializer()
 
 
 def parse_path_id(text: str, code: ErrorCode) -> int:
@@ -46,6 +48,7 @@ def build_created_response(instance: Pet | Order, collection: str) -> Response:
 class PetViewSet(ViewSetMixin, ApiView):
     filters = PET_FILTERS
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
+    input_serializer: Serializer[Any] = NEW_PET_SERIALIZER
     deprecations = {
         "retrieve": Deprecation(
             "getPet",
@@ -80,10 +83,25 @@ class PetViewSet(ViewSetMixin, ApiView):
             known_category_ids.clear()
             try:
                 with suppress(Error):  # If the database is unavailable, report the IntegrityError.
-                    NEW_PET_SERIALIZER.run_validation(self.request.data)
+                    self.input_serializer.run_validation(self.request.data)
             except ValidationError as error:
                 exc = error
         return super().handle_exception(exc)
+
+
+class PetBatchViewSet(PetViewSet):
+    input_serializer = NEW_PETS_SERIALIZER
+
+    @idempotent
+    def create(self, request: Request) -> Write:
+        rows = self.input_serializer.run_validation(request.data)["pets"]
+
+        def create_pets() -> Response:
+            pets = [pet.as_json() for pet in Pet.objects.create_batch(rows)]
+            headers = {"Location": f"{settings.BASE_URL}/pets"}  # The collection that they are in.
+            return Response(pets, status.HTTP_201_CREATED, headers)
+
+        return create_pets
 
 
 class CategoryViewSet(ViewSetMixin, ApiView):

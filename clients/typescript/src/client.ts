@@ -103,6 +103,11 @@ class Pets extends IterableList<Pet, PetFilter> {
     return (await this.transport.send<Pet>("createPet", { body: pet, idempotencyKey })).body;
   }
 
+  // Create 1 to 100 pets with one request, all or none. Returns them in the same order.
+  async createMany(pets: NewPet[], { idempotencyKey }: PostOptions = {}): Promise<Pet[]> {
+    return (await this.transport.send<Pet[]>("createPets", { body: { pets }, idempotencyKey })).body;
+  }
+
   // Get a pet. Deprecated by the API: see `list`.
   async get(petId: IdInput): Promise<Pet> {
     return (await this.transport.send<Pet>("getPet", { id: petId })).body;

@@ -18,11 +18,12 @@ export interface RateLimit {
   resetsAt: Date;
 }
 
-// A problem of a request body.
+// A problem of a request body. `index` is the position of the pet in a batch.
 export interface ErrorDetail {
   field: string;
   code: string;
   message: string;
+  index?: number;
 }
 
 // The base class of all errors of this package.

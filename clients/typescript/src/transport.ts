@@ -20,6 +20,7 @@ interface Operation {
 export const operations = {
   listPets: { method: "GET", path: "/pets", query: ["status", "categoryId", "limit", "cursor"] },
   createPet: { method: "POST", path: "/pets" },
+  createPets: { method: "POST", path: "/pets/batch" },
   getPet: { method: "GET", path: "/pets/{}" },
   listCategories: { method: "GET", path: "/categories", query: ["limit", "cursor"] },
   listOrders: { method: "GET", path: "/store/orders", query: ["status", "limit", "cursor"] },

@@ -21,11 +21,12 @@ from generated_client.api.orders import (  # type: ignore[import-not-found]
     list_orders,
     place_order,
 )
-from generated_client.api.pets import create_pet, get_pet, list_pets  # type: ignore[import-not-found]
+from generated_client.api.pets import create_pet, create_pets, get_pet, list_pets  # type: ignore[import-not-found]
 from generated_client.models import (  # type: ignore[import-not-found]
     Error,
     NewOrder,
     NewPet,
+    NewPets,
     OrderStatus,
     Pet,
     PetStatus,
@@ -73,6 +74,8 @@ def create_and_fetch(client: Any, base_url: str, category_id: int) -> int:
     assert found.parsed == made.parsed
     again = get_pet.sync_detailed(made.parsed.id, client=client, if_none_match=found.headers["ETag"])
     assert again.status_code == 304
+    batch = create_pets.sync_detailed(client=client, body=NewPets(pets=[body, body]))
+    assert [pet.name for pet in batch.parsed] == [body.name] * 2, batch.content
     return int(made.parsed.id)
 
 

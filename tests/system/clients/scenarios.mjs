@@ -9,7 +9,7 @@ async function describe(call) {
     return await call();
   } catch (error) {
     if (!(error instanceof ApiError)) return error.name;
-    const fields = error.details.map(({ field }) => field).sort();
+    const fields = error.details.map(({ index = "", field }) => `${index}${field}`).sort();
     return [error.status, error.code, fields, Boolean(error.requestId), error.quota !== null];
   }
 }
@@ -25,11 +25,16 @@ const scenarios = {
     const first = await client.pets.list({ status: "available", limit: 2 });
     const second = await client.pets.list({ status: "available", limit: 2, cursor: first.nextCursor });
     const made = await client.pets.create({ name: "Biscuit", categoryId: first[0].categoryId });
+    const batch = await client.pets.createMany([
+      { name: "Marble", categoryId: made.categoryId },
+      { name: "Rex", categoryId: 1, status: "sold" },
+    ]);
     const order = await client.orders.place(made.id);
     await client.orders.cancel(order.id);
     await client.orders.cancel(order.id);
     return {
       ascending: BigInt(first.at(-1).id) < BigInt(second[0].id),
+      batch: batch.map(({ name, status }) => [name, status]),
       categories: (await collect(client.categories.iterate())).length,
       pets: (await collect(client.pets.iterate({ categoryId: made.categoryId }))).length,
       order: [order.petId === made.id, order.status, (await client.orders.get(order.id)).status],
@@ -43,6 +48,7 @@ const scenarios = {
     const calls = [
       () => new Client("psk_live_wrong", { baseUrl: url }).pets.list(),
       () => client.pets.create({ name: "x".repeat(256), categoryId: MAX_ID }),
+      () => client.pets.createMany([{ name: "Rex", categoryId: 1 }, { name: "", categoryId: 1n }]),
       () => client.orders.get(MAX_ID),
       () => client.pets.list({ limit: 101 }),
     ];

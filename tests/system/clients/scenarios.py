@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from threading import Event
 from typing import Any
 
-from petstore_client import ApiError, Client, PetstoreError, RateLimitError, verify_webhook
+from petstore_client import ApiError, Client, NewPet, PetstoreError, RateLimitError, verify_webhook
 
 WORKERS = 40
 
@@ -22,12 +22,14 @@ def journey(client: Client, options: dict[str, Any]) -> dict[str, Any]:
     first = client.pets.list(status="available", limit=2)
     second = client.pets.list(status="available", limit=2, cursor=first.next_cursor)
     made = client.pets.create("Biscuit", first[0].category_id)
+    batch = client.pets.create_many([NewPet("Marble", made.category_id), NewPet("Rex", 1, "sold")])
     order = client.orders.place(made.id)
     client.orders.cancel(order.id)
     client.orders.cancel(order.id)
     assert client.quota is not None
     return {
         "ascending": first[-1].id < second[0].id,
+        "batch": [[pet.name, pet.status] for pet in batch],
         "categories": len(list(client.categories.iterate())),
         "pets": sum(1 for _ in client.pets.iterate(category_id=made.category_id)),
         "order": [order.pet_id == made.id, order.status, client.orders.get(order.id).status],
@@ -42,6 +44,7 @@ def errors(client: Client, options: dict[str, Any]) -> list[Any]:
     calls: list[Callable[[], object]] = [
         Client("psk_live_wrong", base_url=url).pets.list,
         lambda: client.pets.create(long_name, 2**63 - 1),
+        lambda: client.pets.create_many([NewPet("Rex", 1), NewPet("", 1)]),
         lambda: client.orders.get(2**63 - 1),
         lambda: client.pets.list(limit=101),
     ]
@@ -52,7 +55,7 @@ def describe(call: Callable[[], object]) -> Any:
     try:
         return call()
     except ApiError as error:
-        fields = sorted(detail.field for detail in error.details)
+        fields = sorted(f"{detail.index or ''}{detail.field}" for detail in error.details)
         return [error.status, error.code, fields, bool(error.request_id), error.quota is not None]
     except PetstoreError as error:
         return type(error).__name__

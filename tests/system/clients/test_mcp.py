@@ -91,6 +91,8 @@ def test_every_operation_is_a_tool_with_write(agent: Agent) -> None:
     assert set(tools) == set(OPERATIONS)
     assert not tools["createPet"]["annotations"]["readOnlyHint"]
     pet = json.loads(agent.call("createPet", name="Biscuit", category_id=1)[0])
+    [second] = json.loads(agent.call("createPets", pets=[{"name": "Rex", "category_id": 1}])[0])["rows"]
+    assert second["name"] == "Rex"
     order = json.loads(agent.call("placeOrder", pet_id=pet["id"])[0])
     assert agent.call("cancelOrder", order_id=order["id"]) == ('"Done."', False)
     text, failed = agent.call("placeOrder", pet_id=0)

@@ -89,7 +89,8 @@ def test_lists_creates_orders_and_cancels(shop: Service, run: Run, key: str) -> 
         categories = len(client.get("/categories?limit=100").json())
     assert result.pop("pets") > 1
     assert result == {
-        "ascending": True, "categories": categories, "order": [True, "placed", "cancelled"],
+        "ascending": True, "batch": [["Marble", "available"], ["Rex", "sold"]],
+        "categories": categories, "order": [True, "placed", "cancelled"],
         "orders": [True], "plan": "business", "limit": 1000,
     }  # fmt: skip
 
@@ -98,6 +99,7 @@ def test_errors_carry_code_fields_request_id_and_quota(shop: Service, run: Run, 
     assert run("errors", shop.url, key) == [
         [401, "invalid_api_key", [], True, True],
         [400, "invalid_field", ["categoryId", "name"], True, True],
+        [400, "invalid_field", ["1name"], True, True],
         [404, "order_not_found", [], True, True],
         [400, "invalid_parameter", [], True, True],
     ]

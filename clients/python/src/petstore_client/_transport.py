@@ -41,6 +41,7 @@ class Operation:
 OPERATIONS = {
     "listPets": Operation("GET", "/pets", ("status", "categoryId", "limit", "cursor")),
     "createPet": Operation("POST", "/pets"),
+    "createPets": Operation("POST", "/pets/batch"),
     "getPet": Operation("GET", "/pets/{}"),
     "listCategories": Operation("GET", "/categories", ("limit", "cursor")),
     "listOrders": Operation("GET", "/store/orders", ("status", "limit", "cursor")),
@@ -203,7 +204,8 @@ def build_error(response: urllib3.BaseHTTPResponse, data: bytes, quota: RateLimi
         body = json.loads(data)
         code, message = str(body["code"]), str(body["message"])
         details = tuple(
-            ErrorDetail(item["field"], item["code"], item["message"]) for item in body.get("details", ())
+            ErrorDetail(item["field"], item["code"], item["message"], item.get("index"))
+            for item in body.get("details", ())
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         code, message, details = f"http_{status}", response.reason or "No Error body.", ()

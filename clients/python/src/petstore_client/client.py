@@ -99,6 +99,13 @@ class _Resource(Generic[T]):
 
 
 class Pets(_Resource[Pet]):
+    def create_many(self, pets: list[NewPet], *, idempotency_key: str | None = None) -> list[Pet]:
+        """Create 1 to 100 pets with one request, all or none. Returns them in the same order."""
+        body = {"pets": [encode_pet(pet) for pet in pets]}
+        reply = self._transport.send("createPets", body=body, idempotency_key=idempotency_key)
+        created: list[Pet] = decode(list[Pet], reply.body)
+        return created
+
     def list(
         self,
         *,

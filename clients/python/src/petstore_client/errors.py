@@ -26,11 +26,12 @@ class RateLimit:
 
 @dataclass(frozen=True)
 class ErrorDetail:
-    """A problem of a request body."""
+    """A problem of a request body. `index` is the position of the pet in a batch."""
 
     field: str
     code: str
     message: str
+    index: int | None = None
 
 
 class PetstoreError(Exception):

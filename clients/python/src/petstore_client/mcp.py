@@ -41,6 +41,7 @@ def get_tools(client: Client, *, write: bool) -> dict[str, Callable[..., Any]]:
     if write:
         tools |= {
             "createPet": client.pets.create,
+            "createPets": client.pets.create_many,
             "placeOrder": client.orders.place,
             "cancelOrder": client.orders.cancel,
         }
@@ -60,6 +61,8 @@ def wrap(method: Callable[..., Any]) -> Callable[..., CallToolResult]:
 
 
 def render(result: Any) -> str:
+    if isinstance(result, list) and not isinstance(result, Page):
+        result = Page(result, None)
     if isinstance(result, Page):
         result = {"rows": list(map(dataclasses.asdict, result)), "next_cursor": result.next_cursor}
     elif dataclasses.is_dataclass(result) and not isinstance(result, type):
