@@ -95,7 +95,7 @@ class NewPetListField(serializers.ListField):
             self.fail("max_length")
         problems: dict[int, Any] = {}
         try:
-            pets: list[Any] = super().run_child_validation(data)  # type: ignore[no-untyped-call]
+            pets: list[Any] = super().run_child_validation(data)
         except ValidationError as error:
             problems = cast("dict[int, Any]", error.detail)
         ids = {index: int(pet["categoryId"]) for index, pet in enumerate(data) if has_category_id(pet)}
