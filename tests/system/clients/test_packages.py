@@ -137,7 +137,9 @@ def test_errors_that_are_ignored_send_nothing_until_the_day_resets(
         result = run("ignore_errors", before.url, key)
     assert result["code"] == "daily_quota_exceeded"
     assert result["ban"] is None
-    assert 0 <= result["late"] <= 2  # Retry-After is rounded up.
+    assert (
+        0 <= result["late"] < 10
+    )  # Retry-After is rounded up, and counts from the arrival of the response.
     assert len(before.exchanges) <= 1 + MAX_IN_FLIGHT + 1  # The last is GET /account.
 
 
