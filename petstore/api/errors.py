@@ -216,6 +216,8 @@ def flatten_problems(
             yield from ((str(field), index, problem) for problem in problems)
             continue
         for position, nested in problems.items():  # Of a ListField.
-            if "non_field_errors" in nested:
-                nested = {field: nested["non_field_errors"]}  # noqa: PLW2901  It is no object.
+            if not isinstance(nested, dict):  # It is null.
+                nested = {field: nested}  # noqa: PLW2901
+            elif "non_field_errors" in nested:  # It is no object.
+                nested = {field: nested["non_field_errors"]}  # noqa: PLW2901
             yield from flatten_problems(nested, int(position))

@@ -53,7 +53,7 @@ def test_all_problems_have_the_index_of_their_pet_and_nothing_is_added(
     api: Api, category: Category
 ) -> None:
     good = {"name": "Biscuit", "categoryId": category.pk}
-    pets = [good, {"name": " ", "categoryId": 999}, 5, good | {"status": "lost"}, {"name": "Rex"}]
+    pets = [good, {"name": " ", "categoryId": 999}, 5, good | {"status": "lost"}, {"name": "Rex"}, None]
     response = api.post(PATH, {"pets": pets})
     assert response.status_code == 400
     error = response.json()
@@ -64,6 +64,7 @@ def test_all_problems_have_the_index_of_their_pet_and_nothing_is_added(
         (2, "pets", "invalid_field"),
         (3, "status", "invalid_field"),
         (4, "categoryId", "missing_field"),
+        (5, "pets", "invalid_field"),
     ]
     assert not Pet.objects.exists()
 
