@@ -11,6 +11,8 @@ RUN ["python", "-m", "venv", "--without-pip", "/opt/venv"]
 RUN if [ "$PACKAGES" = packages-with-traces ]; then set -- -r /tmp/requirements-otel.txt; fi; \
     python -m pip --python /opt/venv/bin/python install --no-cache-dir --disable-pip-version-check \
         --only-binary :all: --require-hashes -r /tmp/requirements.txt "$@"
+COPY clients/python /tmp/clients/python
+RUN ["/opt/venv/bin/python", "-m", "flit_core.wheel", "--outdir", "/opt/clients/python", "/tmp/clients/python"]
 
 FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="petstore" \
@@ -26,6 +28,7 @@ COPY petstore petstore
 COPY accounts accounts
 COPY inventory inventory
 COPY templates templates
+COPY --from=packages /opt/clients build/clients
 RUN ["python", "-m", "compileall", "-q", "/app"]
 # Numeric, so that an orchestrator can verify that it is not root. It owns no files, and writes only to /tmp.
 USER 10001:10001

@@ -6,16 +6,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SBOM ?= build/sbom.json
 
-.PHONY: help setup run quick test lint types check pins profile audit sbom clean
+.PHONY: help setup run clients quick test lint types check pins profile audit sbom clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(VENV)/runtime.txt .env ## Create .venv with the service's packages, and .env with new secrets
 
-run: setup ## Set up, then serve with demo data (PORT, default 8000)
+run: setup build/clients/python ## Set up, then serve with demo data (PORT, default 8000)
 	@$(BIN)/python manage.py quickstart --demo-key-to .env
 	@SIGN_UP=$${SIGN_UP-open} ACCESS_LOG=$${ACCESS_LOG-false} exec $(BIN)/python manage.py serve
+
+clients: build/clients/python build/clients/typescript ## Build the client packages into build/clients
 
 quick: $(VENV)/development.txt ## Set up, then run the tests that need no other process, on SQLite
 	@$(BIN)/python -m tests.run --quick
@@ -53,7 +55,7 @@ pins: ## Pin the newest versions that requirements*.in allow (needs uv)
 	done
 
 clean: ## Remove the environment and the caches, but no data
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -68,6 +70,17 @@ $(VENV)/runtime.txt: requirements.txt | $(VENV)/bin/python
 $(VENV)/development.txt: requirements-dev.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@
+
+# What is in these folders is served under /docs/clients/.
+build/clients/python: $(wildcard clients/python/* clients/python/src/*/*) | $(VENV)/runtime.txt
+	@rm -rf $@ && mkdir -p $@
+	$(BIN)/python -m flit_core.wheel --outdir $@ clients/python
+
+build/clients/typescript: $(wildcard clients/typescript/*.json clients/typescript/src/*)
+	@rm -rf $@ && mkdir -p $@
+	@if command -v npm >/dev/null; then \
+		cd clients/typescript && npm ci --silent && npm run --silent build && npm pack --silent --pack-destination ../../$@; \
+	else echo "SKIPPED: the TypeScript package, since npm is not installed."; fi
 
 .env:
 	@umask 077; $(PYTHON) -c 'import secrets; \

@@ -53,6 +53,12 @@ NEW_PETS = {
     "Request": ("Only the required members.", {"name": "Biscuit", "categoryId": 1}),
     "RequestWithStatus": ("A reserved pet.", {"name": "Marble", "categoryId": 2, "status": "pending"}),
 }
+NEW_PET_BATCHES = {
+    "Request": (
+        "Two pets.",
+        {"pets": [{"name": "Biscuit", "categoryId": 1}, {"name": "Marble", "categoryId": 2}]},
+    )
+}
 NEW_ORDERS = {"Request": ("A pet.", {"petId": 1})}
 ORDER = members.ORDER.build_example()
 DELIVERED = ORDER | {"status": "delivered", "shipDate": "2026-03-02T09:30:00Z", "complete": True}
@@ -125,6 +131,24 @@ PETS_OPERATIONS = {
     ),
 }
 
+PET_BATCH_OPERATIONS = {
+    "create": build_operation(
+        "createPets",
+        "Add several pets",
+        "Adds up to 100 pets, all or none, and returns them in the same order. It counts as one request. "
+        f"{RETRYABLE}",
+        request=OpenApiRequest(serializers.NewPetsSerializer, examples=build_examples(NEW_PET_BATCHES)),
+        response=(201, serializers.PetSerializer(many=True), "The new pets."),
+        examples={"Response": ("Two new pets.", PETS)},
+        errors=[Code.UNKNOWN_CATEGORY],
+        error_examples=[
+            (Code.MISSING_FIELD, "pets", REQUIRED),
+            (Code.INVALID_FIELD, "pets", "Must have 1 to 100 pets."),
+            (Code.UNKNOWN_CATEGORY, "categoryId", UNKNOWN_CATEGORY),
+        ],
+    ),
+}
+
 CATEGORIES_OPERATIONS = {
     "list": build_list_operation(
         "listCategories",
@@ -185,5 +209,6 @@ ORDERS_OPERATIONS = {
 }
 
 register_operations("PetViewSet", "pets", PETS_OPERATIONS)
+register_operations("PetBatchViewSet", "pets", PET_BATCH_OPERATIONS)
 register_operations("CategoryViewSet", "categories", CATEGORIES_OPERATIONS)
 register_operations("OrderViewSet", "orders", ORDERS_OPERATIONS)

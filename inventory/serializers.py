@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from inventory import members
-from inventory.fields import Int64Field, build_field
+from inventory.fields import Int64Field, NewPetListField, build_field
 from inventory.members import Members
 from inventory.models import Category
 
@@ -33,6 +33,20 @@ class NewPetSerializer(InputSerializer):
     """NewPet: the body that adds a pet."""
 
     members = members.PET
+
+    def __init__(self, *, checks_category: bool = True, **options: Any) -> None:
+        super().__init__(**options)
+        self.checks_category = checks_category
+
+    def get_fields(self) -> dict[str, Any]:
+        unchecked = {} if self.checks_category else {"categoryId": Int64Field(source="category_id")}
+        return super().get_fields() | unchecked
+
+
+class NewPetsSerializer(serializers.Serializer[Any]):
+    """NewPets: the body that adds several pets."""
+
+    pets = NewPetListField(child=NewPetSerializer(checks_category=False), help_text="The pets to add.")
 
 
 class PetSerializer(OutputSerializer):

@@ -3,9 +3,12 @@
 from typing import Any
 
 from django.conf import settings
+from django.db import Error, IntegrityError
 from django.utils import timezone
 from rest_framework import status
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
+from rest_framework.serializers import Serializer
 from rest_framework.viewsets import ViewSetMixin
 
 from accounts.idempotency import Write, idempotent
@@ -36,7 +39,7 @@ def build_created_response(instance: Pet | Order, collection: str) -> Response:
 
 
 class PetViewSet(ViewSetMixin, ApiView):
-    serializer_class = serializers.NewPetSerializer
+    serializer_class: type[Serializer[Any]] = serializers.NewPetSerializer
     filters = PET_FILTERS
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
     deprecations = {
@@ -66,6 +69,32 @@ class PetViewSet(ViewSetMixin, ApiView):
         if pet is None:
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
+
+    def handle_exception(self, exc: Exception) -> Any:
+        # The category may have been deleted since it was validated. COMMIT checks the foreign key.
+        if isinstance(exc, IntegrityError):
+            try:
+                self.validate(self.request)
+            except ValidationError as error:
+                exc = error
+            except Error:  # The database is unavailable as well.
+                pass
+        return super().handle_exception(exc)
+
+
+class PetBatchViewSet(PetViewSet):
+    serializer_class = serializers.NewPetsSerializer
+
+    @idempotent
+    def create(self, request: Request) -> Write:
+        rows = self.validate(request)["pets"]
+
+        def create_pets() -> Response:
+            pets = [pet.as_json() for pet in Pet.objects.create_batch(rows)]
+            headers = {"Location": f"{settings.BASE_URL}/pets"}  # The collection that they are in.
+            return Response(pets, status.HTTP_201_CREATED, headers)
+
+        return create_pets
 
 
 class CategoryViewSet(ViewSetMixin, ApiView):

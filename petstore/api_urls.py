@@ -4,13 +4,14 @@ from django.urls import path, re_path
 
 from accounts.events.views import EventViewSet
 from accounts.views import AccountViewSet
-from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
+from inventory.views import CategoryViewSet, OrderViewSet, PetBatchViewSet, PetViewSet
 from petstore.api.views import UnknownPathView
 from petstore.health import views as health
 
 api = [
     path("v1/account", AccountViewSet.as_view({"get": "retrieve"}), name="account"),
     path("v1/pets", PetViewSet.as_view({"get": "list", "post": "create"}), name="pets"),
+    path("v1/pets/batch", PetBatchViewSet.as_view({"post": "create"}), name="pet-batch"),
     path("v1/pets/<str:petId>", PetViewSet.as_view({"get": "retrieve"}), name="pet"),
     path("v1/store/orders", OrderViewSet.as_view({"get": "list", "post": "create"}), name="orders"),
     path(

@@ -12,7 +12,7 @@ from petstore import api_urls
 from petstore.api.openapi import views
 from petstore.health.checks import check_readiness
 from petstore.health.views import StatusView
-from petstore.site import docs, home, search, well_known
+from petstore.site import client_packages, docs, home, search, well_known
 from petstore.site.error_pages import error_page
 
 urlpatterns = [
@@ -28,7 +28,9 @@ urlpatterns = [
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
     path("docs/operations/<slug:operation_id>", docs.operation, name="docs-operation"),
     path("docs/operations/<slug:operation_id>.md", docs.operation, {"markdown": True}, "docs-operation-md"),
+    path("docs/SKILL.md", well_known.skill_md, name="skill-md"),
     path("docs/<slug:page>.md", docs.guide, {"markdown": True}, name="docs-markdown"),
+    path("docs/clients/<str:name>", client_packages.download, name="docs-client-package"),
     path("docs/", RedirectView.as_view(pattern_name="docs", permanent=True)),
     *(
         path(f"docs/{page}/", RedirectView.as_view(pattern_name=f"docs-{page}", permanent=True))
@@ -37,6 +39,7 @@ urlpatterns = [
     path("openapi.json", views.openapi_json, name="openapi"),
     path("openapi.yaml", views.openapi_yaml, name="openapi-yaml"),
     path("llms.txt", well_known.llms_txt, name="llms-txt"),
+    path("sitemap.xml", well_known.sitemap_xml, name="sitemap"),
     path("robots.txt", well_known.robots_txt),
     path(".well-known/api-catalog", well_known.api_catalog, name="api-catalog"),
     path(".well-known/security.txt", well_known.security_txt, name="security-txt"),

@@ -88,7 +88,8 @@ SYSTEM = {"system", "chaos", "load", "simulation"}  # Folders of tests that star
 # The slowest of their files, slowest first, so that the last to start are short.
 SLOWEST = (
     "system/quota/test_concurrency.py", "system/browser/test_daily_work.py",
-    "system/clients/test_examples.py", "system/browser/test_office_pages.py",
+    "system/clients/test_packages.py", "system/clients/test_examples.py",
+    "system/browser/test_office_pages.py",
     "system/browser/test_public_pages.py", "system/test_commands.py", "system/browser/test_portal.py",
     "system/test_rotation.py", "system/hostile/test_bodies.py", "system/test_metrics.py",
     "chaos/test_chaos.py", "system/test_graceful_stop.py", "system/browser/test_clicks.py",

@@ -68,6 +68,15 @@ class PetQuerySet(QuerySet["Pet"]):
         EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}).insert_with(pet)
         return pet
 
+    def create_batch(self, rows: Iterable[dict[str, Any]]) -> list[Pet]:
+        """Insert the pets and their events, all or none, in two statements. At most MAX_EVENTS_PER_IMPORT.
+
+        Raises IntegrityError at COMMIT if a category does not exist.
+        """
+        pets = [Pet(**values) for values in rows]
+        self.bulk_create_with_events([pets])
+        return pets
+
     @transaction.atomic
     def bulk_create_with_events(self, batches: Iterable[Iterable[Pet]]) -> None:
         """Insert the pets of all batches, or none.

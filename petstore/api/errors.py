@@ -1,9 +1,9 @@
 """The closed list of error codes (D30), and the conversion of exceptions to Errors (D29)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict
 
 import psycopg
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
@@ -93,6 +93,7 @@ class Detail(TypedDict):
     field: str
     code: str
     message: str
+    index: NotRequired[int]  # Of the item with the problem, in a list.
 
 
 class ApiError(exceptions.APIException):
@@ -200,10 +201,28 @@ def convert_validation_error(exc: exceptions.ValidationError) -> ApiError:
         return ApiError(ErrorCode.MALFORMED_JSON, "The body must be a JSON object.")
     details: list[Detail] = []
     codes: list[ErrorCode] = []
-    for field, problems in problems_by_field.items():
-        for problem in cast("list[dict[str, Any]]", problems):
-            code = DETAIL_CODES.get(problem["code"], ErrorCode.INVALID_FIELD)
-            codes.append(code)
-            details.append({"field": str(field), "code": code.value, "message": str(problem["message"])})
+    for field, index, problem in flatten_problems(problems_by_field):
+        code = DETAIL_CODES.get(problem["code"], ErrorCode.INVALID_FIELD)
+        codes.append(code)
+        detail: Detail = {"field": field, "code": code.value, "message": str(problem["message"])}
+        if index is not None:
+            detail["index"] = index
+        details.append(detail)
     precedence = [ErrorCode.MISSING_FIELD, ErrorCode.INVALID_FIELD, ErrorCode.UNKNOWN_CATEGORY]
     return ApiError(min(codes, key=precedence.index), details=details)
+
+
+def flatten_problems(
+    problems_by_field: Any, index: int | None = None
+) -> Iterator[tuple[str, int | None, Any]]:
+    """Yield field, index and problem. The index is that of the item, for a problem in a list of objects."""
+    for field, problems in problems_by_field.items():
+        if isinstance(problems, list):
+            yield from ((str(field), index, problem) for problem in problems)
+            continue
+        for position, nested in problems.items():  # Of a ListField.
+            if not isinstance(nested, dict):  # It is null.
+                nested = {field: nested}  # noqa: PLW2901
+            elif "non_field_errors" in nested:  # It is no object.
+                nested = {field: nested["non_field_errors"]}  # noqa: PLW2901
+            yield from flatten_problems(nested, int(position))

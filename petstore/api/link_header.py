@@ -8,5 +8,5 @@ def get_page_url(path: str) -> str:
     return f"{settings.BASE_URL.removesuffix('/v1')}/{path.removeprefix('/')}"
 
 
-def format_link(url: str, rel: str) -> str:
-    return f'<{url}>; rel="{rel}"'
+def format_link(url: str, rel: str, media_type: str = "") -> str:
+    return f'<{url}>; rel="{rel}"' + (f'; type="{media_type}"' if media_type else "")

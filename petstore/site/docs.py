@@ -6,18 +6,22 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
 from petstore.api.errors import ErrorCode
-from petstore.api.link_header import get_page_url
+from petstore.api.link_header import format_link, get_page_url
 from petstore.api.openapi.headers import COMMON_HEADERS, HEADERS
 from petstore.api.openapi.lists import get_list_filters
 from petstore.api.openapi.views import get_document
+from petstore.site.client_packages import get_package_urls
 from petstore.site.markdown import convert_to_markdown
 from petstore.site.reference import SAMPLES, get_operations
 
+MARKDOWN = "text/markdown"
 GUIDES = {
     "quickstart": "Quickstart",
+    "clients": "Client packages",
     "authentication": "Authentication",
     "your-account": "Your account",
     "environments": "Environments",
@@ -47,6 +51,7 @@ def get_context(page: str = "") -> dict[str, Any]:
         "base_url": settings.BASE_URL,
         "staging_base_url": settings.STAGING_BASE_URL,
         "key_prefix": "psk_test_" if settings.ENVIRONMENT == "staging" else "psk_live_",
+        "client_packages": get_package_urls(),
         "events_kept_days": settings.EVENTS_KEPT_DAYS,
         "anonymous_per_minute": settings.ANONYMOUS_PER_MINUTE,
         "get_pet_deprecated_at": settings.GET_PET_DEPRECATED_AT,
@@ -68,18 +73,41 @@ def guide(request: HttpRequest, page: str, *, markdown: bool = False) -> HttpRes
     """Render a guide. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
+    markdown = markdown or prefers_markdown(request)
     response = render(request, f"docs/{page}.html", get_context(page))
-    return render_markdown(response) if markdown else response
+    return finish(response, reverse("docs-markdown", args=[page]), markdown=markdown)
 
 
-def render_markdown(page: HttpResponse) -> HttpResponse:
-    text = convert_to_markdown(page.content.decode(), get_page_url("").removesuffix("/"))
-    return HttpResponse(text, content_type="text/markdown; charset=utf-8")
+def prefers_markdown(request: HttpRequest) -> bool:
+    return request.get_preferred_type(["text/html", MARKDOWN]) == MARKDOWN
+
+
+def finish(page: HttpResponse, markdown_path: str, *, markdown: bool) -> HttpResponse:
+    """Convert a page to Markdown if requested, and link it to that form and to the API's documents."""
+    if markdown:
+        text = convert_to_markdown(page.content.decode(), get_page_url("").removesuffix("/"))
+        page = HttpResponse(text, content_type=f"{MARKDOWN}; charset=utf-8")
+    patch_vary_headers(page, ["Accept"])
+    page["Link"] = ", ".join(
+        [*get_links(), format_link(get_page_url(markdown_path), "alternate", MARKDOWN)]
+    )
+    return page
+
+
+def get_links() -> list[str]:
+    """Return links to the documents of the API (RFC 8631)."""
+    return [
+        format_link(get_page_url(reverse("openapi")), "service-desc", "application/json"),
+        format_link(get_page_url(reverse("docs")), "service-doc", "text/html"),
+    ]
 
 
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
-    return render(request, "docs/reference.html", get_context())
+    response = render(request, "docs/reference.html", get_context())
+    llms_txt = format_link(get_page_url(reverse("llms-txt")), "alternate", MARKDOWN)
+    response["Link"] = ", ".join([*get_links(), llms_txt])
+    return response
 
 
 @require_safe
@@ -88,6 +116,7 @@ def operation(request: HttpRequest, operation_id: str, *, markdown: bool = False
     operation = get_operations().get(operation_id)
     if operation is None:
         raise Http404
+    markdown = markdown or prefers_markdown(request)
     context = {
         "title": operation["summary"],
         "operation": operation,
@@ -95,4 +124,4 @@ def operation(request: HttpRequest, operation_id: str, *, markdown: bool = False
         "demo_key": "" if markdown else settings.DEMO_KEY,
     }
     page = render(request, "docs/operation.html", get_context() | context)
-    return render_markdown(page) if markdown else page
+    return finish(page, reverse("docs-operation-md", args=[operation_id]), markdown=markdown)

@@ -7,8 +7,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
+from django.http import HttpResponse
 from django.utils import timezone
 from django.views.generic import TemplateView
+
+from petstore.site.docs import get_links
 
 
 class HomeView(TemplateView):
@@ -22,6 +25,11 @@ class HomeView(TemplateView):
     get_plans: Callable[[], Iterable[Any]] = list
     check_readiness: Callable[[], Mapping[str, str]] = dict  # `status` is "ok" if the service is ready.
     clock: Callable[[], datetime] = staticmethod(timezone.now)
+
+    def render_to_response(self, context: dict[str, Any], **response_kwargs: Any) -> HttpResponse:
+        response = super().render_to_response(context, **response_kwargs)
+        response["Link"] = ", ".join(get_links())
+        return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         ready = self.check_readiness().get("status") == "ok"

@@ -9,7 +9,8 @@ from petstore.api.openapi.views import get_document
 
 # The examples in the reference, by operation.
 SAMPLES = {
-    "listPets": "first_call", "createPet": "create_pet", "getPet": "deprecation", "listOrders": "orders",
+    "listPets": "first_call", "createPet": "create_pet", "createPets": "create_pets",
+    "getPet": "deprecation", "listOrders": "orders",
     "placeOrder": "place_order", "getOrder": "get_order", "cancelOrder": "cancel_order",
     "listCategories": "categories", "listEvents": "events", "getAccount": "account",
 }  # fmt: skip

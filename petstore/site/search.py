@@ -32,7 +32,7 @@ MIN_PREFIX_LENGTH = 3
 MIN_SIMILARITY = 0.8  # For correcting typos, from 0 to 1.
 ZONE_WEIGHTS = (6, 3, 1)  # Of a match in the heading, in the title with the guide's name, in the text.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
-OMITTED = re.compile(r"<figure.*?</figure>|<thead>.*?</thead>", re.DOTALL)
+OMITTED = re.compile(r"<figure.*?</figure>|<pre [^>]*><code id=.*?</pre>|<thead>.*?</thead>", re.DOTALL)
 CELL_END = re.compile(r"</t[dh]>\s*(?=<t[dh])")
 BLOCK_END = re.compile(r"</(?:dd|dt|li|p|pre)>")
 WORD = re.compile(r"[^\W_]+")

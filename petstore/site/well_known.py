@@ -1,15 +1,17 @@
-"""Documents at well-known URLs: API catalog, security.txt, robots.txt, llms.txt."""
+"""Documents at well-known URLs: API catalog, security.txt, robots.txt, sitemap, llms.txt, skill."""
 
 import json
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
 from petstore.api.link_header import format_link, get_page_url
-from petstore.site.docs import GUIDES
+from petstore.site.docs import GUIDES, MARKDOWN, get_context
 from petstore.site.reference import get_operations
 
 TEXT = "text/plain; charset=utf-8"
@@ -60,7 +62,24 @@ def robots_txt(request: HttpRequest) -> HttpResponse:
     """Allow crawlers to read the pages of production, and nothing on staging (RFC 9309)."""
     disallowed = ["/"] if settings.ENVIRONMENT == "staging" else ["/admin/", "/v1/", "/docs/search"]
     lines = ["User-agent: *", *(f"Disallow: {path}" for path in disallowed)]
-    return HttpResponse("\n".join(lines) + "\n", content_type=TEXT)
+    return HttpResponse("\n".join([*lines, f"Sitemap: {build_url('sitemap')}"]) + "\n", content_type=TEXT)
+
+
+@require_safe
+def sitemap_xml(request: HttpRequest) -> HttpResponse:
+    """List the public pages (sitemaps.org)."""
+    names = ["home", "docs", "status", *(f"docs-{name}" for name in GUIDES)]
+    operations = [build_url("docs-operation", operation_id=name) for name in get_operations()]
+    urls = "".join(f"<url><loc>{escape(url)}</loc></url>" for url in [*map(build_url, names), *operations])
+    schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    text = f'<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="{schema}">{urls}</urlset>'
+    return HttpResponse(text, content_type="application/xml")
+
+
+@require_safe
+def skill_md(request: HttpRequest) -> HttpResponse:
+    """Tell agents how to call the API without a ban (agentskills.io)."""
+    return render(request, "docs/SKILL.md", get_context(), content_type=f"{MARKDOWN}; charset=utf-8")
 
 
 @require_safe
@@ -84,5 +103,9 @@ def llms_txt(request: HttpRequest) -> HttpResponse:
         "",
         f"- [OpenAPI document]({build_url('openapi')}): all operations with their parameters and responses",
         *operations,
+        "",
+        "## For agents",
+        "",
+        f"- [Skill]({build_url('skill-md')}): how to call this API without being banned",
     ]
-    return HttpResponse("\n".join(lines) + "\n", content_type="text/markdown; charset=utf-8")
+    return HttpResponse("\n".join(lines) + "\n", content_type=f"{MARKDOWN}; charset=utf-8")

@@ -18,6 +18,8 @@ from petstore.api.link_header import get_page_url
 register = template.Library()
 
 LANGUAGES = {"sh": "curl", "py": "Python", "mjs": "JavaScript"}
+PACKAGES = {"py": "Python package", "mjs": "JavaScript package"}
+EXAMPLES = settings.BASE_DIR / "templates/docs/examples"
 # How the examples refer to the key, always within a string.
 KEY_REF = {
     "sh": "$PETSTORE_KEY",
@@ -30,8 +32,16 @@ HIGHLIGHTED_TOKENS = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 
 @register.inclusion_tag("docs/example-tabs.html")
 def examples(name: str, key: str = "") -> dict[str, Any]:
-    """Render an example in each language, with `key` filled in if given. reading.js shows them as tabs."""
-    return {"examples": [example(f"{name}.{suffix}", key) for suffix in LANGUAGES]}
+    """Render an example in each language, with `key` filled in if given. reading.js shows them as tabs.
+
+    Those with the client packages are first, if there are any.
+    """
+    packages = [f"client_{name}.{suffix}" for suffix in PACKAGES]
+    files = [
+        *(file for file in packages if (EXAMPLES / file).exists()),
+        *(f"{name}.{suffix}" for suffix in LANGUAGES),
+    ]
+    return {"examples": [example(file, key) for file in files]}
 
 
 @register.inclusion_tag("docs/example.html")
@@ -43,7 +53,8 @@ def example(file: str, key: str = "") -> dict[str, Any]:
     notes = ["indented here"] * (output != printed) + ["“…” stands for more"] * ("…" in output)
     code = render_text(f"docs/examples/{file}")
     markup = fill_in_key(code, language, key) if key else highlighted(code, language)
-    return {"file": file, "title": LANGUAGES[language], "code": markup, "notes": notes, "output": output}
+    titles = PACKAGES if file.startswith("client_") else LANGUAGES
+    return {"file": file, "title": titles[language], "code": markup, "notes": notes, "output": output}
 
 
 def fill_in_key(code: str, language: str, key: str) -> SafeString:

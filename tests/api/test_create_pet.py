@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from inventory.models import Category, Pet
+from petstore.api.views import ApiView
 from tests.conftest import COMMITTED, Api
 from tests.support.int64_texts import INVALID_JSON_IDS
 from tests.support.responses import get_error
@@ -192,3 +193,23 @@ def test_integrity_error_is_reported_as_temporary(
     assert api.post("/pets", build_pet(category)).status_code == 201
     assert get_error(api.post("/pets", build_pet(category), **headers)) == (503, "service_unavailable")
     assert Pet.objects.count() == 1
+
+
+@COMMITTED
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}], ids=["alone", "in a transaction"])
+@pytest.mark.parametrize("path", ["/pets", "/pets/batch"])
+def test_category_that_is_deleted_after_the_check_is_unknown(
+    api: Api, category: Category, monkeypatch: pytest.MonkeyPatch, path: str, headers: dict[str, str]
+) -> None:
+    pet = build_pet(category)
+    validate = ApiView.validate
+
+    def validate_before_the_deletion(view: ApiView, request: Any) -> Any:
+        values = validate(view, request)
+        Category.objects.all().delete()
+        return values
+
+    monkeypatch.setattr(ApiView, "validate", validate_before_the_deletion)
+    response = api.post(path, pet if path == "/pets" else {"pets": [pet]}, **headers)
+    assert get_error(response) == (400, "unknown_category")
+    assert not Pet.objects.exists()

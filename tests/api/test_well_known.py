@@ -102,3 +102,44 @@ def test_markdown_keeps_examples_tables_and_links() -> None:
         "```python\nif a:\n    b & c\n```\n\n"
         "| A | B |\n|---|---|\n| 1 | 2 |\n\n- first\n- second\n"
     )
+
+
+@pytest.mark.parametrize("name", ["retries", "operations/listPets"])
+def test_page_is_markdown_if_accept_prefers_it(client: Client, name: str) -> None:
+    accept = "text/markdown, text/html;q=0.5"
+    response = client.get(f"/docs/{name}", headers={"Accept": accept})
+    assert response.content == client.get(f"/docs/{name}.md").content
+    for other in ("text/html, */*;q=0.1", "*/*", ""):
+        assert client.get(f"/docs/{name}", headers={"Accept": other})["Content-Type"].startswith(
+            "text/html"
+        )
+    assert "Accept" in response["Vary"]
+
+
+@pytest.mark.parametrize("path", ["/docs/retries", "/docs/operations/listPets", "/docs"])
+def test_pages_link_to_the_documents_and_to_markdown(client: Client, path: str) -> None:
+    links = re.findall(
+        r'<http://testserver([^>]+)>; rel="([a-z-]+)"; type="([^"]+)"', client.get(path)["Link"]
+    )
+    assert [relation for _, relation, _ in links] == ["service-desc", "service-doc", "alternate"]
+    for target, _, media_type in links:
+        assert client.get(target)["Content-Type"].startswith(media_type)
+
+
+def test_home_page_links_to_the_documents(client: Client, db: None) -> None:
+    assert re.findall('rel="([a-z-]+)"', client.get("/")["Link"]) == ["service-desc", "service-doc"]
+
+
+def test_sitemap_lists_every_page_and_robots_name_it(client: Client) -> None:
+    urls = re.findall(r"<loc>http://testserver(/[^<]*)</loc>", client.get("/sitemap.xml").text)
+    pages = {f"/docs/{name}" for name in GUIDES} | {f"/docs/operations/{name}" for name in SAMPLES}
+    assert set(urls) == {"/", "/docs", "/status"} | pages
+    assert client.get("/robots.txt").text.splitlines()[-1] == "Sitemap: http://testserver/sitemap.xml"
+
+
+def test_skill_has_front_matter_and_the_address(client: Client) -> None:
+    response = client.get("/docs/SKILL.md")
+    assert response["Content-Type"] == "text/markdown; charset=utf-8"
+    assert re.match(r"---\nname: [a-z-]+\ndescription: .+\n---\n", response.text)
+    assert "`http://testserver/v1`" in response.text
+    assert "http://testserver/docs/SKILL.md" in client.get("/llms.txt").text

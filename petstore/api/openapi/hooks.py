@@ -35,6 +35,11 @@ DETAILS: Schema = {
     "items": {"$ref": "#/components/schemas/ErrorDetail"},
 }
 FIELD: Schema = {"type": "string", "description": "The name of the member with the problem."}
+INDEX: Schema = {
+    "type": "integer",
+    "minimum": 0,
+    "description": "In a batch, the position of the pet with the problem, from 0.",
+}
 ERROR: Schema = {
     "type": "object",
     "description": "The body of every response with a status of 400 or above.",
@@ -52,6 +57,7 @@ ERROR_DETAIL: Schema = {
     "required": ["field", "code", "message"],
     "properties": {
         "field": FIELD,
+        "index": INDEX,
         "code": {"type": "string", "enum": DETAIL_CODE_VALUES, "description": CODE_DESCRIPTION},
         "message": MESSAGE,
     },

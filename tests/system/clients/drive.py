@@ -1,6 +1,6 @@
 """Drives the service through the Python client that is generated from its OpenAPI document.
 
-Arguments: base URL, API key, and a category's id. Prints its findings as JSON. `petstore_client` is
+Arguments: base URL, API key, and a category's id. Prints its findings as JSON. `generated_client` is
 importable only while the test runs this.
 """
 
@@ -11,26 +11,27 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from petstore_client import AuthenticatedClient  # type: ignore[import-not-found]
-from petstore_client.api.account import get_account  # type: ignore[import-not-found]
-from petstore_client.api.categories import list_categories  # type: ignore[import-not-found]
-from petstore_client.api.events import list_events  # type: ignore[import-not-found]
-from petstore_client.api.orders import (  # type: ignore[import-not-found]
+from generated_client import AuthenticatedClient  # type: ignore[import-not-found]
+from generated_client.api.account import get_account  # type: ignore[import-not-found]
+from generated_client.api.categories import list_categories  # type: ignore[import-not-found]
+from generated_client.api.events import list_events  # type: ignore[import-not-found]
+from generated_client.api.orders import (  # type: ignore[import-not-found]
     cancel_order,
     get_order,
     list_orders,
     place_order,
 )
-from petstore_client.api.pets import create_pet, get_pet, list_pets  # type: ignore[import-not-found]
-from petstore_client.models import (  # type: ignore[import-not-found]
+from generated_client.api.pets import create_pet, create_pets, get_pet, list_pets  # type: ignore[import-not-found]
+from generated_client.models import (  # type: ignore[import-not-found]
     Error,
     NewOrder,
     NewPet,
+    NewPets,
     OrderStatus,
     Pet,
     PetStatus,
 )
-from petstore_client.types import UNSET  # type: ignore[import-not-found]
+from generated_client.types import UNSET  # type: ignore[import-not-found]
 
 
 def next_cursor(headers: Any) -> Any:
@@ -73,6 +74,8 @@ def create_and_fetch(client: Any, base_url: str, category_id: int) -> int:
     assert found.parsed == made.parsed
     again = get_pet.sync_detailed(made.parsed.id, client=client, if_none_match=found.headers["ETag"])
     assert again.status_code == 304
+    batch = create_pets.sync_detailed(client=client, body=NewPets(pets=[body, body]))
+    assert [pet.name for pet in batch.parsed] == [body.name] * 2, batch.content
     return int(made.parsed.id)
 
 

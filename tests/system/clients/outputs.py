@@ -7,6 +7,7 @@ quickstart first and in its order, and writes templates/docs/outputs. A file tha
 values stays as it is.
 """
 
+import atexit
 import html
 import importlib.util
 import json
@@ -19,8 +20,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import django
 import httpx
@@ -29,7 +33,7 @@ from django.utils.html import strip_tags
 
 from tests import environment
 from tests.support import npm
-from tests.support.live import Service, live_service
+from tests.support.live import ROOT, Service, live_service
 
 DOCS = Path(__file__).parents[3] / "templates/docs"
 NAMES = sorted(path.name for path in (DOCS / "examples").iterdir())
@@ -76,7 +80,7 @@ def copy_from_pages(service: Service) -> dict[str, str]:
 
 def prepare(service: Service, name: str, key: str, folder: Path) -> str:
     """Put the files that an example needs into the folder; return its key."""
-    example = name.partition(".")[0]
+    example = name.partition(".")[0].removeprefix("client_")
     if example in NEED_AN_ORDER:
         return issue_key_with_order(service, name, folder)
     if example == "events":
@@ -127,12 +131,27 @@ def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.Complete
             pytest.skip(f"{program} is not installed, so {name} was not run.")
     if name.startswith("retry_"):
         link_library(name, folder)
+    if name.startswith("client_") and language == "mjs":
+        link_package(folder)
     script = folder / name
     script.write_text(code)
-    return subprocess.run(
-        [RUN[language], script], cwd=folder, env=os.environ | {"PETSTORE_KEY": key}, capture_output=True,
-        text=True, timeout=60, check=False,
-    )  # fmt: skip
+    own = {"PETSTORE_KEY": key, "PYTHONPATH": str(ROOT / "clients/python/src")}
+    options: dict[str, Any] = {"cwd": folder, "env": os.environ | own, "text": True}
+    command = [RUN[language], str(script)]
+    if name.startswith("client_events"):
+        return read_first_lines(command, **options)
+    return subprocess.run(command, capture_output=True, timeout=60, check=False, **options)
+
+
+def read_first_lines(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program that never ends until it has printed more lines than a page shows."""
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **streams, **options) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(MAX_RECORDS + 1)]
+        process.kill()
+        messages = process.communicate()[1]
+    return subprocess.CompletedProcess(command, 0 if all(lines) else 1, "".join(lines), messages)
 
 
 def link_library(name: str, folder: Path) -> None:
@@ -143,6 +162,27 @@ def link_library(name: str, folder: Path) -> None:
     elif name.endswith(".py") and importlib.util.find_spec(library) is None:
         assert os.environ.get("CI") != "true", f"CI must run every example: install {library}."
         pytest.skip(f"{library} is not installed, so {name} was not run.")
+
+
+@cache
+def build_typescript() -> Path:
+    """Build the TypeScript package as npm installs it; return the folder that contains it."""
+    until_the_end = ExitStack()
+    atexit.register(until_the_end.close)
+    folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
+    source, built = ROOT / "clients/typescript", folder / "petstore-client"
+    compiler = npm.install(source) / ".bin/tsc"
+    command = [str(compiler), "--outDir", str(built / "dist")]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    shutil.copy(source / "package.json", built)
+    return folder
+
+
+def link_package(folder: Path) -> None:
+    """Make the TypeScript package available to an example."""
+    if not (folder / "node_modules").exists():
+        (folder / "node_modules").symlink_to(build_typescript())
 
 
 def output(name: str) -> Path:

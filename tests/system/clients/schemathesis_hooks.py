@@ -16,7 +16,7 @@ import httpx
 import schemathesis
 from schemathesis.generation.meta import TestPhase
 
-DECLARED = {"name", "categoryId", "status", "petId"}
+DECLARED = {"name", "categoryId", "status", "petId", "pets"}
 IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
 LISTS = (("/pets", "listPets"), ("/store/orders", "listOrders"), ("/events", "listEvents"))
 DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -119,6 +119,10 @@ def with_existing_rows(body: dict[str, Any], *, linked: bool) -> dict[str, Any]:
         result["categoryId"] = type(value)(choose(shop.categories, value))  # 7.0 stays a float.
     if not linked and should_exist(value := result.get("petId")):
         result["petId"] = type(value)(choose(shop.pets, value))  # The second buyer gets 409.
+    if isinstance(pets := result.get("pets"), list):
+        result["pets"] = [
+            with_existing_rows(pet, linked=linked) if isinstance(pet, dict) else pet for pet in pets
+        ]
     return result
 
 

@@ -1,21 +1,18 @@
 """Every example of the documentation runs as shown on its page, in production and in staging."""
 
-import json
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.support.live import Service, live_service
 from tests.support.thorough import some
+from tests.system.clients.faulty_proxy import drop_connection, forward, proxy, reject
 from tests.system.clients.outputs import (
     NAMES,
     QUICKSTART,
@@ -203,80 +200,9 @@ def read_feed(client: httpx.Client) -> list[int]:
     return found
 
 
-class Proxy:
-    """A proxy in front of a service, which applies a list of actions to the first requests."""
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.actions: list[Callable[[BaseHTTPRequestHandler, httpx.Response], None]] = []
-        self.arrivals: list[float] = []
-        self.statuses: list[int] = []  # Of the service's responses.
-        self.url = ""
-
-
-def reject(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2) -> None:
-    """Respond like the service when a limit is exhausted."""
-    body = json.dumps(
-        {"code": "a_limit", "message": f"Try again in {seconds} seconds.", "status": 429}
-    ).encode()
-    handler.send_response(429)
-    handler.send_header("Retry-After", str(seconds))
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", str(len(body)))
-    handler.end_headers()
-    handler.wfile.write(body)
-
-
 def respond_without_pets(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
     """Respond like the service when no pet is for sale."""
     forward(handler, httpx.Response(response.status_code, json=[]))
-
-
-def drop_connection(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
-    """Close the connection after the service has processed the request."""
-    handler.close_connection = True
-
-
-def forward(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
-    """Forward the service's response."""
-    handler.send_response(response.status_code)
-    for name, value in response.headers.items():
-        if name not in {"transfer-encoding", "connection", "date", "server"}:
-            handler.send_header(name, value)
-    handler.end_headers()
-    handler.wfile.write(response.content)
-
-
-@contextmanager
-def proxy(service: Service) -> Iterator[Proxy]:
-    """Yield a listening proxy."""
-    made = Proxy(service)
-
-    class Handler(BaseHTTPRequestHandler):
-        def handle_request(self) -> None:
-            made.arrivals.append(time.monotonic())
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            act = made.actions.pop(0) if made.actions else forward
-            sent = {name: value for name, value in self.headers.items() if name != "Host"}
-            response = httpx.request(self.command, service.url + self.path, headers=sent, content=body)
-            made.statuses.append(response.status_code)
-            act(self, response)
-
-        do_GET = do_POST = handle_request
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield made
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_example_of_backoff_never_retries_before_retry_after(

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests.support import npm
-from tests.support.live import Service
+from tests.support.live import ROOT, Service
 
 HERE = Path(__file__).parent
 TYPESCRIPT = HERE / "typescript"
@@ -101,7 +101,7 @@ def test_python_client_lists_creates_fetches_orders_and_cancels(
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # For ruff.
     run(
         Path(sys.executable).with_name("openapi-python-client"), "generate", "--path", document,
-        "--meta", "none", "--output-path", tmp_path / "petstore_client", "--fail-on-warning",
+        "--meta", "none", "--output-path", tmp_path / "generated_client", "--fail-on-warning",
         cwd=tmp_path, PATH=path,
     )  # fmt: skip
     drive(shop, sys.executable, HERE / "drive.py", cwd=tmp_path, PYTHONPATH=str(tmp_path))
@@ -121,9 +121,11 @@ def test_typescript_client_compiles_strictly_lists_creates_fetches_orders_and_ca
     drive(shop, "node", tmp_path / "out" / "drive.js", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("folder", ["typescript", "spectral", "retrying"])
-def test_lock_file_has_hashes_and_names_no_registry(folder: str) -> None:
-    packages = json.loads((HERE / folder / "package-lock.json").read_text())["packages"]
+@pytest.mark.parametrize(
+    "folder", [HERE / "typescript", HERE / "spectral", HERE / "retrying", ROOT / "clients/typescript"]
+)
+def test_lock_file_has_hashes_and_names_no_registry(folder: Path) -> None:
+    packages = json.loads((folder / "package-lock.json").read_text())["packages"]
     own = packages.pop("")
     assert "integrity" not in own
     assert packages

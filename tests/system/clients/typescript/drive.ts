@@ -67,6 +67,8 @@ async function createAndFetch(): Promise<number> {
   const { data: found } = await client.GET("/pets/{petId}", { params: { path: { petId: made.id } } });
   check(found !== undefined, "The new pet is not found.");
   check(found.name === body.name && found.status === body.status, "The new pet has changed.");
+  const { data: batch } = await client.POST("/pets/batch", { body: { pets: [body, body] } });
+  check(batch?.length === 2 && batch.every(({ name }) => name === body.name), "The batch was not created.");
   return made.id;
 }
 

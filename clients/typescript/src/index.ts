@@ -1,0 +1,6 @@
+// Client of the Pet Store API. Start with `Client`.
+
+export { Client, type ClientOptions, type FollowOptions } from "./client.js";
+export * from "./errors.js";
+export type * from "./models.js";
+export { verifyWebhook } from "./webhooks.js";

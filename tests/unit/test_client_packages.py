@@ -1,0 +1,117 @@
+"""The client packages have every operation, parameter, member, choice and code of the golden document."""
+
+import dataclasses
+import inspect
+import json
+import re
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+import petstore_client
+from petstore_client import _transport, client, errors, models
+from tests.support.live import ROOT
+
+DOCUMENT = yaml.safe_load((ROOT / "tests/openapi.yaml").read_text())
+SCHEMAS = DOCUMENT["components"]["schemas"]
+TYPESCRIPT = {path.stem: path.read_text() for path in (ROOT / "clients/typescript/src").iterdir()}
+# Members of NewOrder and NewPets are arguments, and those of Error are attributes with other names.
+OBJECTS = [
+    name
+    for name, schema in SCHEMAS.items()
+    if "properties" in schema and name not in {"NewOrder", "NewPets", "Error"}
+]
+ENUMS = [name for name, schema in SCHEMAS.items() if "enum" in schema]
+LISTS = {"listPets": "pets", "listCategories": "categories", "listOrders": "orders", "listEvents": "events"}
+FILTERS = {"listPets": "PetFilter", "listOrders": "OrderFilter", "listEvents": "EventFilter"}
+
+
+def get_operations() -> dict[str, tuple[str, str, list[str]]]:
+    """Method, path and query parameters by operation. Each POST has an Idempotency-Key."""
+    found = {}
+    for path, methods in DOCUMENT["paths"].items():
+        for method, operation in methods.items():
+            names: dict[str, set[str]] = {place: set() for place in ("path", "query", "header")}
+            for parameter in operation.get("parameters", ()):
+                names[parameter["in"]].add(parameter["name"])
+            assert names["header"] == {"get": {"If-None-Match"}, "post": {"Idempotency-Key"}}.get(
+                method, set()
+            )
+            template = re.sub(r"{\w+}", "{}", path)
+            found[operation["operationId"]] = (method.upper(), template, sorted(names["query"]))
+    return found
+
+
+OPERATIONS = get_operations()
+
+
+def camel_case(names: Any) -> set[str]:
+    return {models.camel_case(name) for name in names}
+
+
+def get_interface(name: str) -> set[str]:
+    """The members of an interface of the TypeScript package."""
+    [body] = re.findall(
+        rf"interface {name}(?: extends \w+)? {{\n(.*?)\n}}", "".join(TYPESCRIPT.values()), re.DOTALL
+    )
+    return set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
+
+
+def test_python_has_every_operation_and_parameter() -> None:
+    known = _transport.OPERATIONS.items()
+    assert {name: (own.method, own.path, sorted(own.query)) for name, own in known} == OPERATIONS
+    assert all(f'"{name}"' in inspect.getsource(client) for name in OPERATIONS)
+    instance = petstore_client.Client("key", base_url="http://unused/v1")
+    for name, group in LISTS.items():
+        parameters = inspect.signature(getattr(instance, group).list).parameters
+        assert camel_case(parameters) == set(OPERATIONS[name][2])
+
+
+def test_typescript_has_every_operation_and_parameter() -> None:
+    found = re.findall(
+        r'^  (\w+): { method: "(\w+)", path: "([^"]+)"(?:, query: (\[.*?\]))?',
+        TYPESCRIPT["transport"],
+        re.MULTILINE,
+    )
+    known = {name: (method, path, sorted(json.loads(query or "[]"))) for name, method, path, query in found}
+    assert known == OPERATIONS
+    assert all(f'"{name}"' in TYPESCRIPT["client"] for name in OPERATIONS)
+    for name in LISTS:
+        own = get_interface(FILTERS[name]) if name in FILTERS else set()
+        assert own | get_interface("PageOptions") == set(OPERATIONS[name][2])
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_both_have_every_member(name: str) -> None:
+    members = set(SCHEMAS[name]["properties"])
+    model = getattr(models, name, None) or getattr(errors, name)
+    assert camel_case(field.name for field in dataclasses.fields(model)) == members
+    assert get_interface(name) == members
+
+
+@pytest.mark.parametrize("name", ENUMS)
+def test_both_have_every_choice(name: str) -> None:
+    choices = SCHEMAS[name]["enum"]
+    [typescript] = re.findall(rf"type {name} = (.*);", TYPESCRIPT["models"])
+    assert list(get_args(getattr(models, name))) == choices == re.findall(r'"([^"]+)"', typescript)
+
+
+def test_both_have_every_error_code_and_member() -> None:
+    codes = SCHEMAS["Error"]["properties"]["code"]["enum"]
+    [typescript] = re.findall(r"errorCodes = \[(.*?)\]", TYPESCRIPT["errors"], re.DOTALL)
+    assert list(get_args(errors.ErrorCode)) == codes == re.findall(r'"(\w+)"', typescript)
+    attributes = {"code", "message", "status", "details"}
+    assert set(SCHEMAS["Error"]["properties"]) == attributes
+    assert attributes <= set(inspect.signature(errors.ApiError).parameters)
+    assert attributes - {"message"} <= get_interface("ErrorFacts")
+
+
+def test_versions_are_the_same() -> None:
+    [wheel_version] = re.findall(
+        r'^version = "(.+)"', (ROOT / "clients/python/pyproject.toml").read_text(), re.MULTILINE
+    )
+    package = json.loads((ROOT / "clients/typescript/package.json").read_text())
+    assert wheel_version == package["version"]
+    assert _transport.USER_AGENT.endswith(f"/{wheel_version}")
+    assert f'VERSION = "{wheel_version}"' in TYPESCRIPT["transport"]
