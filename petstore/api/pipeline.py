@@ -8,7 +8,6 @@ This layer may not import accounts, so accounts registers its steps as `Steps`.
 import logging
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from hashlib import md5
 from typing import ClassVar, NamedTuple
 
 from django.conf import settings
@@ -18,7 +17,7 @@ from django.urls import ResolverMatch, resolve
 from petstore.api.context import RequestContext, get_operation
 from petstore.api.errors import ApiError, ErrorCode, build_error_response
 from petstore.api.request_headers import check_content, check_head
-from petstore.api.responses import Response
+from petstore.api.responses import Response, make_conditional
 from petstore.observability import tracing
 from petstore.observability.instrumentation import InstrumentedHandler
 
@@ -26,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
-EMPTY_PAGE = b"[]"
 MAX_CACHED_PATH = 100  # Characters; every valid path is shorter.
 
 
@@ -141,18 +139,3 @@ def check_url_length(request: HttpRequest) -> None:
     meta = request.META
     if len(meta.get("PATH_INFO", "")) + len(meta.get("QUERY_STRING", "")) > settings.MAX_URL_BYTES:
         raise ApiError(ErrorCode.URI_TOO_LONG)
-
-
-def make_conditional(request: HttpRequest, response: Response) -> None:
-    """Set the ETag, and respond to a matching If-None-Match with 304 (D32, RFC 9110 section 13.1.2)."""
-    digest = md5(response.content, usedforsecurity=False)
-    if response.content != EMPTY_PAGE:  # A 304 may update the link of an empty page of the feed (D40).
-        digest.update(response.headers.get("Link", "").encode())
-    etag = response.headers["ETag"] = f'"{digest.hexdigest()}"'
-    response.headers["Cache-Control"] = "private, no-cache"  # Store, but revalidate.
-    if_none_match = request.META.get("HTTP_IF_NONE_MATCH", "")
-    # The quotes are part of the tag, so the list need not be parsed.
-    if etag in if_none_match or if_none_match.strip() == "*":
-        response.status_code = 304
-        response.content = b""
-        del response.headers["Content-Type"]

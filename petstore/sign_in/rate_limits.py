@@ -17,8 +17,8 @@ from django.utils.deprecation import MiddlewareMixin
 from django_ratelimit.core import get_usage
 
 from petstore.api.client_ip import get_client_network
+from petstore.api.local_counters import LocalCounters
 from petstore.backoffice.text import format_count
-from petstore.cache.local import LocalCounters
 from petstore.sign_in.known_browsers import get_known_browser_id
 
 ATTEMPTS_PER_ADDRESS = "10/m"
