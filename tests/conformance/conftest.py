@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from petstore.environment import is_api_url
+from petstore.addresses import is_api_url
 from tests.conformance.client import Client
 
 URL = os.environ.get("CONFORMANCE_URL", "")

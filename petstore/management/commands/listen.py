@@ -14,7 +14,7 @@ import orjson
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from petstore.environment import is_api_url, is_page_url, to_ascii
+from petstore.addresses import is_api_url, is_page_url, to_ascii
 from petstore.management.base import JsonCommand, escape_nonprintable
 from petstore.management.http_client import Response, UnreachableError, send
 
