@@ -341,7 +341,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False
-FORMAT_MODULE_PATH = "petstore.formats"
+FORMAT_MODULE_PATH = "petstore.site.formats"
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # Serves static files without collectstatic.
