@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SBOM ?= build/sbom.json
 
-.PHONY: help setup run clients quick test lint types check pins profile audit sbom clean
+.PHONY: help setup run clients quick test conformance lint types check pins profile audit sbom clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,10 @@ quick: $(VENV)/development.txt ## Set up, then run the tests that need no other 
 
 test: $(VENV)/development.txt ## Set up, then run every test, on SQLite and on PostgreSQL
 	@$(BIN)/python -m tests.run
+
+conformance: $(VENV)/development.txt ## Check the deployment at URL, with KEY, against the contract (WRITE=1: also writes)
+	@CONFORMANCE_URL="$$URL" CONFORMANCE_KEY="$${KEY:-$$PETSTORE_KEY}" CONFORMANCE_WRITE="$$WRITE" \
+		$(BIN)/python -m pytest -n 0 tests/conformance
 
 check: lint types ## Run every static check
 	$(BIN)/python -m tests.checks

@@ -71,20 +71,19 @@ def add_history(rng: Random, now: datetime, days: int, count: int) -> list[Accou
 
 def add_accounts(rng: Random, now: datetime, days: int, count: int) -> list[Account]:
     """Create accounts. The first third date back to the start of the history."""
-    plans = Plan.objects.in_bulk()
-    existing_count = Account.objects.count()
+    plans, first = Plan.objects.in_bulk(), Account.objects.count()
     names = [f"{place} {business}" for business in BUSINESSES for place in PLACES]
     accounts = []
     for index in range(count):
-        repetition, name_index = divmod(existing_count + index, len(names))
+        repetition, name_index = divmod(first + index, len(names))
         name = names[name_index] + (f" {repetition + 1}" if repetition else "")
-        public_id = "".join(rng.choices(BASE62_ALPHABET, k=ACCOUNT_ID_LENGTH))
-        account = Account(name=name, public_id=public_id, plan=plans[PLANS[index % len(PLANS)]])
+        account = Account(name=name, plan=plans[PLANS[index % len(PLANS)]])
+        account.public_id = "".join(rng.choices(BASE62_ALPHABET, k=ACCOUNT_ID_LENGTH))
         if account.plan_id == PlanCode.ENTERPRISE:
             account.per_minute, account.per_day = 3_000, 120_000
         accounts.append(account)
     Account.objects.bulk_create(accounts, BATCH_SIZE)
-    for index, account in enumerate(accounts):
+    for index, account in enumerate(accounts):  # After bulk_create(), which sets the times to now.
         age = days if index < count / 3 else rng.randint(1, days)
         account.created_at = now - timedelta(days=age, minutes=5)
     Account.objects.bulk_update(accounts, ["created_at"], BATCH_SIZE)
@@ -93,37 +92,33 @@ def add_accounts(rng: Random, now: datetime, days: int, count: int) -> list[Acco
 
 def add_keys(rng: Random, now: datetime, accounts: list[Account]) -> list[list[ApiKey]]:
     """Add two keys in various states for each account, any replacements, and their audit trail."""
-    keys, replacements = [], []
+    keys, replacements, entries = [], [], []
     for index, account in enumerate(accounts):
-        second_key = build_key(rng, now, account, "Website")
+        first, second = build_key(rng, now, account, "Production"), build_key(rng, now, account, "Website")
         match SECOND_KEY_STATES[index % len(SECOND_KEY_STATES)]:
             case "revoked":
-                second_key.revoked_at = now - (now - second_key.created_at) * rng.uniform(0.1, 0.6)
-                second_key.revoked_reason = "Found in a public repository."
+                second.revoked_at = now - (now - second.created_at) * rng.uniform(0.1, 0.6)
+                second.revoked_reason = "Found in a public repository."
+                entries.append((second, Action.REVOKED, second.revoked_at, second.revoked_reason))
             case "rotated":
-                second_key.expires_at = now + timedelta(hours=10)
-                replacement = build_key(rng, now, account, second_key.name)
-                replacement.created_at = second_key.expires_at - ROTATION_OVERLAP
-                replacement.rotated_from = second_key
+                second.expires_at = now + timedelta(hours=10)
+                replacement = build_key(rng, now, account, second.name)
+                replacement.created_at = second.expires_at - ROTATION_OVERLAP
+                replacement.rotated_from = second
                 replacements.append(replacement)
+                reason = f"Replaced by {replacement.public_id}."
+                entries.append((second, Action.ROTATED, replacement.created_at, reason))
             case int(days):
-                earliest = second_key.created_at + timedelta(hours=1)
-                second_key.expires_at = max(now + timedelta(days=days), earliest)
-        end = min(now, second_key.revoked_at or second_key.expires_at or now)
-        second_key.last_used_at = end - timedelta(minutes=3)
-        keys.append([build_key(rng, now, account, "Production"), second_key])
+                second.expires_at = max(now + timedelta(days=days), second.created_at + timedelta(hours=1))
+        end = min(now, second.revoked_at or second.expires_at or now)
+        second.last_used_at = end - timedelta(minutes=3)
+        keys.append([first, second])
     initial_keys = [key for pair in keys for key in pair]
     ApiKey.objects.bulk_create(initial_keys, BATCH_SIZE)
     ApiKey.objects.bulk_create(replacements, BATCH_SIZE)
-    entries = []
-    for key in initial_keys + replacements:
-        entries.append(build_audit_entry(key, Action.ISSUED, key.created_at))
-        if key.revoked_at is not None:
-            entries.append(build_audit_entry(key, Action.REVOKED, key.revoked_at, key.revoked_reason))
-        if key.rotated_from is not None:
-            reason = f"Replaced by {key.public_id}."
-            entries.append(build_audit_entry(key.rotated_from, Action.ROTATED, key.created_at, reason))
-    AuditEntry.objects.bulk_create(sorted(entries, key=lambda entry: entry.at), BATCH_SIZE)
+    entries += [(key, Action.ISSUED, key.created_at, "") for key in initial_keys + replacements]
+    trail = [build_audit_entry(*entry) for entry in sorted(entries, key=lambda entry: entry[2])]
+    AuditEntry.objects.bulk_create(trail, BATCH_SIZE)
     return keys
 
 
@@ -177,46 +172,47 @@ def generate_usage_rows(
     rng: Random, now: datetime, days: int, keys: list[ApiKey], index: int
 ) -> Iterator[Model]:
     """Yield the usage rows of an account. Its traffic grows over time and drops on weekends."""
-    ban_level = BAN_LEVELS.get(index)
-    account, today = keys[0].account, now.date()
-    limits = account.limits
+    account, ban_level, today = keys[0].account, BAN_LEVELS.get(index), now.date()
+    limits, admitted = account.limits, 0
     current_share = 1.2 if index % 8 == 0 else rng.betavariate(1.6, 3.2) * 1.4  # Of the daily limit.
     has_bursts = rng.random() < 0.3 and not ban_level
-    admitted = 0
     for days_ago in range(min(days, (now - account.created_at).days) - 1, -1, -1):
         day = today - timedelta(days=days_ago)
         day_start = datetime.combine(day, time(), UTC)
+        day_end = min(now, day_start + timedelta(days=1))
         minutes = MINUTES_PER_DAY if days_ago else now.hour * 60 + now.minute + 1
-        growth = 1 - 0.5 * days_ago / days
-        share = current_share * growth * WEEKDAY_FACTORS[day.weekday()] * rng.uniform(0.85, 1.15)
+        weekday_share = WEEKDAY_FACTORS[day.weekday()] * rng.uniform(0.85, 1.15)
+        share = current_share * (1 - 0.5 * days_ago / days) * weekday_share
         attempted = round(limits.per_day * share * minutes / MINUTES_PER_DAY)
         admitted = min(attempted, limits.per_day)
         by_day = min(attempted - admitted, rng.randint(10, 60))  # Clients stop when they are rejected.
         bursts = rng.randint(0, 3) if has_bursts and admitted > 6 * limits.per_minute else 0
         excesses, by_ban = [rng.randint(1, 12) for _ in range(bursts)], 0
+        reasons = [Refusal.Reason.DAY] * by_day + [Refusal.Reason.MINUTE] * sum(excesses)
         if ban_level and not days_ago:
-            excesses = [get_rejections_to_ban(limits.per_minute)]
-            by_ban, admitted = rng.randint(5, 20), max(admitted, limits.per_minute)
+            excesses, by_ban = [get_rejections_to_ban(limits.per_minute)], rng.randint(5, 20)
+            admitted = max(admitted, limits.per_minute)
             yield from generate_ban_rows(rng, now, keys[0], ban_level, by_ban)
-        rejected = by_day + by_ban + sum(excesses)
+        if days_ago < settings.REFUSALS_KEPT_DAYS:  # Log every rejection, all for the first key.
+            for reason in reasons:
+                at = day_start + (day_end - day_start) * rng.uniform(0.8, 1)
+                yield build_rejection(rng, keys[0], at, reason, day_used=admitted)
         active_keys = [key for key in keys if (key.revoked_at or key.expires_at or now).date() >= day]
         per_key, remainder = divmod(admitted, len(active_keys))
+        rejected = by_day + by_ban + sum(excesses)
         yield DailyUsage(key=active_keys[0], day=day, admitted=per_key + remainder, rejected=rejected)
         for key in active_keys[1:]:
             yield DailyUsage(key=key, day=day, admitted=per_key)
-        if days_ago < settings.REFUSALS_KEPT_DAYS:  # Log every rejection, all for the first key.
-            by_minute = 0 if by_ban else sum(excesses)
-            for reason in [Refusal.Reason.DAY] * by_day + [Refusal.Reason.MINUTE] * by_minute:
-                at = day_start + min(timedelta(days=1), now - day_start) * rng.uniform(0.8, 1)
-                yield build_rejection(rng, keys[0], at, reason, day_used=admitted)
         if days_ago < RECENT_DAYS:
             histogram = build_minute_histogram(limits.per_minute, admitted + by_day, excesses, minutes)
             yield AccountDayLoad(account=account, day=day, minutes=histogram)
             if index % 5 == 1 and (calls := round(admitted * rng.uniform(0, 0.02))):
-                last_call_at = day_start + timedelta(hours=17) if days_ago else now
-                yield DeprecatedUse(
-                    account=account, day=day, operation="getPet", admitted=calls, last_call_at=last_call_at
-                )
+                values = {
+                    "operation": "getPet",
+                    "admitted": calls,
+                    "last_call_at": day_end - timedelta(seconds=1),
+                }
+                yield DeprecatedUse(account=account, day=day, **values)
     yield UsageGeneration(account=account)
     yield QuotaUsage(account=account, day=(today - EPOCH).days, day_used=admitted)
 
@@ -224,10 +220,7 @@ def generate_usage_rows(
 def build_minute_histogram(
     per_minute: int, within_limit: int, excesses: list[int], minutes: int
 ) -> dict[int, int]:
-    """Map requests per minute to the number of such minutes.
-
-    Each excess is the number of requests by which one minute exceeds the limit.
-    """
+    """Map requests per minute to the number of such minutes. An excess is of one minute over the limit."""
     quotient, remainder = divmod(within_limit - len(excesses) * per_minute, max(1, minutes - len(excesses)))
     histogram = Counter({quotient: minutes - len(excesses) - remainder, quotient + 1: remainder})
     histogram.update(per_minute + excess for excess in excesses)

@@ -1,6 +1,7 @@
 """Serializers that validate requests and describe bodies in the OpenAPI document.
 
-Responses are built without a serializer. Docstrings become descriptions in the document.
+fields.py has the rules of values, such as the characters of a name (NameField), and members.py which fields
+exist. Responses are built without a serializer. Docstrings become descriptions in the document.
 """
 
 from typing import Any

@@ -11,9 +11,12 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from csp.constants import NONE, SELF
 
+from petstore import database_urls
 from petstore import environment as env
+from petstore.addresses import is_this_machine
 from petstore.api.openapi.spectacular import build_openapi_settings
 from petstore.backoffice import unfold as backoffice
+from petstore.mail.email_url import mail_server
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env.load(BASE_DIR / ".env")
@@ -39,12 +42,12 @@ SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
 # With `open`, visitors can create accounts on the Free plan (D47).
 SIGN_UP = env.choice("SIGN_UP", "closed", ("closed", "open"))
 env.require(
-    SIGN_UP == "closed" or env.is_this_machine(urlsplit(BASE_URL).hostname),
+    SIGN_UP == "closed" or is_this_machine(urlsplit(BASE_URL).hostname),
     "SIGN_UP",
     "can only be open on this machine. Set it to closed, since the host of BASE_URL is not localhost.",
 )
 # Without a mail server, no mail is sent, and addresses can't be confirmed.
-MAIL_SERVER = env.mail_server("EMAIL_URL")
+MAIL_SERVER = mail_server("EMAIL_URL")
 EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
 globals().update(MAIL_SERVER)
 EMAIL_TIMEOUT = 10
@@ -72,8 +75,8 @@ env.require(
 # --- Databases -----------------------------------------------------------------------------------
 
 DATABASES = {
-    "default": env.database("DATABASE_URL", f"sqlite:///{quote(str(BASE_DIR))}/petstore.sqlite3"),
-    **env.replicas("DATABASE_REPLICA_URL"),
+    "default": database_urls.database("DATABASE_URL", f"sqlite:///{quote(str(BASE_DIR))}/petstore.sqlite3"),
+    **database_urls.replicas("DATABASE_REPLICA_URL"),
 }
 # How many connections each event loop may open for writes.
 WRITE_CONNECTIONS = env.integer("DATABASE_WRITE_CONNECTIONS", 16, 1, 256)
@@ -340,7 +343,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False
-FORMAT_MODULE_PATH = "petstore.formats"
+FORMAT_MODULE_PATH = "petstore.site.formats"
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # Serves static files without collectstatic.

@@ -1,4 +1,7 @@
-"""The anonymous limit: requests per client address without a valid key (D25)."""
+"""The anonymous limit: requests without a valid key per IPv4 address or IPv6 /64 (D25).
+
+The setting ANONYMOUS_PER_MINUTE is the limit, and IPV6_PREFIX in petstore/api/client_ip.py the /64.
+"""
 
 import time
 from pathlib import Path
@@ -9,7 +12,7 @@ from django.http import HttpRequest
 from accounts.keys.key_format import ParsedKey
 from accounts.quota.limits import MINUTE, SECOND, RateLimitDecision, Window
 from petstore.api.client_ip import Address, get_client_network, get_network
-from petstore.cache.local import LocalCounters
+from petstore.api.local_counters import LocalCounters
 
 LOOKUPS_PER_SECOND = 20  # Per worker.
 MAX_KEYS = 10_000

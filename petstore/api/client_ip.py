@@ -9,6 +9,8 @@ from django.http import HttpRequest
 
 Address = IPv4Address | IPv6Address
 
+# The network that limits count for: providers give a customer at least a /64.
+IPV4_PREFIX, IPV6_PREFIX = 32, 64
 NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104  Never bound to; stands for an unknown peer.
 BRACKETED_OR_WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([0-9.]+):\d+")
 MAX_ADDRESS_LENGTH = 64  # Characters; enough for an IPv6 address with zone index and port.
@@ -63,5 +65,6 @@ def get_client_network(request: HttpRequest) -> str:
 
 def get_network(address: Address) -> str:
     if address.version == 4:
-        return f"{address}/32"
-    return f"{IPv6Address(int(address) >> 64 << 64)}/64"
+        return f"{address}/{IPV4_PREFIX}"
+    host_bits = 128 - IPV6_PREFIX
+    return f"{IPv6Address(int(address) >> host_bits << host_bits)}/{IPV6_PREFIX}"

@@ -20,12 +20,12 @@ from django.utils import timezone
 from accounts.idempotency import RETENTION
 from accounts.models import EventDraft, IdempotencyRecord
 from petstore.api.link_header import get_page_url
-from petstore.conformance.client import Response, UnreachableError, ViolationError, exchange
 from petstore.db import failures
 from petstore.db.identity import is_postgresql
 from petstore.db.names import check_encoding
 from petstore.db.snapshots import get_oldest_snapshot_age
 from petstore.health.checks import OK, check_migrations
+from petstore.management.http_client import Response, UnreachableError, send
 
 MAX_CLOCK_DIFFERENCE = 5.0  # Seconds.
 MIN_FREE = 16  # MiB.
@@ -167,14 +167,14 @@ def check_kernel(host: str, port: int) -> tuple[str, str]:
 def fetch(host: str, port: int, path: str) -> Response:
     """Send a GET request to the instance. Raises UnreachableError."""
     address = f"[{host}]" if ":" in host else host
-    return exchange(f"http://{address}:{port}", "GET", path, {}, timeout=RESPONSE_TIMEOUT)
+    return send("GET", f"http://{address}:{port}{path}", timeout=RESPONSE_TIMEOUT)
 
 
 def check_address(host: str, port: int) -> tuple[str, str]:
     """Request the home page as browsers do, from this machine."""
     url = get_page_url("").removesuffix("/")
     try:
-        response = exchange(url, "GET", "/", {}, timeout=RESPONSE_TIMEOUT)
+        response = send("GET", f"{url}/", timeout=RESPONSE_TIMEOUT)
     except UnreachableError as error:
         raise SkippedError(str(error)) from None
     if response.status == 200:
@@ -186,10 +186,12 @@ def check_address(host: str, port: int) -> tuple[str, str]:
 
 def check_workers(host: str, port: int) -> tuple[str, str]:
     try:
-        fetch(host, port, "/healthz").expect_status(200)
+        status = fetch(host, port, "/healthz").status
+        if status != 200:
+            raise UnreachableError(f"/healthz responds with status {status}.")
         response = fetch(host, port, "/readyz")
         states = response.json()
-    except (UnreachableError, ViolationError) as error:
+    except (UnreachableError, ValueError) as error:
         advice = (
             "Start the service, or give its --host and --port. See PetstoreNoWorkers in docs/runbooks.md."
         )

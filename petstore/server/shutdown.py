@@ -1,7 +1,8 @@
 """Graceful shutdown of the supervisor and its workers.
 
 On SIGTERM the service drains. Readiness fails, so that proxies stop sending requests, and responses close
-their connections. After DRAIN_SECONDS, the supervisor sends SIGTERM to the workers.
+their connections. After DRAIN_SECONDS, or at once on a second SIGTERM or Ctrl-C, the supervisor
+(DrainingServer) sends SIGTERM to the workers.
 
 A worker must not lose that signal. While the worker loads, the signal terminates it. uvloop would discard
 the signal between installing its handler and starting the loop, so it is blocked until the loop runs.

@@ -17,7 +17,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django_ratelimit.core import get_usage
 
 from petstore.api.client_ip import get_client_network
-from petstore.cache.local import LocalCounters
+from petstore.api.local_counters import LocalCounters
 from petstore.sign_in.known_browsers import get_known_browser_id
 from petstore.text import format_count
 

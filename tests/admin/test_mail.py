@@ -27,8 +27,8 @@ from django.utils import timezone
 from accounts.events.warnings import send_expiry_warnings
 from accounts.models import Account, ApiKey, EventDraft, Invitation, Membership, Role
 from petstore.audit.models import AuditEntry
-from petstore.environment import mail_server as parse_mail_server
 from petstore.mail import outbox
+from petstore.mail.email_url import mail_server as parse_mail_server
 from petstore.mail.models import DISCARDED, QueuedMail
 from petstore.observability.metrics import BACKGROUND_FAILURES
 from petstore.sign_in import rate_limits

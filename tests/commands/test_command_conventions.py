@@ -35,7 +35,7 @@ def split_options(line: str, name: str) -> list[str]:
 
 
 def test_command_table_lists_every_command() -> None:
-    assert {"issue_key", "import_pets", "serve", "conformance"} <= {name for _, name in OWN_COMMANDS}
+    assert {"issue_key", "import_pets", "serve", "listen"} <= {name for _, name in OWN_COMMANDS}
     rows = re.findall(r"^\| `([a-z_]+)", (ROOT / "docs/commands.md").read_text(), re.MULTILINE)
     assert {name for _, name in OWN_COMMANDS} <= set(rows) <= get_commands().keys()
 
@@ -101,7 +101,7 @@ def test_names_cannot_control_the_terminal(hostile_key: ApiKey, tmp_path: Path) 
         ("suspend_account", HOSTILE, "--reason", "x"), ("scan_keys", HOSTILE),
         ("import_pets", f"{HOSTILE}.csv"), ("export_pets", f"/{HOSTILE}/x.csv"),
         ("export_pets", "--category", HOSTILE), ("listen", HOSTILE, "--key", "x"),
-        ("conformance", HOSTILE, "--key", HOSTILE), ("serve", "--host", HOSTILE),
+        ("serve", "--host", HOSTILE),
         ("import_pets", "x.csv", HOSTILE), ("export_pets", f"--{HOSTILE}"),
     ],
 )  # fmt: skip

@@ -480,3 +480,8 @@ def test_serve_validates_workers_threads_and_metrics_settings(tmp_path: Path, se
     settings.METRICS_HOST = ""
     settings.METRICS_DIR = str(tmp_path / "missing")
     assert "METRICS_DIR must be a writable folder, not '" in get_error("serve", "--port", str(free_port()))
+
+
+def test_conformance_says_where_it_went() -> None:
+    message = get_error("conformance", "https://api.example.com/v1", "--write")
+    assert "make conformance URL=... KEY=..." in message

@@ -17,9 +17,9 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from accounts.models import EventDraft, EventType
-from petstore.conformance.client import Response, UnreachableError
 from petstore.db.snapshots import get_oldest_snapshot_age
 from petstore.health import doctor
+from petstore.management.http_client import Response, UnreachableError
 from tests.conftest import COMMITTED, ON_SQLITE
 from tests.support import commands
 from tests.support.concurrency import uncommitted
@@ -50,7 +50,7 @@ def respond(monkeypatch: pytest.MonkeyPatch) -> Respond:
             headers = Message()
             headers["Content-Type"] = "application/json"
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            return Response(f"GET {path}", status, headers, content)
+            return Response(status, headers, content)
 
         monkeypatch.setattr(doctor, "fetch", fetch)
 
@@ -188,14 +188,14 @@ def test_base_url_must_respond_with_the_home_page(
     message = Message()
     for name, value in headers.items():
         message[name] = value
-    exchange = Mock(return_value=Response("GET /", status, message, b""))
-    monkeypatch.setattr(doctor, "exchange", exchange)
+    send = Mock(return_value=Response(status, message, b""))
+    monkeypatch.setattr(doctor, "send", send)
     found, detail, advice = run("address")
     assert (found, detail, "TRUSTED_PROXY_COUNT" in advice) == (
         state, f"http://testserver/ {finding}", state == "problem"
     )  # fmt: skip
-    assert exchange.call_args.args[:3] == ("http://testserver", "GET", "/")
-    exchange.side_effect = UnreachableError("refused")
+    assert send.call_args.args == ("GET", "http://testserver/")
+    send.side_effect = UnreachableError("refused")
     assert run("address")[:2] == ("skipped", "refused")
 
 

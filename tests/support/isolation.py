@@ -8,8 +8,8 @@ from accounts.quota import anonymous, store
 from accounts.quota.anonymous import LookupLimiter
 from accounts.quota.limits import MINUTE
 from accounts.usage.write_behind import UsageRecorder
-from petstore.cache import local
-from petstore.cache.local import LocalCounters
+from petstore.api import local_counters as local
+from petstore.api.local_counters import LocalCounters
 from petstore.sign_in import rate_limits
 
 

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.conformance import test_rules as rules
 from tests.support.live import Service
 
 
@@ -91,7 +92,7 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
         server.server_close()
 
 
-# --- Variants; beside each, the check that finds it ----------------------------------------------
+# --- Variants; beside each, the rule that finds it ----------------------------------------------
 
 
 def header(name: str, change: Callable[[str], str | None]) -> Variant:
@@ -221,53 +222,62 @@ def with_an_event_of_another_type(events: list[Any], reply: Reply) -> list[Any]:
 
 NO_JSON = {"code": "malformed_json", "message": "No JSON.", "status": 400}
 EVENT = {"id": 1, "type": "pet.created", "createdAt": "2026-11-23T09:30:00Z", "data": {}}
-FEED_CHECK = "feed_reports_every_write_once"
-VARIANTS: list[tuple[Variant, str]] = [
-    (without("X-RateLimit-Remaining"), "every_response_reports_the_quota"),
-    (without("X-Request-Id"), "every_response_has_a_unique_request_id"),
-    (without("WWW-Authenticate"), "missing_key_is_rejected"),
-    (without("Sunset"), "deprecation_is_announced"),
-    (without("Allow"), "unsupported_method_is_rejected"),
-    (without("Vary"), "responses_vary_by_authorization"),
-    (remaining_never_falls, "every_request_uses_quota"),
-    (header("X-RateLimit-Remaining", lambda left: str(int(left) + 7)), "every_response_reports_the_quota"),
-    (header("X-RateLimit-Reset", lambda seconds: f"{seconds}000"), "every_response_reports_the_quota"),
-    (status(404, 400, code=b"pet_not_found"), "unknown_pet_is_not_found"),
-    (replaced(404, {"detail": "Not found."}), "unknown_path_is_not_found"),
-    (header("Link", lambda link: link.replace("127.0.0.1", "internal.example.com")), "lists_are_paginated"),
+FEED_RULE = rules.test_feed_reports_every_write_once
+VARIANTS: list[tuple[Variant, Callable[..., None]]] = [
+    (without("X-RateLimit-Remaining"), rules.test_every_response_reports_the_quota),
+    (without("X-Request-Id"), rules.test_every_response_has_a_unique_request_id_and_vary),
+    (without("WWW-Authenticate"), rules.test_request_is_rejected),
+    (without("Sunset"), rules.test_deprecation_is_announced),
+    (without("Allow"), rules.test_request_is_rejected),
+    (without("Vary"), rules.test_every_response_has_a_unique_request_id_and_vary),
+    (remaining_never_falls, rules.test_every_request_uses_quota),
+    (
+        header("X-RateLimit-Remaining", lambda left: str(int(left) + 7)),
+        rules.test_every_response_reports_the_quota,
+    ),
+    (
+        header("X-RateLimit-Reset", lambda seconds: f"{seconds}000"),
+        rules.test_every_response_reports_the_quota,
+    ),
+    (status(404, 400, code=b"pet_not_found"), rules.test_request_is_rejected),
+    (replaced(404, {"detail": "Not found."}), rules.test_request_is_rejected),
+    (
+        header("Link", lambda link: link.replace("127.0.0.1", "internal.example.com")),
+        rules.test_lists_are_paginated,
+    ),
     (
         header("Link", lambda link: re.sub("&status=available|status=available&", "", link)),
-        "filters_are_applied",
+        rules.test_filters_are_applied,
     ),
-    (body("/v1/pets?", lambda rows, _: rows[1:], "cursor="), "lists_are_paginated"),
-    (body("/v1/pets", repeat_a_row), "lists_are_paginated"),
-    (last_page_has_a_next_link, "lists_are_paginated"),
+    (body("/v1/pets?", lambda rows, _: rows[1:], "cursor="), rules.test_lists_are_paginated),
+    (body("/v1/pets", repeat_a_row), rules.test_lists_are_paginated),
+    (last_page_has_a_next_link, rules.test_lists_are_paginated),
     (
         body("/v1/pets?", lambda rows, _: [row | {"status": "sold"} for row in rows], "status="),
-        "filters_are_applied",
+        rules.test_filters_are_applied,
     ),
-    (replaced(304, [], 200), "matching_etag_gives_304"),
-    (body("/v1/pets", with_string_ids), "every_response_is_documented"),
-    (rejected_without_retry_after, "rejection_has_retry_after"),
+    (replaced(304, [], 200), rules.test_matching_etag_gives_304_and_head_matches_get),
+    (body("/v1/pets", with_string_ids), rules.test_every_response_is_documented),
+    (rejected_without_retry_after, rules.test_every_429_has_retry_after),
     (
         replaced(415, {"code": "malformed_json", "message": "No JSON.", "status": 400}, 400),
-        "unsupported_media_type_is_rejected",
+        rules.test_request_is_rejected,
     ),
-    (status(200, 203, "/v1/categories"), "every_response_is_documented"),
-    (replaced(401, [], 200), "missing_key_is_rejected"),
-    (without("Idempotent-Replayed"), "pet_is_created_ordered_and_released"),
-    (body("/v1/account", reading_the_account_uses_quota), "account_reports_quota_for_free"),
-    (body("/v1/account", account_contradicts_the_headers), "account_reports_quota_for_free"),
-    (status(409, 201, code=b"pet_not_available"), "pet_is_created_ordered_and_released"),
-    (feed(lambda events, _: [events[0], *events]), FEED_CHECK),
-    (feed(lambda events, _: [*events, events[-1] | {"id": events[-1]["id"] + 1}]), FEED_CHECK),
-    (feed(lambda events, _: [event for event in events if event["type"] != "order.cancelled"]), FEED_CHECK),
-    (feed(lambda events, _: events[::-1]), FEED_CHECK),
-    (feed(with_wrong_pet_status), FEED_CHECK),
-    (feed(shorter_on_the_second_read), FEED_CHECK),
-    (feed(with_an_event_of_another_type), FEED_CHECK),
-    (feed(with_string_ids), "every_response_is_documented"),
-    (without("Link", "/v1/events"), "feed_end_has_a_cursor"),
-    (body("/v1/events", lambda _, reply: [EVENT], "since=9999"), "feed_end_has_a_cursor"),
-    (replaced(400, [], 200, "/v1/events?cursor=conformance"), "invalid_feed_parameters_are_rejected"),
+    (status(200, 203, "/v1/categories"), rules.test_every_response_is_documented),
+    (replaced(401, [], 200), rules.test_request_is_rejected),
+    (without("Idempotent-Replayed"), rules.test_pet_is_created_ordered_and_released),
+    (body("/v1/account", reading_the_account_uses_quota), rules.test_account_reports_quota_for_free),
+    (body("/v1/account", account_contradicts_the_headers), rules.test_account_reports_quota_for_free),
+    (status(409, 201, code=b"pet_not_available"), rules.test_pet_is_created_ordered_and_released),
+    (feed(lambda events, _: [events[0], *events]), FEED_RULE),
+    (feed(lambda events, _: [*events, events[-1] | {"id": events[-1]["id"] + 1}]), FEED_RULE),
+    (feed(lambda events, _: [event for event in events if event["type"] != "order.cancelled"]), FEED_RULE),
+    (feed(lambda events, _: events[::-1]), FEED_RULE),
+    (feed(with_wrong_pet_status), FEED_RULE),
+    (feed(shorter_on_the_second_read), FEED_RULE),
+    (feed(with_an_event_of_another_type), FEED_RULE),
+    (feed(with_string_ids), rules.test_every_response_is_documented),
+    (without("Link", "/v1/events"), rules.test_feed_end_has_a_cursor),
+    (body("/v1/events", lambda _, reply: [EVENT], "since=9999"), rules.test_feed_end_has_a_cursor),
+    (replaced(400, [], 200, "/v1/events?cursor=x"), rules.test_request_is_rejected),
 ]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from petstore.cache import local
-from petstore.cache.local import NEIGHBORS, LocalCounters
+from petstore.api import local_counters as local
+from petstore.api.local_counters import NEIGHBORS, LocalCounters
 
 WORKERS = 3
 INCREMENTS = 20_000  # Of each worker, so that all of them run at the same time.

@@ -1,1 +1,0 @@
-"""Black-box checks of a deployment against the contract."""
