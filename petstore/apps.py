@@ -19,7 +19,7 @@ class PetstoreConfig(AppConfig):
         check_field_types(apps.get_models())
 
     def start_worker(self) -> None:
-        """Start the background threads. wsgi.py calls this method of every app that defines it."""
+        """Start the background threads. A new worker calls this method of every app that defines it."""
         from petstore.db import monitor
         from petstore.health import sampling
         from petstore.mail import outbox

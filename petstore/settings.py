@@ -387,6 +387,5 @@ LOGGING = {
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.security.DisallowedRedirect": {"level": "CRITICAL"},
         "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
-        "_granian": {"handlers": [], "propagate": True},  # Without its own handler.
     },
 }

@@ -1,6 +1,6 @@
-"""Writes log lines: directly to standard error, or, in a worker, to standard output from a thread.
+"""Writes log lines: those of commands to standard error, those of the service to standard output.
 
-A worker queues its lines, and the thread writes them every FLUSH_SECONDS and at exit. If the reader of the
+A worker queues its lines, and a thread writes them every FLUSH_SECONDS and at exit. If the reader of the
 pipe stalls, only the thread blocks. Lines beyond MAX_QUEUED are dropped and counted.
 """
 
@@ -27,7 +27,7 @@ class LogWriter:
     """Accepts complete lines, each with its line feed."""
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._queue: deque[bytes] = deque()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -41,9 +41,8 @@ class LogWriter:
         else:
             DROPPED.inc()
 
-    def start(self, descriptor: int) -> None:
-        """Start the thread, which writes to this file descriptor and flushes at exit."""
-        self._descriptor = descriptor
+    def start(self) -> None:
+        """Start the thread, which flushes at exit."""
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
         Finalize(None, self.stop, exitpriority=0)  # Workers don't run atexit handlers.
@@ -84,7 +83,7 @@ class LogWriter:
         remaining = memoryview(data)
         try:
             while remaining:
-                remaining = remaining[os.write(self._descriptor, remaining) :]
+                remaining = remaining[os.write(self.descriptor, remaining) :]
         except OSError:  # The reader is gone or the disk is full. The service continues without its log.
             DROPPED.inc(line_count)
 

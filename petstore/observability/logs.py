@@ -1,7 +1,6 @@
 """Log formatters: a JSON object per line, or text; both redact secrets.
 
-The supervisor uses JsonFormatter, so nothing here imports Django or the metrics library. `request_log`
-formats the lines of requests.
+`request_log` formats the lines of requests.
 """
 
 import logging
@@ -43,7 +42,3 @@ class TextFormatter(JsonFormatter):
         exception = fields.pop("exception", None)
         details = "".join(f" {name}={value}" for name, value in fields.items())
         return summary + details + (f"\n{exception}" if exception else "")
-
-
-# For granian, which adds its own handlers and loggers.
-LOG_CONFIG = {"formatters": {name: {"()": JsonFormatter} for name in ("generic", "access")}}

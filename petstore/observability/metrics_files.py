@@ -20,7 +20,8 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
-from prometheus_client import mmap_dict, values
+from prometheus_client import REGISTRY, mmap_dict, values
+from prometheus_client.metrics import MetricWrapperBase
 
 PREFIX = "petstore-metrics-"
 MIN_ABANDONED_SECONDS = 60  # A service that is starting has not yet locked its folder.
@@ -89,7 +90,10 @@ def lock_metrics_files(folder: str, operation: int) -> AbstractContextManager[No
 
 
 def preallocate_metrics_files() -> None:
-    """Allocate the files of this new worker. If that fails, it stores its metrics in memory."""
+    """Allocate the files of this new worker. If that fails, it stores its metrics in memory.
+
+    Metrics without labels got their values in the supervisor, in memory, and get new ones in the files.
+    """
     folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
     pid = os.getpid()
     try:
@@ -105,6 +109,9 @@ def preallocate_metrics_files() -> None:
     else:
         # By default, prometheus_client calls getpid on each update.
         values.ValueClass = values.MultiProcessValue(lambda: pid)  # type: ignore[no-untyped-call]
+        for metric in REGISTRY._collector_to_names:
+            if isinstance(metric, MetricWrapperBase) and not metric._labelnames:
+                metric._metric_init()  # type: ignore[no-untyped-call]
 
 
 def lacks_space() -> bool:

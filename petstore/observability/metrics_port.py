@@ -1,7 +1,4 @@
-"""Serves the metrics of all workers on a separate port (METRICS_PORT).
-
-The server runs in the supervisor, so nothing here imports Django.
-"""
+"""Serves the metrics of all workers on a separate port (METRICS_PORT), from a thread of the supervisor."""
 
 import fcntl
 import os

@@ -50,7 +50,7 @@ connection_tracker = ConnectionTracker()
 
 
 def start() -> None:
-    log_writer.start(descriptor=1)
+    log_writer.start()
     deferred_updates.start()
     Finalize(None, deferred_updates.stop, exitpriority=0)  # Workers don't run atexit handlers.
     connection_created.connect(connection_tracker.add)

@@ -4,10 +4,8 @@ On SIGTERM the service drains. Readiness fails, so that proxies stop sending req
 their connections. After DRAIN_SECONDS, or at once on a second SIGTERM or Ctrl-C, the supervisor
 (DrainingServer) sends SIGTERM to the workers.
 
-A worker must not lose that signal. While the worker loads, the signal terminates it. uvloop would discard
+A worker must not lose that signal. Until its threads start, the signal terminates it. uvloop would discard
 the signal between installing its handler and starting the loop, so it is blocked until the loop runs.
-
-The supervisor imports this module, which therefore must not import Django.
 """
 
 import mmap

@@ -248,7 +248,7 @@ def test_unformattable_message_logs_its_location_only(capfd: pytest.CaptureFixtu
     assert capfd.readouterr().err == "A log message from library.py:7 could not be formatted.\n"
 
 
-def test_supervisor_logs_the_same_format() -> None:
+def test_json_line_has_the_exception() -> None:
     record = build_record("%s ended", "worker-1")
     error = ValueError(f"password={PASSWORD}")
     record.exc_info = type(error), error, None
@@ -276,8 +276,8 @@ def pipe() -> Iterator[Pipe]:
 @pytest.fixture
 def writer(pipe: Pipe) -> Iterator[LogWriter]:
     """A writer whose thread writes to the pipe."""
-    writer = LogWriter(2)
-    writer.start(pipe[1])
+    writer = LogWriter(pipe[1])
+    writer.start()
     yield writer
     writer.stop()
 
@@ -308,7 +308,7 @@ def test_closed_pipe_drops_lines() -> None:
     os.close(reading)
     writer = LogWriter(writing)
     writer.write(b"at once\n")
-    writer.start(writing)
+    writer.start()
     writer.write(b"soon\n")
     writer.stop()
     os.close(writing)
@@ -316,8 +316,8 @@ def test_closed_pipe_drops_lines() -> None:
 
 
 def test_lines_of_two_writers_are_not_interleaved(pipe: Pipe, writer: LogWriter) -> None:
-    other = LogWriter(2)
-    other.start(pipe[1])
+    other = LogWriter(pipe[1])
+    other.start()
     for letter, each in zip(b"ab", (writer, other), strict=True):
         for length in range(2_000):
             each.write(bytes([letter]) * (length % 400 + 1) + b"\n")

@@ -9,6 +9,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.live import ROOT
+from tests.support.servers import free_port
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.unit.test_settings import ENVIRONMENT
 
@@ -50,7 +51,36 @@ def test_settings_import_neither_models_nor_pages_nor_logs() -> None:
     assert not {"django.db.models", "django.http", "prometheus_client"} & set(at_start)
 
 
-def test_worker_has_the_pages_and_the_openapi_document_before_it_serves() -> None:
+LOAD = """
+import os
+from pathlib import Path
+from petstore.server.supervisor import load_application
+
+def read(folder):
+    return {os.readlink(file) if file.is_symlink() else file.name for file in Path(folder).iterdir()}
+
+files = read("/proc/self/fd")
+load_application()
+assert read("/proc/self/task") == {str(os.getpid())}
+assert {name for name in read("/proc/self/fd") - files if not name.startswith("/proc/")} == set()
+"""
+
+
+def test_loading_the_application_starts_no_thread_and_opens_no_file_or_connection() -> None:
+    """The workers are forked afterwards."""
+    result = run("-c", LOAD)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_service_that_cannot_load_exits_with_one_traceback() -> None:
+    broken = {"DJANGO_SETTINGS_MODULE": "tests.system.broken_settings", "PORT": str(free_port())}
+    result = run("manage.py", "serve", **broken)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("Traceback") == 1
+    assert result.stderr.endswith("ModuleNotFoundError: No module named 'tests.missing'\n")
+
+
+def test_application_has_the_pages_and_the_openapi_document_before_it_serves() -> None:
     loaded = imported_modules("petstore.server.app")
     assert {"inventory.views", "petstore.urls", "accounts.admin", "inventory.admin"} <= set(loaded)
     assert not any(name.startswith("opentelemetry.") for name in loaded)  # It needs a collector.

@@ -13,11 +13,6 @@ from django.core.management.base import CommandError
 
 from petstore.management.base import DocumentedCommand, escape_nonprintable
 
-# The supervisor saves memory by not loading the settings.
-SUPERVISOR_SETTINGS = (
-    "CLIENT_SECONDS", "DRAIN_SECONDS", "LOG_FORMAT", "METRICS_ALLOW_FROM", "METRICS_DIR", "METRICS_PORT",
-)  # fmt: skip
-
 
 def resolve_free_address(host: str, port: int, settings_names: str = "--host, --port or PORT") -> str:
     """Resolve a host, preferring IPv4. Raises CommandError if the address is invalid or in use.
@@ -78,9 +73,8 @@ class Command(DocumentedCommand):
 
 
 def exec_supervisor(options: dict[str, Any]) -> None:
-    """Replace this process with the supervisor, which does not need the modules loaded here."""
+    """Replace this process with the supervisor, which inherits these variables."""
     values = {name: options[name] for name in ("host", "port", "workers", "metrics_host")}
-    values |= {name.lower(): getattr(settings, name) for name in SUPERVISOR_SETTINGS}
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
     os.environ |= {"SERVE_HOST": options["host"], "SERVE_PORT": str(options["port"])}  # For status samples.
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # A single heap retains less memory.
