@@ -1,8 +1,8 @@
 """A simulated PostgreSQL: sessions, transactions and prepared statements.
 
 Its SQL is `BEGIN`, `COMMIT`, `ROLLBACK`, `READ $1`, `ADD $1`, `FAIL`, `LATE $1`, which fails when it is
-committed, like a deferred constraint, and `COUNT $1 $2`, which counts a request of a group, and waits for
-the lock of the group.
+committed, like a deferred constraint, `CANCEL $1`, after which a signal interrupts COMMIT before it
+runs, and `COUNT $1 $2`, which counts a request of a group, and waits for the lock of the group.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class PgSession:
         self.staged: list[Any] = []
         self.is_doomed = False  # The transaction has failed.
         self._skips_messages = False  # Until the next Sync.
+        self._is_canceled = False  # The next message fails.
         self._busy_until = 0.0  # While it waits for locks.
         server.sessions[socket.number] = self
 
@@ -90,7 +91,10 @@ class PgSession:
             return self._sync()
         if self._skips_messages:
             return [Result(ABORTED)]
-        result = self._parse(*arguments) if message == "parse" else self._execute(message, *arguments)
+        if self._is_canceled:
+            result, self._is_canceled = Result(FAILED, code="57014"), False
+        else:
+            result = self._parse(*arguments) if message == "parse" else self._execute(message, *arguments)
         if result.status == FAILED:
             self._skips_messages = True
             self.staged.clear()
@@ -149,7 +153,8 @@ class PgSession:
             return Result(FAILED, code="55P03")
         self.server.written_by[parameters[0]] = self.socket.number
         self.staged.append(parameters[0])
-        self.is_doomed = self.is_doomed or sql.startswith(b"LATE")
+        self.is_doomed = self.is_doomed or sql.startswith((b"LATE", b"CANCEL"))
+        self._is_canceled = sql.startswith(b"CANCEL") and not self.is_implicit
         return Result(ROWS, [(parameters[0],)], tag=b"INSERT 0 1")
 
     def _wait_for_lock(self, group: Any) -> bool:

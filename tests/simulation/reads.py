@@ -9,6 +9,7 @@ from unittest import mock
 
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InternalError, OperationalError
+from psycopg.errors import QueryCanceled
 
 from petstore.db import monitor
 from petstore.db.monitor import get_response_timeout
@@ -262,8 +263,8 @@ def get_error(run: Callable[[], Any]) -> Exception:
     """The error of the statement itself. Raises OperationalError for one of the connection."""
     try:
         result = run()
-    except OperationalError:
-        raise
     except DatabaseError as error:
+        if isinstance(error, OperationalError) and not isinstance(error.__cause__, QueryCanceled):
+            raise
         return error
     raise AssertionError(f"The statement did not fail: {result}")
