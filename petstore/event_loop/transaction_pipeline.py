@@ -49,7 +49,7 @@ class TransactionPipeline(PostgresqlConnection):
             self._resolve_next(results[0])
             return
         transactions = list(zip(*[iter(results)] * MESSAGES, strict=True))
-        if self.error is None and any(is_open(begin, result) for begin, result, _ in transactions):
+        if self.error is None and any(may_be_open(begin, commit) for begin, _, commit in transactions):
             self._enqueue(RollbackReceiver(self), self._put_rollback)  # Before what is repeated.
             self._send_soon()
         for begin, result, commit in transactions:
@@ -81,6 +81,9 @@ class RollbackReceiver:
         pass
 
 
-def is_open(begin: Any, result: Any) -> bool:
-    """Return whether the transaction is still open after a statement failed in it."""
-    return begin.status in SUCCESS and result.status == pq.ExecStatus.FATAL_ERROR
+def may_be_open(begin: Any, commit: Any) -> bool:
+    """Return whether the transaction needs a ROLLBACK, which is harmless if COMMIT has ended it.
+
+    COMMIT ends the transaction even if it fails, unless a cancellation interrupts it before it runs.
+    """
+    return begin.status in SUCCESS and commit.status not in SUCCESS

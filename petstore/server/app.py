@@ -9,6 +9,7 @@ import asyncio
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import orjson
 from django.conf import settings
@@ -18,6 +19,7 @@ from django.urls import Resolver404, resolve
 from rest_framework.settings import api_settings
 from whitenoise.middleware import WhiteNoiseFileResponse
 
+from petstore.api.client_ip import get_client_network
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
 from petstore.api.pipeline import ApiPipeline, is_api_path
 from petstore.backoffice.sessions import STAFF_PAGES, find_session_user
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 MAX_CONCURRENT_REQUESTS = 512  # Per worker. Further API requests get 503.
+MAX_FORMS = 4  # In progress, per worker and client network, except those of staff.
 MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a form of the back office.
 MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the browser shows the response.
 
+TOO_MANY_FORMS = ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": str(RETRY_SECONDS)})
 CONNECT_REJECTED = ApiError(ErrorCode.METHOD_NOT_ALLOWED, headers={"Allow": ""})
 
 request_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
@@ -58,6 +62,7 @@ class Application:
             else serve_in_thread
         )
         self._form_queues = asyncio.Semaphore(), asyncio.Semaphore()  # Of anonymous and signed-in users.
+        self._forms = WeakValueDictionary[str, asyncio.Semaphore]()  # By the client network.
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare the worker. granian calls this before the worker listens and before the loop runs."""
@@ -68,13 +73,30 @@ class Application:
         exchange = Exchange(protocol)
         try:
             if not is_api_path(scope.path):
-                await serve_page(scope, exchange, self._form_queues)
+                await self._serve_page(scope, exchange)
             elif scope.method in BODILESS_METHODS:
                 await self._serve(scope, exchange, bodies.EMPTY_BODY)
             else:
                 await self._receive(scope, exchange)
         finally:
             exchange.close()
+
+    async def _serve_page(self, scope: Any, exchange: Exchange) -> None:
+        """Serve a page. Rejects forms of a client that has many in progress, which would delay others."""
+        user = None if scope.method in BODILESS_METHODS else await find_sender(scope)
+        is_staff = user is not None and user.is_staff and scope.path.startswith(STAFF_PAGES)
+        queue = self._form_queues[user is not None]
+        if scope.method in BODILESS_METHODS or is_staff:
+            await serve_page(scope, exchange, queue, is_staff)
+            return
+        network = get_client_network(RSGIRequest(scope, bodies.EMPTY_BODY))
+        in_progress = self._forms.setdefault(network, asyncio.Semaphore(MAX_FORMS))
+        if in_progress.locked():
+            exchange.protocol.response_str(*bodies.build_plain_error(scope, TOO_MANY_FORMS))
+            await bodies.discard(BodyParts(exchange), TOO_MANY_FORMS)
+            return
+        async with in_progress:
+            await serve_page(scope, exchange, queue, is_staff)
 
     async def _receive(self, scope: Any, exchange: Exchange) -> None:
         parts = BodyParts(exchange)
@@ -119,10 +141,8 @@ async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asynci
         queue.release()
 
 
-async def serve_page(
-    scope: Any, exchange: Exchange, form_queues: tuple[asyncio.Semaphore, asyncio.Semaphore]
-) -> None:
-    body, user, is_staff = bodies.EMPTY_BODY, None, False
+async def serve_page(scope: Any, exchange: Exchange, queue: asyncio.Semaphore, is_staff: bool) -> None:
+    body = bodies.EMPTY_BODY
     if scope.path == "/healthz":  # Liveness must not depend on a free thread.
         await serve_on_loop(scope, exchange, body, wsgi.get_response)
         return
@@ -131,8 +151,6 @@ async def serve_page(
         return
     if scope.method not in BODILESS_METHODS:
         parts = BodyParts(exchange)
-        user = await find_sender(scope)
-        is_staff = user is not None and user.is_staff and scope.path.startswith(STAFF_PAGES)
         body = await read_page_body(scope, parts, is_staff)
         if body.error is not None:
             if body.error.code is ErrorCode.PAYLOAD_TOO_LARGE:
@@ -143,7 +161,7 @@ async def serve_page(
             await bodies.discard(parts, body.error, limit)
             return
     if scope.method.upper() == "POST" and not is_staff and await has_page(scope.path):
-        await serve_queued(scope, exchange, body, form_queues[user is not None])
+        await serve_queued(scope, exchange, body, queue)
     else:
         await serve_in_thread(
             scope, exchange, body, probe_threads if scope.path in PROBES else request_threads

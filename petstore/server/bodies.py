@@ -176,6 +176,7 @@ def build_plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str,
 
 PAGE_ERRORS = {
     ErrorCode.METHOD_NOT_ALLOWED: "This server is no proxy.",
+    ErrorCode.RATE_LIMIT_EXCEEDED: "Your network is sending too many forms at once. Try again.",
     ErrorCode.REQUEST_TIMEOUT: "The request body did not arrive in time. Send the form again.",
     ErrorCode.MALFORMED_JSON: "The request body is incomplete. Send the form again.",
 }

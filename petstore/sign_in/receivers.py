@@ -10,6 +10,7 @@ from allauth.mfa.totp.internal.auth import TOTP
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.db.models.signals import post_save
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 
@@ -106,16 +107,17 @@ def handle_new_recovery_codes(request: HttpRequest, user: User, **kwargs: Any) -
 
 @receiver(account_signals.password_changed, dispatch_uid="audit of password changes")
 def handle_changed_password(request: HttpRequest, user: User, **kwargs: Any) -> None:
-    withdraw_confirmations(user)
     record_password_change(request, user, "Changed their own password.")
 
 
 @receiver(account_signals.password_reset, dispatch_uid="audit of password resets")
 def handle_reset_password(request: HttpRequest, user: User, **kwargs: Any) -> None:
-    withdraw_confirmations(user)
     record_password_change(request, user, "Used a link from an email.")
 
 
-def withdraw_confirmations(user: User) -> None:
+@receiver(post_save, sender=User, dispatch_uid="unconfirmed addresses")
+def withdraw_confirmations(instance: User, *, created: bool, **kwargs: Any) -> None:
     """Invalidate links that confirm a new address, which a thief of the old password may have entered."""
-    EmailAddress.objects.filter(user=user, verified=False).delete()
+    # Django sets this attribute for each new password, also one that a command or a one-time link sets.
+    if getattr(instance, "_password", None) is not None and not created:
+        EmailAddress.objects.filter(user=instance, verified=False).delete()

@@ -110,6 +110,13 @@ def test_work_does_not_grow_with_history(account: Account) -> None:
         "reset a password": expect(200, lambda: boss.post(
             f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}
         )),
+        "suspend": expect(302, lambda: support.post(f"{office}suspend/", {"reason": "x"})),
+        "lift the suspension": expect(302, lambda: support.post(
+            f"{office}lift-suspension/", {"reason": "x"}
+        )),
+        "change the plan": expect(302, lambda: support.post(
+            f"{office}change-plan/", {"choice": "pro", "reason": "x"}
+        )),
         "page of a key": expect(200, lambda: support.get(page_url(narrowed))),
     }  # fmt: skip
     limit = MAX_ROWS_OF_AN_ACT if connection.vendor == "postgresql" else MAX_STEPS_OF_AN_ACT

@@ -491,7 +491,7 @@ def test_only_a_post_confirms_an_address(browser: Client) -> None:
     assert address.verified
 
 
-@pytest.mark.parametrize("by", ["the password", "a link"])
+@pytest.mark.parametrize("by", ["the password", "a link", "a command"])
 def test_new_password_ends_links_that_confirm_an_address(kim: User, by: str) -> None:
     """A thief of the old password may have entered the address."""
     browser = enter_password("kim")
@@ -500,6 +500,9 @@ def test_new_password_ends_links_that_confirm_an_address(kim: User, by: str) -> 
     if by == "the password":
         form = {"oldpassword": PASSWORD, **dict.fromkeys(("password1", "password2"), "a new pass phrase")}
         assert browser.post("/account/password/", form).status_code == 302
+    elif by == "a command":
+        kim.set_password("a new pass phrase")
+        kim.save()
     else:
         Client().post("/account/password/reset/", {"email": "kim@example.com"})
         reset = Client()

@@ -20,6 +20,7 @@ from tests.simulation.scenario import Request, response_bound
 
 COUNT = Statement(b"count", b"COUNT $1 $2")
 LATE_COUNT = Statement(b"late count", b"LATE $1")
+CANCELED_COUNT = Statement(b"canceled count", b"CANCEL $1")
 GROUPS = 4
 LOCKABLE = b"0"  # The first.
 LONGEST_LOCK = 9.0  # Seconds.
@@ -48,7 +49,8 @@ class CountingScenario(PostgresqlScenario):
 
     def _request(self, number: int) -> Request:
         if self.chance.random() < 0.1:
-            statement, values = self.chance.choice(((FAIL, []), (LATE_COUNT, [number])))
+            statement = self.chance.choice((FAIL, LATE_COUNT, CANCELED_COUNT))
+            values = [] if statement is FAIL else [number]
             group = 1 + number % (GROUPS - 1)
             return Request(
                 f"fails {number}",

@@ -1,9 +1,9 @@
 """A simulated PostgreSQL: sessions, transactions and prepared statements.
 
 Its SQL is `BEGIN`, `COMMIT`, `ROLLBACK`, `READ $1`, `ADD $1`, `FAIL`, `LATE $1`, which fails when it is
-committed, like a deferred constraint, `SAVEPOINT`, `RELEASE SAVEPOINT` and `ROLLBACK TO SAVEPOINT` for the
-latest savepoint, and `COUNT $1 $2`, which counts a request of a group, and waits for
-the lock of the group.
+committed, like a deferred constraint, `CANCEL $1`, after which a signal interrupts COMMIT before it runs,
+`SAVEPOINT`, `RELEASE SAVEPOINT` and `ROLLBACK TO SAVEPOINT` for the latest savepoint, and `COUNT $1 $2`,
+which counts a request of a group, and waits for the lock of the group.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class PgSession:
         self.savepoints: list[tuple[int, bool]] = []  # What was staged, and whether that was doomed.
         self.is_doomed = False  # COMMIT will fail.
         self._skips_messages = False  # Until the next Sync.
+        self._is_canceled = False  # The next message fails.
         self._busy_until = 0.0  # While it waits for locks.
         server.sessions[socket.number] = self
 
@@ -92,7 +93,10 @@ class PgSession:
             return self._sync()
         if self._skips_messages:
             return [Result(ABORTED)]
-        result = self._parse(*arguments) if message == "parse" else self._execute(message, *arguments)
+        if self._is_canceled:
+            result, self._is_canceled = Result(FAILED, code="57014"), False
+        else:
+            result = self._parse(*arguments) if message == "parse" else self._execute(message, *arguments)
         if result.status == FAILED:
             self._skips_messages = True
             self.status = IN_ERROR if not self.is_implicit else IDLE
@@ -150,7 +154,8 @@ class PgSession:
             return Result(FAILED, code="55P03")
         self.server.written_by[parameters[0]] = self.socket.number
         self.staged.append(parameters[0])
-        self.is_doomed = self.is_doomed or sql.startswith(b"LATE")
+        self.is_doomed = self.is_doomed or sql.startswith((b"LATE", b"CANCEL"))
+        self._is_canceled = sql.startswith(b"CANCEL") and not self.is_implicit
         return Result(ROWS, [(parameters[0],)], tag=b"INSERT 0 1")
 
     def _wait_for_lock(self, group: Any) -> bool:

@@ -19,6 +19,7 @@ from django.db import (
 from django.db import connection as django_connection
 from django.db.transaction import TransactionManagementError
 from greenlet import GreenletExit
+from psycopg.errors import QueryCanceled
 
 from petstore.db import monitor
 from petstore.db.monitor import get_response_timeout
@@ -315,8 +316,8 @@ def get_error(run: Callable[[], Any]) -> Exception:
     """The error of the statement itself. Raises OperationalError for one of the connection."""
     try:
         result = run()
-    except OperationalError:
-        raise
     except DatabaseError as error:
+        if isinstance(error, OperationalError) and not isinstance(error.__cause__, QueryCanceled):
+            raise
         return error
     raise AssertionError(f"The statement did not fail: {result}")

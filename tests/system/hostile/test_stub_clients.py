@@ -1,8 +1,8 @@
 """A worker with clients that are stubs of granian's protocol.
 
-Forms of anonymous clients, which may cost a password hash each, are served one at a time. A finished
-request must not keep the server's protocol alive: granian closes the connection of a client that never sent
-all of its body only once its protocol is released.
+Forms of anonymous clients, which may cost a password hash each, are served one at a time, and few wait for
+each client. A finished request must not keep the server's protocol alive: granian closes the connection of
+a client that never sent all of its body only once its protocol is released.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from petstore.api.request_headers import BODY_ERROR
 
 CLIENT_SECONDS = 0.05
 FORMS = 12  # More than a worker has threads.
+MAX_FORMS = 4  # Of a client.
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +58,10 @@ class Protocol:
     response_str = response_bytes
 
 
-def scope(method: str, path: str, **headers: str) -> SimpleNamespace:
+def scope(method: str, path: str, address: str = "192.0.2.1", **headers: str) -> SimpleNamespace:
     return SimpleNamespace(
         method=method, path=path, query_string="", headers={"host": "a"} | headers, authority=None,
-        scheme="http", http_version="1.1", client="192.0.2.1:50000", server="127.0.0.1:8000",
+        scheme="http", http_version="1.1", client=f"{address}:50000", server="127.0.0.1:8000",
     )  # fmt: skip
 
 
@@ -87,8 +88,10 @@ class SlowFormHandler:
         return HttpResponse(status=status)
 
 
-def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int | str, int]]:
-    """Serve many forms, a page and posts to missing pages concurrently. Run it in a separate process.
+def serve_forms(
+    queue_seconds: int, rejected_forms: int, addresses: list[str]
+) -> tuple[int, dict[int | str, int]]:
+    """Serve a form of each address, a page and posts to missing pages concurrently, in a separate process.
 
     Returns how many forms were in threads at the same time, and the count of each status.
     """
@@ -100,18 +103,20 @@ def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int 
     async def main() -> Counter[int | str]:
         application = app.Application()
 
-        async def send(method: str, path: str = "/account/login/") -> int | str:
+        async def send(method: str, address: str, path: str = "/account/login/") -> int | str:
             seen: list[int | str] = []
-            asked = scope(method, path, **{"content-length": "0", "cookie": "csrftoken=x"})
+            headers = {"content-length": "0", "cookie": "csrftoken=x"}
+            asked = scope(method, path, address, **headers)
             await application.__rsgi__(asked, Protocol(seen, is_silent=False))
             await asyncio.sleep(0)  # A thread had the loop send the response.
             return seen[-1]
 
         async with asyncio.timeout(20):
-            forms = [asyncio.create_task(send("POST")) for _ in range(FORMS)]
+            forms = [asyncio.create_task(send("POST", address)) for address in addresses]
             await asyncio.to_thread(handler.started.wait)
-            assert await send("GET") == 200
-            assert {await send("POST", f"/{number}/a/b/") for number in range(FORMS)} == {404}
+            assert await send("GET", addresses[0]) == 200
+            missing = {await send("POST", addresses[0], f"/{number}/a/b/") for number in range(FORMS)}
+            assert missing == {404}
             finished = asyncio.as_completed(forms)
             for _ in range(rejected_forms):
                 await next(finished)
@@ -129,7 +134,15 @@ def serve_forms(queue_seconds: int, rejected_forms: int) -> tuple[int, dict[int 
 def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page_and_no_other_post(
     process: ProcessPoolExecutor, queue_seconds: int, rejected_forms: int, statuses: dict[int, int]
 ) -> None:
-    assert process.submit(serve_forms, queue_seconds, rejected_forms).result() == (1, statuses)
+    addresses = [f"192.0.2.{number}" for number in range(FORMS)]
+    assert process.submit(serve_forms, queue_seconds, rejected_forms, addresses).result() == (1, statuses)
+
+
+def test_one_client_can_not_fill_the_queue_of_forms(process: ProcessPoolExecutor) -> None:
+    excess = 20
+    addresses = ["192.0.2.1"] * (MAX_FORMS + excess) + ["192.0.2.2"]
+    statuses = {200: MAX_FORMS + 1, 429: excess}
+    assert process.submit(serve_forms, 20, excess, addresses).result() == (1, statuses)
 
 
 # --- Finished requests ---------------------------------------------------------------------------

@@ -215,7 +215,8 @@ def test_requests_are_limited_by_ipv4_address_or_ipv6_64_prefix(
 
 
 def test_pages_have_a_limit_of_their_own_for_each_address(tmp_path: Path) -> None:
-    with running(tmp_path, {"gpc1_rate ge 400": "gpc1_rate ge 2"}) as port:
+    changes = {"gpc1_rate(2s)": "gpc1_rate(10s)", "gpc1_rate ge 80": "gpc1_rate ge 2"}
+    with running(tmp_path, changes) as port:
         paths = ["/docs", "/account/x/", "/v1/pets", "/nothing", "/v1/pets", "/static/x"]
         statuses = [httpx.get(f"http://127.0.0.1:{port}{path}").status_code for path in paths]
     assert statuses == [200, 200, 200, 429, 200, 200]
