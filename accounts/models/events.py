@@ -11,6 +11,7 @@ Times are microseconds since the epoch, so that the same SQL works on both datab
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import Any
 
 import orjson
@@ -22,17 +23,17 @@ from accounts.models.records import Record
 from petstore.db.identity import is_postgresql
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
+NULL_ID = '"id":null'  # No string of the data contains it, because JSON escapes the quotes.
 PUBLIC_ACCOUNT_ID = 0  # The account_id of public events.
 
 
-# No other member of the data is '"id":null', and in a text its quotes are escaped.
 INSERT_WITH_EVENT = """
-WITH subject AS (INSERT INTO "{table}" ({columns}) VALUES ({values}) RETURNING id),
+WITH inserted AS (INSERT INTO "{table}" ({columns}) VALUES ({values}) RETURNING id),
 event AS (
     INSERT INTO accounts_eventdraft (account_id, type, created_at, data)
-    SELECT %s, %s, %s, replace(%s, '"id":null', '"id":' || id) FROM subject
+    SELECT %s, %s, %s, replace(%s, '"id":null', '"id":' || id) FROM inserted
 )
-SELECT id FROM subject
+SELECT id FROM inserted
 """
 
 
@@ -97,22 +98,26 @@ class EventDraft(EventFields):
         serialized = orjson.dumps(data, option=orjson.OPT_UTC_Z).decode()
         return cls(account_id=account_id, type=event_type.value, data=serialized)
 
-    def insert_with(self, subject: models.Model) -> None:
-        """Insert a new row and its event in one statement. PostgreSQL only.
+    def insert_with(self, row: models.Model) -> None:
+        """Insert a new row of any model, and this event. PostgreSQL needs one statement.
 
-        In the event's data, the null of the row's `id` is replaced.
+        If the event's data has the row's ID, which is still null, it gets the new one. Sends no signals.
         """
-        fields = [field for field in subject._meta.concrete_fields if not field.primary_key]
-        values = [field.get_db_prep_save(field.pre_save(subject, True), connection) for field in fields]
-        sql = INSERT_WITH_EVENT.format(
-            table=subject._meta.db_table,
-            columns=", ".join(f'"{field.column}"' for field in fields),
-            values=", ".join(["%s"] * len(fields)),
-        )
-        with connection.cursor() as cursor:
-            cursor.execute(sql, [*values, self.account_id, self.type, self.created_at, self.data])
-            (subject.pk,) = cursor.fetchone()
-        subject._state.adding, subject._state.db = False, connection.alias
+        if is_postgresql():
+            fields = get_inserted_fields(type(row))
+            values: list[Any] = [
+                field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields
+            ]
+            values += [self.account_id, self.type, self.created_at, self.data]
+            with connection.cursor() as cursor:
+                cursor.execute(compile_insert_with_event(type(row)), values)
+                (row.pk,) = cursor.fetchone()
+            row._state.adding, row._state.db = False, connection.alias
+        else:
+            with transaction.atomic(savepoint=False):
+                type(row)._base_manager.bulk_create([row])
+                self.data = self.data.replace(NULL_ID, f'"id":{row.pk}')
+                self.save(force_insert=True)
 
     def save_once(self, subject_id: int, threshold: int, occurrence: int) -> bool:
         """Save this event unless it was already sent for this occurrence; return whether it was saved."""
@@ -127,6 +132,20 @@ class EventDraft(EventFields):
             if is_new:
                 self.save()
         return is_new
+
+
+def get_inserted_fields(model: type[models.Model]) -> list[models.Field[Any, Any]]:
+    return [field for field in model._meta.concrete_fields if not field.primary_key]
+
+
+@cache
+def compile_insert_with_event(model: type[models.Model]) -> str:
+    fields = get_inserted_fields(model)
+    return INSERT_WITH_EVENT.format(
+        table=model._meta.db_table,
+        columns=", ".join(f'"{field.column}"' for field in fields),
+        values=", ".join(["%s"] * len(fields)),
+    )
 
 
 class Event(EventFields):

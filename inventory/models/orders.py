@@ -188,5 +188,5 @@ class Order(models.Model):
     def record_change(self, from_status: str, *, by: str, reason: str = "", event_type: EventType) -> None:
         """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
-        self.events.create(**change)
-        EventDraft.build(event_type, {"order": self.as_json()}, self.account_id).save()
+        event = EventDraft.build(event_type, {"order": self.as_json()}, self.account_id)
+        event.insert_with(OrderEvent(order_id=self.pk, **change))

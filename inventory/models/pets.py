@@ -13,7 +13,6 @@ from accounts.models import EventDraft, EventType
 from inventory import members
 from inventory.search import Folded
 from inventory.status import LIVE_STATUSES, PET_TRANSITIONS, PetStatus, TransitionError
-from petstore.db.identity import is_postgresql
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.names import NAME_LENGTH, UniquelyNamed, visible_name
 
@@ -64,15 +63,9 @@ class PetQuerySet(QuerySet["Pet"]):
         return members.PET.select_values(self)
 
     def create_with_event(self, **values: Any) -> Pet:
-        """Insert a pet and its event. Raises IntegrityError at COMMIT if its category does not exist.
-
-        On PostgreSQL this most frequent write of the API takes a single statement.
-        """
+        """Insert a pet and its event. Raises IntegrityError at COMMIT if its category does not exist."""
         pet = Pet(**values)
-        if is_postgresql():
-            EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}).insert_with(pet)
-        else:
-            self.bulk_create_with_events([[pet]])
+        EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}).insert_with(pet)
         return pet
 
     @transaction.atomic
@@ -184,8 +177,8 @@ class Pet(models.Model):
     ) -> None:
         """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
-        self.events.create(order_id=order_id, **change)
-        EventDraft.build(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()}).save()
+        event = EventDraft.build(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
+        event.insert_with(PetEvent(pet_id=self.pk, order_id=order_id, **change))
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
         """Delete the pet and record an event. Raises ProtectedError if the pet has orders."""

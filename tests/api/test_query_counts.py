@@ -18,26 +18,28 @@ from tests.support.costs import recorded_statements
 
 ON_POSTGRESQL = connection.vendor == "postgresql"
 ADMIT = "UPDATE accounts_quotausage"
-CREATE_PET = (
-    ["WITH inventory_pet"] if ON_POSTGRESQL else ["INSERT inventory_pet", "INSERT accounts_eventdraft"]
-)
+
+
+def insert_with_event(table: str) -> list[str]:
+    return [f"WITH {table}"] if ON_POSTGRESQL else [f"INSERT {table}", "INSERT accounts_eventdraft"]
+
+
+CREATE_PET = insert_with_event("inventory_pet")
 LIMIT_LOCK_WAIT = ["SELECT set_config"] if ON_POSTGRESQL else []
 FIND_RECORD = "SELECT accounts_idempotencyrecord"
 CLAIM = [*LIMIT_LOCK_WAIT, "INSERT accounts_idempotencyrecord", *LIMIT_LOCK_WAIT]
 STORE_RESPONSE = "UPDATE accounts_idempotencyrecord"
-CHANGE_PET = ["UPDATE inventory_pet", "INSERT inventory_petevent", "INSERT accounts_eventdraft"]
+CHANGE_PET = ["UPDATE inventory_pet", *insert_with_event("inventory_petevent")]
 PLACE_ORDER = [
     "SELECT inventory_pet",
     "INSERT inventory_order",
-    "INSERT inventory_orderevent",
-    "INSERT accounts_eventdraft",
+    *insert_with_event("inventory_orderevent"),
     *CHANGE_PET,
 ]
 CANCEL_ORDER = [
     "SELECT inventory_order",
     "UPDATE inventory_order",
-    "INSERT inventory_orderevent",
-    "INSERT accounts_eventdraft",
+    *insert_with_event("inventory_orderevent"),
     "SELECT inventory_pet",
     *CHANGE_PET,
 ]

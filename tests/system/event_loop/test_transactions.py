@@ -232,6 +232,14 @@ def test_nul_in_a_text_is_rejected() -> None:
     assert serve(send) == [2]
 
 
+def test_version_of_the_server_is_known() -> None:
+    def get_version() -> Any:
+        wrapper: Any = connections["default"]
+        return wrapper.pg_version
+
+    assert serve(get_version)[0] >= 140_000
+
+
 def test_iterator_reads_all_rows() -> None:
     def add_and_iterate() -> set[str]:
         for name in ADDED:
