@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count, islice
 from typing import Any, Self
@@ -23,7 +24,6 @@ from petstore.event_loop.connection_pool import get_write_pool
 from petstore.event_loop.libpq import Statement, Value, compile_statement
 from petstore.event_loop.pg_connection import (
     MAX_ATTEMPTS,
-    SUCCESS,
     NotExecutedError,
     PostgresqlConnection,
     Rows,
@@ -96,48 +96,38 @@ class LoopConnection:
         """Commit. Raises OperationalError if that failed, or if the outcome is unknown."""
         if self._lent is None:
             return
-        is_sent = self._lent.error is None
+        failed_before = self._lent.error is not None
         try:
             result = self._lent.execute(COMMIT, ())
             self._lent.check_result(COMMIT, result)
-            # For a failed transaction, COMMIT succeeds with the command tag ROLLBACK.
-            if result.command_status != b"COMMIT":
-                raise OperationalError(ROLLED_BACK)
         except ConnectionFailedError as error:
-            self._discard()
             failure = to_django_error(self._alias, error)
-            raise type(failure)(f"{UNCONFIRMED if is_sent else ROLLED_BACK} {failure}") from error
-        except Error:
-            raise
-        except BaseException:
-            self._discard()
-            raise
+            message = ROLLED_BACK if failed_before else UNCONFIRMED
+            raise type(failure)(f"{message} {failure}") from error
         finally:
             self._give_back()
+        if result.command_status != b"COMMIT":  # COMMIT of a failed transaction succeeds, as a ROLLBACK.
+            raise OperationalError(ROLLED_BACK)
 
     def rollback(self) -> None:
         """Roll back, or close the borrowed connection if that fails or the request is cancelled."""
         if self._lent is None:
             return
+        # A cancelled request can't wait. A statement that has timed out may still be running.
+        if isinstance(sys.exception(), GreenletExit) or self._lent.has_pending_results:
+            self._lent.close()
         try:
-            # A cancelled request can't wait. A statement that has timed out may still be running.
-            if (
-                isinstance(sys.exception(), GreenletExit)
-                or self._lent.has_pending_results
-                or self._lent.execute(ROLLBACK, ()).status not in SUCCESS
-            ):
-                self._discard()
-        except BaseException as error:
-            self._discard()
-            if not isinstance(error, ConnectionFailedError):
-                raise
+            with suppress(ConnectionFailedError):
+                self._lent.execute(ROLLBACK, ())
         finally:
             self._give_back()
 
     def close(self) -> None:
         """Close a borrowed connection, whose transaction PostgreSQL then rolls back. Never waits."""
         self.closed = True
-        self._discard()
+        if self._lent is not None:
+            self._lent.close()
+        self._give_back()
 
     def _execute(self, statement: Statement, values: Sequence[Value]) -> tuple[Any, Rows]:
         for attempt in count(1):
@@ -165,14 +155,10 @@ class LoopConnection:
         return self._lent
 
     def _give_back(self) -> None:
+        """Return a borrowed connection to the pool, which closes it if anything on it is unfinished."""
         if self._lent is not None:
             lent, self._lent = self._lent, None
             get_write_pool(self._alias).release(lent)
-
-    def _discard(self) -> None:
-        if self._lent is not None:
-            self._lent.close()
-            self._give_back()
 
 
 class LoopCursor:

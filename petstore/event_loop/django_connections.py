@@ -27,9 +27,6 @@ BLOCKING = (
 class LoopDatabaseWrapper(base.DatabaseWrapper):
     """The connection of one greenlet. What it connects to is lent to each transaction: see dbapi.py."""
 
-    def __init__(self, settings_dict: dict[str, Any], alias: str) -> None:
-        super().__init__(settings_dict | {"DISABLE_SERVER_SIDE_CURSORS": True}, alias)
-
     def ensure_connection(self) -> None:
         if self.connection is None:
             if self.in_atomic_block:
