@@ -6,9 +6,7 @@ import re
 import shlex
 import sys
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 from urllib.parse import urlencode
 
@@ -191,18 +189,3 @@ def test_examples_of_requests_are_accepted(api: Api, operations: Operations) -> 
             if "petId" in body:
                 body = {"petId": api.get("/pets?status=available").json()[0]["id"]}
             assert api.post(path, body).status_code == 201
-
-
-def test_openapi_document_is_built_once_for_concurrent_requests() -> None:
-    views.build_document.cache_clear()  # As in a process that has just started.
-    views.render_json.cache_clear()
-    together = Barrier(8)
-
-    def fetch(_: int) -> bytes:
-        together.wait(10)
-        return views.render_json()
-
-    with ThreadPoolExecutor(8) as pool:
-        responses = set(pool.map(fetch, range(8)))
-    assert len(responses) == 1
-    assert views.build_document.cache_info().misses == 1
