@@ -14,14 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 PINS = Path(__file__).parents[2] / "requirements.txt"
+# Held here as well: from Python 3.13 on, forked processes clear atexit, and would delete the folder.
+until_the_end = ExitStack()
+atexit.register(until_the_end.close)
 PIN = re.compile(r"^([\w.-]+)(?:\[.*\])?==", re.MULTILINE)
 
 
 @cache
 def python() -> str:
     """The path of that Python: a virtual environment of links, deleted when this process exits."""
-    until_the_end = ExitStack()
-    atexit.register(until_the_end.close)
     return make_environment(Path(until_the_end.enter_context(TemporaryDirectory(prefix="packages-"))))
 
 
