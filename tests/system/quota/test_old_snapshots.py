@@ -37,6 +37,8 @@ def count_buffers(action: Callable[[], Any]) -> int:
     found: list[int] = []
 
     def explain(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        if sql.startswith("SET LOCAL"):
+            return execute(sql, parameters, many, context)
         session = context["connection"].connection  # psycopg's, which this wrapper does not see.
         with session.transaction(force_rollback=True), session.cursor() as cursor:
             cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", parameters)
