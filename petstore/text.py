@@ -1,8 +1,10 @@
-"""Formatting of counts, percentages, times and long text."""
+"""Texts of several pages, and the formatting of counts, percentages, times and long text."""
 
 from datetime import datetime
 
 from django.utils.formats import date_format
+
+FORM_TOO_LARGE = "The form is too large and was not saved. Go back, shorten it and try again."
 
 
 def format_count(count: int, singular: str, plural: str = "") -> str:

@@ -10,18 +10,22 @@ from typing import Any
 from allauth.account.adapter import get_adapter
 from allauth.core.exceptions import ReauthenticationRequired
 from django.conf import settings
+from django.contrib import admin
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Group
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError, IntegrityError
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers
 from django.utils.deprecation import MiddlewareMixin
 
+from petstore.api.errors import ErrorCode
+from petstore.api.request_headers import BODY_ERROR
 from petstore.backoffice.sessions import CUSTOMER_PAGES, STAFF_PAGES, log_out_if_expired
 from petstore.observability.redaction import contains_key
+from petstore.text import FORM_TOO_LARGE
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +104,37 @@ class SignedInPagesMiddleware(MiddlewareMixin):
         if request.path_info.startswith(CUSTOMER_PAGES):
             add_never_cache_headers(response)
         return response
+
+
+class StaffFormLimitsMiddleware(MiddlewareMixin):
+    """Shows 413 in the layout of the back office, or the sign-in page if the session has ended.
+
+    Must run before UnreadFormMiddleware, which does so for everyone else, and CsrfViewMiddleware.
+    """
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        is_page = request.path.startswith(STAFF_PAGES) and getattr(view, "login_required", True)
+        if not is_page or is_readable(request):
+            return None
+        request.POST = QueryDict()  # Rendering the page reads POST again.
+        log_out_if_expired(request)
+        site: Any = admin.site
+        page: HttpResponse = (
+            site.render_page(request, "error", title="Too large", text=FORM_TOO_LARGE, status=413)
+            if site.has_permission(request)
+            else site.redirect_to_sign_in(request)
+        )
+        return page
+
+
+def is_readable(request: HttpRequest) -> bool:
+    error = request.META.get(BODY_ERROR)
+    if error is not None:
+        return error.code is not ErrorCode.PAYLOAD_TOO_LARGE
+    try:
+        return request.POST is not None
+    except (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent):
+        return False
 
 
 # --- Error pages for staff

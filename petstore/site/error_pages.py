@@ -12,6 +12,7 @@ from petstore.api.pipeline import is_api_path
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 from petstore.site.docs import get_context
 from petstore.site.search import suggest_pages
+from petstore.text import FORM_TOO_LARGE
 
 # The error code under /v1 and the text of the page, by status.
 RESPONSES = {
@@ -26,7 +27,6 @@ PAGE_EXPIRED = (
     "Nothing was saved, because the page has expired. You may have signed in or out in another tab. "
     "Go back, reload the page, and try again."
 )
-TOO_LARGE = "The form is too large and was not saved. Go back, shorten it and try again."
 FOREIGN_FORM = (
     "Nothing was saved, because your browser says that the form is from {}, but this service is at {}. "
     "Open it there. If you operate the service, set BASE_URL to the address that browsers use."
@@ -47,7 +47,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def render_too_large(request: HttpRequest) -> HttpResponse:
-    context = {"title": "Too large", "text": TOO_LARGE}
+    context = {"title": "Too large", "text": FORM_TOO_LARGE}
     return render(request, "error.html", context, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 

@@ -108,7 +108,10 @@ def test_slash_focuses_the_search(open_page: Open) -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize(
     ("path", "name"),
-    [("/docs/quickstart", "Example: place_order.sh"), ("/docs/retries", "Configure well-known clients")],
+    [
+        ("/docs/quickstart", "Example: client_place_order.py"),
+        ("/docs/retries", "Configure well-known clients"),
+    ],
     ids=["code", "table"],
 )
 def test_scrollable_content_has_a_shadow_at_the_edge_that_hides_more(
@@ -243,15 +246,16 @@ def test_first_tab_stop_skips_to_the_content(open_page: Open) -> None:
 def test_examples_are_tabs_with_a_stored_language(open_page: Open) -> None:
     page = open_page("/docs/quickstart")
     group = page.locator(".examples").first
-    expect(group.get_by_role("tab", name="curl")).to_have_attribute("aria-selected", "true")
-    group.get_by_role("tab", name="Python").click()
+    expect(group.get_by_role("tab").first).to_have_attribute("aria-selected", "true")
+    group.get_by_role("tab", name="Python", exact=True).click()
     for one in page.locator(".examples").all():
         expect(one.get_by_role("tabpanel")).to_have_attribute("id", re.compile(r"\.py-example$"))
     page.goto("/docs/retries")
-    expect(page.get_by_role("tab", name="Python")).to_have_attribute("aria-selected", "true")
+    python = page.get_by_role("tab", name="Python", exact=True)
+    expect(python).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Tab")
-    page.get_by_role("tab", name="Python").press("ArrowRight")
-    expect(page.get_by_role("tab", name="JavaScript")).to_be_focused()
+    python.press("ArrowRight")
+    expect(page.get_by_role("tab", name="JavaScript", exact=True)).to_be_focused()
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "retries.mjs-example")
 
 
