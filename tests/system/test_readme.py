@@ -58,9 +58,9 @@ def test_table_of_settings_has_every_variable_once() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)` \|", (ROOT / "docs/settings.md").read_text(), re.MULTILINE)
     assert len(rows) == len(set(rows))
     read = set()
-    for path in [ROOT / "petstore/settings.py", ROOT / "petstore/environment.py"]:
-        read |= set(re.findall(r'\b(?:env\.)?[a-z_]+\(\s*"([A-Z][A-Z_]+)",', path.read_text()))
-        read |= set(re.findall(r'\benv\.[a-z_]+\("([A-Z][A-Z_]+)"\)', path.read_text()))
+    for name in ("settings", "environment", "database_urls"):
+        text = (ROOT / f"petstore/{name}.py").read_text()
+        read |= set(re.findall(r'\b[a-z_]+\(\s*"([A-Z][A-Z_]+)"[,)]', text))
     # A variable of python-dotenv, and a normal form of Unicode.
     assert set(rows) == read - {"PYTHON_DOTENV_DISABLED", "NFKC"}
 

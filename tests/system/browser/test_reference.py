@@ -32,13 +32,13 @@ def test_operations_are_filtered_while_typing(open_page: Open) -> None:
     page = open_page("/docs")
     box = page.get_by_role("searchbox", name="Search the operations")
     operations = page.locator(".operations li:visible")
-    expect(operations).to_have_count(10)
+    expect(operations).to_have_count(11)
     box.press_sequentially("cancel ord")
     expect(operations).to_have_text([re.compile("DELETE.*Cancel an order")])
     expect(page.get_by_role("heading", level=3).locator("visible=true")).to_have_text(
         [re.compile("^Orders")]
     )
-    expect(page.locator("#filter-status")).to_have_text(re.compile("^1 of 10 operations"))
+    expect(page.locator("#filter-status")).to_have_text(re.compile("^1 of 11 operations"))
     box.fill("getpet")
     expect(operations).to_have_count(1)
     box.press("Enter")
@@ -141,6 +141,7 @@ def test_demo_key_is_filled_in_but_not_copied(open_page: Open, shop: Service) ->
     page.goto("/docs/operations/listPets")
     assert send(page)[0] == "200"
     assert page.evaluate("sessionStorage.length") == 0
+    page.get_by_role("tab", name="curl").click()
     example = page.locator(".examples code[id$='.sh']")
     expect(example).to_contain_text(key)
     page.locator(".examples").get_by_role("button", name="Copy").locator("visible=true").click()
@@ -191,7 +192,7 @@ def test_page_is_complete_without_scripts(plain_page: Page) -> None:
     page.goto("/docs/operations/placeOrder")
     page.get_by_text("pet_not_available").first.click()
     expect(page.get_by_role("region", name="Example: pet_not_available")).to_be_visible()
-    expect(page.locator(".example")).to_have_count(3)
+    expect(page.locator(".example")).to_have_count(5)
     expect(page.get_by_role("button", name="Send POST")).to_have_count(0)
     page.goto("/docs")
     box = page.get_by_role("searchbox", name="Search the operations")
