@@ -98,14 +98,11 @@ class Client:
             gate.enter(self._max_in_flight, self._max_wait)
             error: PetstoreError | None = None
             try:
-                content, received = self._exchange(method, path, **options)
+                return self._exchange(name, method, path, **options)
             except PetstoreError as failure:
                 error = failure
                 if attempt == self._retries or not is_retryable(error):
                     raise
-            else:
-                warn_of_deprecation(name, received)
-                return content, received
             finally:
                 gate.leave(error)
             if not isinstance(error, ApiError) or error.retry_after is None:
@@ -113,7 +110,7 @@ class Client:
                 time.sleep(random.uniform(longest / 2, longest))  # noqa: S311
         raise AssertionError("The loop returns or raises.")
 
-    def _exchange(self, method: str, path: str, **options: Any) -> tuple[Any, Mapping[str, str]]:
+    def _exchange(self, name: str, method: str, path: str, **options: Any) -> tuple[Any, Mapping[str, str]]:
         """Send a request once. Times out as well if the body arrives too slowly."""
         end = time.monotonic() + self._timeout
         url, data = self._base_url + path, b""
@@ -128,6 +125,7 @@ class Client:
             self.quota = RateLimit.parse(response.headers) or self.quota
             if response.status >= 300 and response.status != 304:
                 raise parse_error(response, data)
+            warn_of_deprecation(name, response.headers)
             return json.loads(data) if data else None, response.headers
         except (urllib3.exceptions.HTTPError, json.JSONDecodeError, UnicodeDecodeError) as failure:
             raise ConnectionFailedError(f"{method} {url}: {failure}") from failure
@@ -147,16 +145,13 @@ def warn_of_deprecation(name: str, headers: Mapping[str, str]) -> None:
     announced = "Deprecation" in headers or "Sunset" in headers
     if announced and _deprecated.setdefault(name, headers) is headers:  # Atomic.
         end = f" It will be removed on {headers['Sunset']}." if "Sunset" in headers else ""
-        warnings.warn(f"{name} is deprecated.{end}", ApiDeprecationWarning, stacklevel=4)
+        warnings.warn(f"{name} is deprecated.{end}", ApiDeprecationWarning, stacklevel=5)
 
 
 class _Resource(Generic[T]):
     def __init__(self, client: Client, list_name: str, path: str, model: type[T]) -> None:
         self._send, self._post = client._send, client._post
         self._list_name, self._path, self._model = list_name, path, model
-
-    def _get(self, name: str, row_id: int) -> T:
-        return decode(self._model, self._send(name, "GET", f"{self._path}/{row_id}")[0])
 
     def _fetch(self, query: Mapping[str, Any], etag: str = "") -> Page[T]:
         conditions = {"If-None-Match": etag} if etag else {}
@@ -205,7 +200,7 @@ class Pets(_Resource[Pet]):
 
     def get(self, pet_id: int) -> Pet:
         """Get a pet. Deprecated by the API: see `list`."""
-        return self._get("getPet", pet_id)
+        return decode(Pet, self._send("getPet", "GET", f"/pets/{pet_id}")[0])
 
 
 class Categories(_Resource[Category]):
@@ -235,7 +230,7 @@ class Orders(_Resource[Order]):
 
     def get(self, order_id: int) -> Order:
         """Get an order of the account."""
-        return self._get("getOrder", order_id)
+        return decode(Order, self._send("getOrder", "GET", f"/store/orders/{order_id}")[0])
 
     def cancel(self, order_id: int) -> None:
         """Cancel an order that is not approved yet. Repeating it changes nothing."""
