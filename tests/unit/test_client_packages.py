@@ -55,7 +55,7 @@ def get_interface(name: str) -> set[str]:
     [body] = re.findall(
         rf"interface {name}(?: extends \w+)? {{\n(.*?)\n}}", "".join(TYPESCRIPT.values()), re.DOTALL
     )
-    return set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
+    return set(re.findall(r"^  (?:readonly )?(\w+)\??:", body, re.MULTILINE))
 
 
 def test_python_has_every_operation_and_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,14 +81,12 @@ def test_python_has_every_operation_and_parameter(monkeypatch: pytest.MonkeyPatc
 
 
 def test_typescript_has_every_operation_and_parameter() -> None:
-    found = re.findall(
-        r'^  (\w+): { method: "(\w+)", path: "([^"]+)"(?:, query: (\[.*?\]))?',
-        TYPESCRIPT["transport"],
-        re.MULTILINE,
-    )
-    known = {name: (method, path, sorted(json.loads(query or "[]"))) for name, method, path, query in found}
-    assert known == OPERATIONS
-    assert all(f'"{name}"' in TYPESCRIPT["client"] for name in OPERATIONS)
+    source = TYPESCRIPT["client"]
+    sent = re.findall(r'send(?:<\w+>)?\("(\w+)", "(\w+)", ["`](.+?)["`]', source)
+    sent += [(name, "POST", path) for name, path in re.findall(r'post\("(\w+)", "(.+?)"', source)]
+    sent += [(name, "GET", path) for name, path in re.findall(r'\(this, "(\w+)", "(.+?)"\)', source)]
+    known = {name: (method, re.sub(r"\$\{.+?\}", "{}", path)) for name, method, path in sent}
+    assert known == {name: (method, path) for name, (method, path, _) in OPERATIONS.items()}
     for name in LISTS:
         own = get_interface(FILTERS[name]) if name in FILTERS else set()
         assert own | get_interface("PageOptions") == set(OPERATIONS[name][2])
