@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import petstore_client
-from petstore_client import _transport, client, errors, models
+from petstore_client import client, errors, models
 from tests.support.live import ROOT
 
 DOCUMENT = yaml.safe_load((ROOT / "tests/openapi.yaml").read_text())
@@ -55,28 +55,38 @@ def get_interface(name: str) -> set[str]:
     [body] = re.findall(
         rf"interface {name}(?: extends \w+)? {{\n(.*?)\n}}", "".join(TYPESCRIPT.values()), re.DOTALL
     )
-    return set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
+    return set(re.findall(r"^  (?:readonly )?(\w+)\??:", body, re.MULTILINE))
 
 
-def test_python_has_every_operation_and_parameter() -> None:
-    known = _transport.OPERATIONS.items()
-    assert {name: (own.method, own.path, sorted(own.query)) for name, own in known} == OPERATIONS
-    assert all(f'"{name}"' in inspect.getsource(client) for name in OPERATIONS)
+def test_python_has_every_operation_and_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = {}
+
+    def record(_: object, name: str, method: str, path: str, **options: Any) -> tuple[Any, dict[str, str]]:
+        sent[name] = (method, path.replace("/1", "/{}"), sorted(options.get("fields", ())))
+        assert ("Idempotency-Key" in options.get("headers", ())) is (method == "POST")
+        return {}, {}
+
+    monkeypatch.setattr(client.Client, "_send", record)
     instance = petstore_client.Client("key", base_url="http://unused/v1")
-    for name, group in LISTS.items():
-        parameters = inspect.signature(getattr(instance, group).list).parameters
-        assert camel_case(parameters) == set(OPERATIONS[name][2])
+    methods = [instance.account]
+    for group in LISTS.values():
+        members = inspect.getmembers(getattr(instance, group), inspect.ismethod)
+        methods += [
+            method for name, method in members if name[0] != "_" and name not in {"follow", "iterate"}
+        ]
+    for method in methods:
+        names = inspect.signature(method).parameters
+        method(**{name: [] if name == "pets" else 1 for name in names})
+    assert sent == OPERATIONS
 
 
 def test_typescript_has_every_operation_and_parameter() -> None:
-    found = re.findall(
-        r'^  (\w+): { method: "(\w+)", path: "([^"]+)"(?:, query: (\[.*?\]))?',
-        TYPESCRIPT["transport"],
-        re.MULTILINE,
-    )
-    known = {name: (method, path, sorted(json.loads(query or "[]"))) for name, method, path, query in found}
-    assert known == OPERATIONS
-    assert all(f'"{name}"' in TYPESCRIPT["client"] for name in OPERATIONS)
+    source = TYPESCRIPT["client"]
+    sent = re.findall(r'send(?:<\w+>)?\("(\w+)", "(\w+)", ["`](.+?)["`]', source)
+    sent += [(name, "POST", path) for name, path in re.findall(r'post\("(\w+)", "(.+?)"', source)]
+    sent += [(name, "GET", path) for name, path in re.findall(r'\(this, "(\w+)", "(.+?)"\)', source)]
+    known = {name: (method, re.sub(r"\$\{.+?\}", "{}", path)) for name, method, path in sent}
+    assert known == {name: (method, path) for name, (method, path, _) in OPERATIONS.items()}
     for name in LISTS:
         own = get_interface(FILTERS[name]) if name in FILTERS else set()
         assert own | get_interface("PageOptions") == set(OPERATIONS[name][2])
@@ -113,5 +123,5 @@ def test_versions_are_the_same() -> None:
     )
     package = json.loads((ROOT / "clients/typescript/package.json").read_text())
     assert wheel_version == package["version"]
-    assert _transport.USER_AGENT.endswith(f"/{wheel_version}")
+    assert client.USER_AGENT.endswith(f"/{wheel_version}")
     assert f'VERSION = "{wheel_version}"' in TYPESCRIPT["transport"]

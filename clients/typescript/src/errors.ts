@@ -41,27 +41,21 @@ export class ConnectionFailedError extends PetstoreError {}
 export class WebhookError extends PetstoreError {}
 
 export interface ErrorFacts {
-  status: number;
+  readonly status: number;
   // Or one that was added later, or `http_502` and the like for a response that is not from the service.
-  code: ErrorCode | (string & {});
-  text: string;
-  details: ErrorDetail[];
-  requestId: string | null;
-  retryAfter: number | null; // In seconds.
-  quota: RateLimit | null;
+  readonly code: ErrorCode | (string & {});
+  readonly text: string;
+  readonly details: ErrorDetail[];
+  readonly requestId: string | null;
+  readonly retryAfter: number | null; // In seconds.
+  readonly quota: RateLimit | null;
 }
 
+export interface ApiError extends ErrorFacts {}
+
 // A response with a status of 400 and up.
-export class ApiError extends PetstoreError implements ErrorFacts {
-  declare readonly status: number;
-  declare readonly code: ErrorFacts["code"];
-  declare readonly text: string;
-  declare readonly details: ErrorDetail[];
-  declare readonly requestId: string | null;
-  declare readonly retryAfter: number | null;
-  declare readonly quota: RateLimit | null;
-  // When retryAfter ends.
-  readonly retryAt: Date | null;
+export class ApiError extends PetstoreError {
+  readonly retryAt: Date | null; // When retryAfter ends.
 
   constructor(facts: ErrorFacts) {
     super(`${facts.status} ${facts.code}: ${facts.text}`);

@@ -1,6 +1,7 @@
 // Client of the Pet Store API. Start with `Client`.
 
-export { Client, type ClientOptions, type FollowOptions } from "./client.js";
+export { Client, type FollowOptions } from "./client.js";
 export * from "./errors.js";
 export type * from "./models.js";
+export type { ClientOptions, PostOptions } from "./transport.js";
 export { verifyWebhook } from "./webhooks.js";

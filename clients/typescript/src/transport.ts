@@ -1,7 +1,7 @@
 // Sends requests: retries, the shared wait, deprecation warnings, errors, and exact ids.
 
 import { ApiError, ConnectionFailedError, type ErrorFacts, type RateLimit, RateLimitError } from "./errors.js";
-import { type Gate, getGate } from "./gate.js";
+import { getGate, sleep } from "./gate.js";
 import type { IdInput } from "./models.js";
 
 const VERSION = "1.0.0";
@@ -10,47 +10,19 @@ const [FIRST_BACKOFF, MAX_BACKOFF] = [0.5, 8]; // Seconds.
 const ID_NUMBERS = /"(id|\w*Id)"\s*:\s*(-?\d+)(?=\s*[,}\]])/g;
 const ID_STRINGS = /"(id|\w*Id)":"(-?\d+)"/g;
 
-interface Operation {
-  method: "GET" | "POST" | "DELETE";
-  path: string; // Relative to the base URL; `{}` is the id.
-  query?: string[];
-  bucket?: string; // Which limit it counts towards.
+export interface ClientOptions {
+  baseUrl: string; // Ends in `/v1`.
+  timeout?: number; // Seconds to wait for a response; 30 by default.
+  retries?: number; // After connection errors, 408, 409 `idempotency_key_in_use`, 429 and 5xx; 2 by default.
+  maxWait?: number; // If Retry-After demands more seconds, RateLimitError is thrown at once; 60 by default.
+  maxInFlight?: number; // Concurrent requests with the key; 8 by default.
 }
 
-export const operations = {
-  listPets: { method: "GET", path: "/pets", query: ["status", "categoryId", "limit", "cursor"] },
-  createPet: { method: "POST", path: "/pets" },
-  createPets: { method: "POST", path: "/pets/batch" },
-  getPet: { method: "GET", path: "/pets/{}" },
-  listCategories: { method: "GET", path: "/categories", query: ["limit", "cursor"] },
-  listOrders: { method: "GET", path: "/store/orders", query: ["status", "limit", "cursor"] },
-  placeOrder: { method: "POST", path: "/store/orders" },
-  getOrder: { method: "GET", path: "/store/orders/{}" },
-  cancelOrder: { method: "DELETE", path: "/store/orders/{}" },
-  listEvents: { method: "GET", path: "/events", query: ["type", "since", "limit", "cursor"] },
-  getAccount: { method: "GET", path: "/account", bucket: "account" },
-} satisfies Record<string, Operation>;
-
-export type OperationName = keyof typeof operations;
-export type Query = Record<string, string | number | bigint | null | undefined>;
-
-export interface Settings {
-  baseUrl: string;
-  timeout: number;
-  retries: number;
-  maxWait: number;
-  maxInFlight: number;
+export interface PostOptions {
+  idempotencyKey?: string; // Of your own, to repeat a POST safely after a restart (for 24 hours).
 }
 
-export interface Call {
-  id?: IdInput;
-  query?: Query;
-  body?: unknown;
-  etag?: string;
-  idempotencyKey?: string | undefined;
-}
-
-// A response below 400.
+// A response below 400. There is no body with a 304.
 export interface Reply<T> {
   body: T;
   etag: string;
@@ -58,85 +30,76 @@ export interface Reply<T> {
 }
 
 export class Transport {
-  quota: RateLimit | null = null;
+  quota: RateLimit | null = null; // As the latest response reported it.
   readonly #key: string;
-  readonly #settings: Settings;
-  readonly #origin: string;
+  readonly #options: Required<ClientOptions>;
 
-  constructor(key: string, settings: Settings) {
+  constructor(key: string, options: ClientOptions) {
     if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError("The key must be visible ASCII characters.");
-    this.#origin = new URL(settings.baseUrl).origin;
+    new URL(options.baseUrl); // Throws TypeError.
     this.#key = key;
-    this.#settings = settings;
+    this.#options = { timeout: 30, retries: 2, maxWait: 60, maxInFlight: 8, ...options };
   }
 
-  // Send an operation, with retries. Throws ApiError and ConnectionFailedError.
-  async send<T>(name: OperationName, call: Call = {}): Promise<Reply<T>> {
-    const operation: Operation = operations[name];
-    const url = this.#settings.baseUrl.replace(/\/+$/, "") + buildPath(operation, call);
-    const headers: Record<string, string> = { Authorization: `Bearer ${this.#key}`, Accept: "application/json" };
+  /** @internal */
+  async post<T>(name: string, path: string, body: unknown, { idempotencyKey }: PostOptions = {}): Promise<T> {
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": idempotencyKey ?? crypto.randomUUID() };
+    return (await this.send<T>(name, "POST", path, { headers, body: encode(body) })).body;
+  }
+
+  /** @internal Send an operation, with retries. Throws ApiError and ConnectionFailedError. */
+  async send<T>(
+    name: string, method: string, path: string,
+    call: { query?: object; headers?: Record<string, string>; body?: string; bucket?: string } = {},
+  ): Promise<Reply<T>> {
+    const { baseUrl, maxInFlight, maxWait, retries } = this.#options;
+    const url = baseUrl.replace(/\/+$/, "") + path + formatQuery(call.query);
+    const headers: HeadersInit = { Authorization: `Bearer ${this.#key}`, Accept: "application/json", ...call.headers };
     if (typeof document === "undefined") headers["User-Agent"] = `petstore-client-typescript/${VERSION}`;
-    if (call.etag) headers["If-None-Match"] = call.etag;
-    if (operation.method === "POST") {
-      headers["Content-Type"] = "application/json";
-      headers["Idempotency-Key"] = call.idempotencyKey ?? crypto.randomUUID();
-    }
-    const init: RequestInit = { method: operation.method, headers, redirect: "error" };
-    if (call.body !== undefined) init.body = encode(call.body);
-    const gate = getGate(this.#origin, this.#key, operation.bucket ?? "");
+    const init: RequestInit = { method, headers, body: call.body ?? null, redirect: "error" };
+    const gate = getGate(new URL(url).origin, this.#key, call.bucket ?? "");
     for (let attempt = 0; ; attempt++) {
-      await gate.enter(this.#settings.maxInFlight, this.#settings.maxWait);
+      await gate.enter(maxInFlight, maxWait);
+      let error: unknown;
       try {
-        return await this.#sendOnce<T>(gate, name, url, init);
-      } catch (error) {
-        if (attempt >= this.#settings.retries || !isRetryable(error)) throw error;
-        if (!(error instanceof ApiError) || error.retryAfter === null) {
-          await sleep((Math.min(FIRST_BACKOFF * 2 ** attempt, MAX_BACKOFF) * (1 + Math.random())) / 2);
-        }
+        return await this.#sendOnce<T>(name, url, init);
+      } catch (caught) {
+        error = caught;
+      } finally {
+        gate.leave(error);
+      }
+      if (attempt >= retries || !isRetryable(error)) throw error;
+      if (!(error instanceof ApiError) || error.retryAfter === null) {
+        await sleep((Math.min(FIRST_BACKOFF * 2 ** attempt, MAX_BACKOFF) * (1 + Math.random())) / 2);
       }
     }
   }
 
-  async #sendOnce<T>(gate: Gate, name: OperationName, url: string, init: RequestInit): Promise<Reply<T>> {
-    let failure: unknown;
+  async #sendOnce<T>(name: string, url: string, init: RequestInit): Promise<Reply<T>> {
     try {
-      const signal = AbortSignal.timeout(this.#settings.timeout * 1000);
-      const response = await fetch(url, { ...init, signal });
+      const response = await fetch(url, { ...init, signal: AbortSignal.timeout(this.#options.timeout * 1000) });
+      const { headers, status } = response;
       const text = await response.text();
-      const quota = parseRateLimit(response.headers);
-      this.quota = quota ?? this.quota;
-      if (response.status >= 400) throw buildError(response, text, quota);
-      warnOfDeprecation(name, response.headers);
-      return {
-        body: text ? decode(text) : null,
-        etag: response.headers.get("ETag") ?? "",
-        nextQuery: parseNextQuery(response.headers.get("Link")),
-      };
+      this.quota = parseRateLimit(headers) ?? this.quota;
+      if (status >= 400) throw buildError(response, text);
+      warnOfDeprecation(name, headers);
+      const nextQuery = parseNextQuery(headers.get("Link"));
+      return { body: text ? decode(text) : null, etag: headers.get("ETag") ?? "", nextQuery };
     } catch (error) {
-      failure = error;
       if (error instanceof ApiError) throw error;
       throw new ConnectionFailedError(`${init.method} ${url}: ${error}`, { cause: error });
-    } finally {
-      gate.leave(failure);
     }
   }
 }
 
-export function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, seconds * 1000);
-    signal?.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-  });
-}
-
-function buildPath(operation: Operation, { id = "", query = {} }: Call): string {
+function formatQuery(query: object = {}): string {
   const sent = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
-  const text = new URLSearchParams(sent.map(([name, value]) => [name, String(value)])).toString();
-  return operation.path.replace("{}", encodeURIComponent(checkId(id))) + (text && `?${text}`);
+  const format = (value: Date | IdInput) => (value instanceof Date ? value.toISOString() : checkId(value));
+  return sent.length ? `?${new URLSearchParams(sent.map(([name, value]) => [name, format(value)]))}` : "";
 }
 
 // Throws TypeError for a number that is not exact.
-function checkId(id: IdInput): string {
+export function checkId(id: IdInput): string {
   if (typeof id === "number" && !Number.isSafeInteger(id)) throw new TypeError(`${id} is not an exact integer.`);
   return String(id);
 }
@@ -177,31 +140,28 @@ function parseNextQuery(link: string | null): Record<string, string> | null {
   return target === undefined ? null : Object.fromEntries(new URL(target).searchParams);
 }
 
-function buildError(response: Response, text: string, quota: RateLimit | null): ApiError {
-  const { status, headers } = response;
+function buildError({ status, statusText, headers }: Response, text: string): ApiError {
   let body: Partial<Record<string, any>> = {};
   try {
     body = JSON.parse(text) ?? {};
-  } catch {
-    // Not from the service.
-  }
+  } catch {} // Not from the service.
   const retryAfter = parseRetryAfter(headers.get("Retry-After"));
   const facts: ErrorFacts = {
     status,
     code: typeof body.code === "string" ? body.code : `http_${status}`,
-    text: typeof body.message === "string" ? body.message : response.statusText,
+    text: typeof body.message === "string" ? body.message : statusText,
     details: Array.isArray(body.details) ? body.details : [],
     requestId: headers.get("X-Request-Id"),
     retryAfter: status === 429 ? (retryAfter ?? 1) : retryAfter,
-    quota,
+    quota: parseRateLimit(headers),
   };
   return status === 429 ? new RateLimitError(facts) : new ApiError(facts);
 }
 
-const warned = new Set<OperationName>();
+const warned = new Set<string>();
 
 // Warn once in this process if the operation is deprecated (RFC 9745, RFC 8594).
-function warnOfDeprecation(name: OperationName, headers: Headers): void {
+function warnOfDeprecation(name: string, headers: Headers): void {
   const sunset = headers.get("Sunset");
   if ((sunset === null && !headers.has("Deprecation")) || warned.has(name)) return;
   warned.add(name);

@@ -1,15 +1,14 @@
 """Client of the Pet Store API. Start with `Client`."""
 
-# ruff: noqa: I001  It would put each name on a line of its own.
 from petstore_client.client import Client
 from petstore_client.errors import (
     ApiDeprecationWarning, ApiError, ConnectionFailedError, ErrorDetail, EventsLostWarning, PetstoreError,
-    RateLimit, RateLimitError,
+    RateLimit, RateLimitError, WebhookError,
 )  # fmt: skip
 from petstore_client.models import (
     Account, AccountOverview, Ban, Category, Event, Key, NewPet, Order, Page, Pet, Quota, QuotaWindow,
 )  # fmt: skip
-from petstore_client.webhooks import WebhookError, verify_webhook
+from petstore_client.webhooks import verify_webhook
 
 __all__ = [
     "Account", "AccountOverview", "ApiDeprecationWarning", "ApiError", "Ban", "Category", "Client",

@@ -1,8 +1,17 @@
 """Errors and warnings, and the rate limit that each response reports."""
 
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
 from typing import Literal
+
+import urllib3
+
+from petstore_client.models import decode
 
 ErrorCode = Literal[
     "missing_api_key", "invalid_api_key", "expired_api_key", "insufficient_scope", "account_suspended",
@@ -23,6 +32,15 @@ class RateLimit:
     remaining: int
     resets_at: datetime
 
+    @classmethod
+    def parse(cls, headers: Mapping[str, str]) -> "RateLimit | None":
+        names = (f"X-RateLimit-{name}" for name in ("Limit", "Remaining", "Reset"))
+        try:
+            limit, remaining, reset = (int(headers[name]) for name in names)
+        except (KeyError, ValueError):
+            return None
+        return cls(limit, remaining, datetime.fromtimestamp(reset, timezone.utc))
+
 
 @dataclass(frozen=True)
 class ErrorDetail:
@@ -42,6 +60,11 @@ class ConnectionFailedError(PetstoreError):
     """No response arrived. The request may have been carried out."""
 
 
+class WebhookError(PetstoreError):
+    """The webhook is not signed with any of the secrets, or is too old. Respond with 400."""
+
+
+@dataclass(eq=False, repr=False)
 class ApiError(PetstoreError):
     """A response with a status of 400 and up.
 
@@ -49,28 +72,19 @@ class ApiError(PetstoreError):
     not from the service. `retry_after` is in seconds, and ends at `retry_at`.
     """
 
-    def __init__(
-        self,
-        status: int,
-        code: ErrorCode | str,
-        message: str,
-        *,
-        details: tuple[ErrorDetail, ...] = (),
-        request_id: str | None = None,
-        retry_after: float | None = None,
-        quota: RateLimit | None = None,
-    ) -> None:
-        super().__init__(f"{status} {code}: {message}")
-        self.status = status
-        self.code = code
-        self.message = message
-        self.details = details
-        self.request_id = request_id
-        self.retry_after = retry_after
-        self.retry_at: datetime | None = None
-        if retry_after is not None:
-            self.retry_at = datetime.now(timezone.utc) + timedelta(seconds=retry_after)
-        self.quota = quota
+    status: int
+    code: ErrorCode | str
+    message: str
+    details: tuple[ErrorDetail, ...] = ()
+    request_id: str | None = None
+    retry_after: float | None = None
+    quota: RateLimit | None = None
+    retry_at: datetime | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        super().__init__(f"{self.status} {self.code}: {self.message}")
+        if self.retry_after is not None:
+            self.retry_at = datetime.now(timezone.utc) + timedelta(seconds=self.retry_after)
 
 
 class RateLimitError(ApiError):
@@ -78,6 +92,31 @@ class RateLimitError(ApiError):
 
     Requests that would be sent during that wait raise it as well, without being sent.
     """
+
+
+def parse_error(response: urllib3.BaseHTTPResponse, data: bytes) -> ApiError:
+    status, headers = response.status, response.headers
+    try:
+        body = json.loads(data)
+        code, message = str(body["code"]), str(body["message"])
+        details = tuple(decode(ErrorDetail, detail) for detail in body.get("details", ()))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        code, message, details = f"http_{status}", response.reason or "No Error body.", ()
+    retry_after = parse_retry_after(headers.get("Retry-After", ""))
+    if status == 429 and retry_after is None:
+        retry_after = 1.0  # Not from the service, which always says how long.
+    kind = RateLimitError if status == 429 else ApiError
+    request_id, quota = headers.get("X-Request-Id"), RateLimit.parse(headers)
+    return kind(status, code, message, details, request_id, retry_after, quota)
+
+
+def parse_retry_after(text: str) -> float | None:
+    """Parse seconds or a date (RFC 9110 section 10.2.3); the service sends seconds, a proxy may not."""
+    if text.isdecimal():
+        return float(text)
+    with suppress(TypeError, ValueError):
+        return max(parsedate_to_datetime(text).timestamp() - time.time(), 0)
+    return None
 
 
 class ApiDeprecationWarning(FutureWarning):

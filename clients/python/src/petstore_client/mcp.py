@@ -6,7 +6,6 @@ Errors are results that say what to do and when, since MCP clients do not read R
 """
 
 import argparse
-import dataclasses
 import functools
 import json
 import os
@@ -14,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp.server import MCPServer
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
 
 from petstore_client.client import Client
 from petstore_client.errors import ApiError, PetstoreError
-from petstore_client.models import Page
 
 MAX_WAIT = 5.0  # Seconds. An agent should do something else meanwhile.
 INSTRUCTIONS = (
@@ -27,54 +26,26 @@ INSTRUCTIONS = (
 )
 
 
-def get_tools(client: Client, *, write: bool) -> dict[str, Callable[..., Any]]:
-    """Return the method of each operation, by its name in the OpenAPI document."""
-    tools: dict[str, Callable[..., Any]] = {
-        "listPets": client.pets.list,
-        "getPet": client.pets.get,
-        "listCategories": client.categories.list,
-        "listOrders": client.orders.list,
-        "getOrder": client.orders.get,
-        "listEvents": client.events.list,
-        "getAccount": client.account,
-    }
-    if write:
-        tools |= {
-            "createPet": client.pets.create,
-            "createPets": client.pets.create_many,
-            "placeOrder": client.orders.place,
-            "cancelOrder": client.orders.cancel,
-        }
-    return tools
-
-
-def wrap(method: Callable[..., Any]) -> Callable[..., CallToolResult]:
+def wrap(method: Callable[..., Any]) -> Callable[..., str]:
     @functools.wraps(method)
-    def tool(**arguments: Any) -> CallToolResult:
+    def tool(**arguments: Any) -> str:
         try:
-            text, failed = render(method(**arguments)), False
+            result = method(**arguments)
         except PetstoreError as error:
-            text, failed = explain(error), True
-        return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
+            raise ToolError(explain(error)) from error
+        if isinstance(result, list):
+            result = {"rows": result, "next_cursor": getattr(result, "next_cursor", None)}
+        # A dataclass has a __dict__, a datetime has none.
+        return json.dumps(result or "Done.", default=lambda value: getattr(value, "__dict__", str(value)))
 
     return tool
-
-
-def render(result: Any) -> str:
-    if isinstance(result, list) and not isinstance(result, Page):
-        result = Page(result, None)
-    if isinstance(result, Page):
-        result = {"rows": list(map(dataclasses.asdict, result)), "next_cursor": result.next_cursor}
-    elif dataclasses.is_dataclass(result) and not isinstance(result, type):
-        result = dataclasses.asdict(result)
-    return json.dumps("Done." if result is None else result, default=str)
 
 
 def explain(error: PetstoreError) -> str:
     if not isinstance(error, ApiError):
         return f"{error} Whether it was carried out is unknown."
     parts = [str(error), *(f"{detail.field}: {detail.message}" for detail in error.details)]
-    if error.retry_at is not None and error.retry_after is not None:
+    if error.retry_at is not None:
         instant = f"{error.retry_at:%d %B %Y, %H:%M:%S} UTC"
         parts.append(f"Try again after {instant}, in {error.retry_after:.0f} seconds, and not before.")
     return " ".join([*parts, f"Request ID: {error.request_id}."])
@@ -88,11 +59,19 @@ def main() -> None:
     key = os.environ.get("PETSTORE_KEY") or parser.error("Set the environment variable PETSTORE_KEY.")
     client = Client(key, base_url=options.base_url, max_wait=MAX_WAIT)
     server = MCPServer("petstore", instructions=INSTRUCTIONS)
-    for name, method in get_tools(client, write=options.write).items():
-        annotations = ToolAnnotations(
-            read_only_hint=name.startswith(("list", "get")), open_world_hint=False
-        )
-        server.add_tool(wrap(method), name, annotations=annotations, structured_output=False)
+    tools: dict[str, Callable[..., Any]] = {
+        "listPets": client.pets.list, "getPet": client.pets.get,
+        "createPet": client.pets.create, "createPets": client.pets.create_many,
+        "listOrders": client.orders.list, "getOrder": client.orders.get,
+        "placeOrder": client.orders.place, "cancelOrder": client.orders.cancel,
+        "listCategories": client.categories.list, "listEvents": client.events.list,
+        "getAccount": client.account,
+    }  # fmt: skip
+    for name, method in tools.items():
+        reads = name.startswith(("list", "get"))
+        if reads or options.write:
+            annotations = ToolAnnotations(read_only_hint=reads, open_world_hint=False)
+            server.add_tool(wrap(method), name, annotations=annotations, structured_output=False)
     server.run()
 
 

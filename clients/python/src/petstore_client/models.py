@@ -1,13 +1,12 @@
 """The resources of the API, with names in snake_case and date-times as `datetime`."""
 
-import dataclasses
 import re
-import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_type_hints
+from urllib.parse import parse_qsl, urlsplit
 
 PetStatus = Literal["available", "pending", "sold"]
 OrderStatus = Literal["placed", "approved", "delivered", "cancelled"]
@@ -53,7 +52,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Event:
-    """`data` is the JSON of the API, with its names in camelCase."""
+    """`data` is the JSON of the API. `pet` and `order` are as they were at the time of the event."""
 
     id: int
     type: str
@@ -62,15 +61,11 @@ class Event:
 
     @property
     def pet(self) -> Pet | None:
-        """The pet at the time of the event, for `pet.*`."""
-        pet: Pet | None = decode(Pet, self.data.get("pet"))
-        return pet
+        return decode(Pet, self.data.get("pet"))
 
     @property
     def order(self) -> Order | None:
-        """The order at the time of the event, for `order.*`."""
-        order: Order | None = decode(Order, self.data.get("order"))
-        return order
+        return decode(Order, self.data.get("order"))
 
 
 @dataclass(frozen=True)
@@ -122,32 +117,34 @@ class AccountOverview:
 class Page(list[T], Generic[T]):
     """The rows of a page. `next_cursor` gets the next one; it is None on the last page of a list."""
 
-    def __init__(self, rows: Iterable[T], next_cursor: str | None) -> None:
+    def __init__(self, rows: Iterable[T], headers: Mapping[str, str]) -> None:
         super().__init__(rows)
-        self.next_cursor = next_cursor
+        self._etag = headers.get("ETag", "")
+        link = re.search(r'<([^>]*)>\s*;\s*rel="next"', headers.get("Link", ""))
+        # Only the query, so that the key is never sent to another host than that of `base_url`.
+        self._next_query: dict[str, Any] = dict(parse_qsl(urlsplit(link[1]).query)) if link else {}
+        self.next_cursor: str | None = self._next_query.get("cursor")
 
 
-def camel_case(name: str) -> str:
-    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
+camel_case = cache(lambda name: re.sub(r"_([a-z])", lambda found: found[1].upper(), name))
+get_fields = cache(get_type_hints)
 
 
-@cache
-def get_fields(model: type) -> list[tuple[str, str, Any]]:
-    """List each field's name in Python, its name in JSON, and its type."""
-    hints = get_type_hints(model)
-    return [(field.name, camel_case(field.name), hints[field.name]) for field in dataclasses.fields(model)]
-
-
-def decode(kind: Any, value: Any) -> Any:
+def decode(kind: type[T], value: Any) -> T:
     """Convert a JSON value to a type used in this module. Ignores unknown members."""
-    if value is None:
-        return None
-    if get_origin(kind) in (Union, types.UnionType):
-        return decode(get_args(kind)[0], value)  # Always `X | None`.
-    if get_origin(kind) is list:
-        return [decode(get_args(kind)[0], item) for item in value]
-    if kind is datetime:
-        return datetime.fromisoformat(value.replace("Z", "+00:00"))
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return kind(**{name: decode(hint, value.get(key)) for name, key, hint in get_fields(kind)})
-    return value
+    expected: Any = (get_args(kind) or [kind])[0]  # X of `X | None`.
+    if value is not None and expected is datetime:
+        value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+    elif value is not None and hasattr(expected, "__dataclass_fields__"):
+        hints = get_fields(expected).items()
+        value = expected(**{name: decode(hint, value.get(camel_case(name))) for name, hint in hints})
+    return cast("T", value)
+
+
+def encode(**members: Any) -> dict[str, Any]:
+    """Build a query or JSON object, without the arguments that are None. A naive datetime is local."""
+    return {
+        camel_case(name): value.astimezone().isoformat() if isinstance(value, datetime) else value
+        for name, value in members.items()
+        if value is not None
+    }
