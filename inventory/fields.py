@@ -11,17 +11,19 @@ from inventory.queries import CATEGORIES
 from inventory.status import PetStatus
 from petstore.api.int64 import is_int64
 from petstore.db.names import NAME_LENGTH
+from petstore.observability.redaction import contains_key
 
 MAX_BATCH = 100
 
 
 class NameField(serializers.Field[str, Any, str, Any]):
-    """A JSON string of 1 to 255 characters after trimming."""
+    """A JSON string of 1 to 255 characters after trimming, without an API key."""
 
     default_error_messages = {
         "type": "Must be a string.",
         "blank": "Must have at least one character that is not a blank.",
         "length": f"Must have at most {NAME_LENGTH} characters.",
+        "key": "Must not contain an API key.",
     }
 
     def to_internal_value(self, data: Any) -> str:
@@ -32,6 +34,8 @@ class NameField(serializers.Field[str, Any, str, Any]):
             self.fail("blank")
         if len(name) > NAME_LENGTH:
             self.fail("length")
+        if contains_key(name):  # Every client can read it.
+            self.fail("key")
         return name
 
 

@@ -88,13 +88,17 @@ def postgresql(name: str, url: str) -> dict[str, Any]:
         hosts = str(parameters.get("host") or "").split(",")
         parameters["host"] = ",".join(host if host[:1] in {"/", "@"} else to_ascii(host) for host in hosts)
     except (ProgrammingError, ValueError) as error:
-        if unknown := re.search(r'invalid URI query parameter: "(\w+)"', str(error)):
+        if unknown := re.search(r'invalid URI query parameter: "([\w.-]+)"', str(error)):
             raise ImproperlyConfigured(f"{name} has the unknown parameter {unknown[1]}.") from None
         reason = str(error).partition(': "')[0].strip()  # The rest may contain the password.
         raise ImproperlyConfigured(f"{name} is not a PostgreSQL URL: {reason}.") from None
     for port in str(parameters.get("port") or "").split(","):
         valid = not port or (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535)
         require(valid, name, f"has a port that is not a number from 1 to 65535: {port!r}.")
+    timeout = str(parameters.get("connect_timeout", "0"))
+    require(
+        re.fullmatch("[0-9]{1,4}", timeout), name, "has a connect_timeout that is not a number of seconds."
+    )
     require(parameters.get("dbname"), name, "does not name a database. Add /NAME to the end.")
     settings = {
         key.upper(): str(parameters.pop(key, None) or "") for key in ("user", "password", "host", "port")

@@ -26,8 +26,9 @@ from inventory.admin.base import (
     run_action,
     status_badge,
 )
-from inventory.admin.status_tabs import StageFilter, build_tabs, inline_values
+from inventory.admin.status_tabs import StageFilter, build_tabs
 from inventory.models import Order, OrderStatus, Pet, PetStatus, Stage, TransitionError
+from inventory.status import inline_values
 from petstore.api.int64 import parse_id
 from petstore.audit.forms import ActionForm, ReasonForm
 from petstore.backoffice.changelist import LargeTableMixin, TimeFilter

@@ -1,14 +1,14 @@
 """The tabs of the list of orders, one for each stage, with the number of orders."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from django.db.models import Q
-from django.db.models.expressions import RawSQL
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import DropdownFilter
 
-from inventory.models import Order, OrderStatus, Stage
+from inventory.models import Order, Stage
+from inventory.status import inline_values
 from inventory.stock import Stock, get_stock
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.dashboard import list_url
@@ -65,15 +65,3 @@ def count_orders_by_stage(stock: Stock | None, stages: Iterable[Stage] = Stage) 
             count = max(MAX_EXACT_COUNT, stock.orders[stage] if stock else 0)
         counts[stage] = StageCount(count, is_exact)
     return counts
-
-
-def inline_values(condition: Q) -> Q:
-    """Replace statuses by literals: with parameters, a prepared statement can't use a partial index."""
-    lookups = cast("list[tuple[str, Any]]", condition.children)
-    return Q(*((lookup, inline_value(value)) for lookup, value in lookups))
-
-
-def inline_value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [inline_value(item) for item in value]
-    return RawSQL(f"'{value}'", ()) if isinstance(value, OrderStatus) else value  # noqa: S611  Constants.

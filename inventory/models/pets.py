@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import EventDraft, EventType
 from inventory import members
 from inventory.search import Folded
-from inventory.status import LIVE_STATUSES, PET_TRANSITIONS, PetStatus, TransitionError
+from inventory.status import LIVE_STATUSES, PET_TRANSITIONS, PetStatus, TransitionError, inline_values
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.names import NAME_LENGTH, UniquelyNamed, visible_name
 
@@ -160,7 +160,7 @@ class Pet(models.Model):
 
     def check_not_held(self) -> None:
         """Raise TransitionError if a live order holds the pet."""
-        order = self.orders.filter(status__in=LIVE_STATUSES).first()
+        order = self.orders.filter(inline_values(Q(status__in=LIVE_STATUSES))).first()
         if order is not None:
             raise TransitionError(f"Order {order.pk} holds pet {self.pk}. Cancel or deliver the order.")
 

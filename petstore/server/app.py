@@ -46,6 +46,9 @@ MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the bro
 TOO_MANY_FORMS = ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": str(RETRY_SECONDS)})
 CONNECT_REJECTED = ApiError(ErrorCode.METHOD_NOT_ALLOWED, headers={"Allow": ""})
 
+# The forms in progress, by client network.
+Clients = WeakValueDictionary[str, asyncio.Semaphore]
+
 request_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 pipeline = ApiPipeline(wsgi.get_response)
 probe_threads = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Hanging pages must not delay probes.
@@ -62,7 +65,7 @@ class Application:
             else serve_in_thread
         )
         self._form_queues = asyncio.Semaphore(), asyncio.Semaphore()  # Of anonymous and signed-in users.
-        self._forms = WeakValueDictionary[str, asyncio.Semaphore]()  # By the client network.
+        self._forms: Clients = WeakValueDictionary()
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare the worker. granian calls this before the worker listens and before the loop runs."""
@@ -82,21 +85,9 @@ class Application:
             exchange.close()
 
     async def _serve_page(self, scope: Any, exchange: Exchange) -> None:
-        """Serve a page. Rejects forms of a client that has many in progress, which would delay others."""
         user = None if scope.method in BODILESS_METHODS else await find_sender(scope)
         is_staff = user is not None and user.is_staff and scope.path.startswith(STAFF_PAGES)
-        queue = self._form_queues[user is not None]
-        if scope.method in BODILESS_METHODS or is_staff:
-            await serve_page(scope, exchange, queue, is_staff)
-            return
-        network = get_client_network(RSGIRequest(scope, bodies.EMPTY_BODY))
-        in_progress = self._forms.setdefault(network, asyncio.Semaphore(MAX_FORMS))
-        if in_progress.locked():
-            exchange.protocol.response_str(*bodies.build_plain_error(scope, TOO_MANY_FORMS))
-            await bodies.discard(BodyParts(exchange), TOO_MANY_FORMS)
-            return
-        async with in_progress:
-            await serve_page(scope, exchange, queue, is_staff)
+        await serve_page(scope, exchange, self._form_queues[user is not None], self._forms, is_staff)
 
     async def _receive(self, scope: Any, exchange: Exchange) -> None:
         parts = BodyParts(exchange)
@@ -124,6 +115,22 @@ async def serve_in_thread(
     await loop.run_in_executor(executor, respond_in_thread, scope, exchange, body, loop)
 
 
+async def serve_form(
+    scope: Any, exchange: Exchange, body: Body, queue: asyncio.Semaphore, clients: Clients
+) -> None:
+    """Serve a form, but reject it if its client has many in progress, which would delay others.
+
+    While its body arrives, a form is not in progress: a slow client would lock out its network.
+    """
+    network = get_client_network(RSGIRequest(scope, body))
+    in_progress = clients.setdefault(network, asyncio.Semaphore(MAX_FORMS))
+    if in_progress.locked():
+        exchange.protocol.response_str(*bodies.build_plain_error(scope, TOO_MANY_FORMS))
+        return
+    async with in_progress:
+        await serve_queued(scope, exchange, body, queue)
+
+
 async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asyncio.Semaphore) -> None:
     """Serve the form submissions of a queue one at a time.
 
@@ -141,7 +148,9 @@ async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asynci
         queue.release()
 
 
-async def serve_page(scope: Any, exchange: Exchange, queue: asyncio.Semaphore, is_staff: bool) -> None:
+async def serve_page(
+    scope: Any, exchange: Exchange, queue: asyncio.Semaphore, clients: Clients, is_staff: bool
+) -> None:
     body = bodies.EMPTY_BODY
     if scope.path == "/healthz":  # Liveness must not depend on a free thread.
         await serve_on_loop(scope, exchange, body, wsgi.get_response)
@@ -161,7 +170,7 @@ async def serve_page(scope: Any, exchange: Exchange, queue: asyncio.Semaphore, i
             await bodies.discard(parts, body.error, limit)
             return
     if scope.method.upper() == "POST" and not is_staff and await has_page(scope.path):
-        await serve_queued(scope, exchange, body, queue)
+        await serve_form(scope, exchange, body, queue, clients)
     else:
         await serve_in_thread(
             scope, exchange, body, probe_threads if scope.path in PROBES else request_threads

@@ -88,11 +88,10 @@ class RedirectLoopMiddleware(MiddlewareMixin):
     """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        scheme, is_forwarded = (
-            request.headers.get("X-Forwarded-Proto"),
-            "X-Forwarded-For" in request.headers,
-        )
-        may_be_https = scheme == "https" or (scheme is None and is_forwarded)
+        # The first proxy of several names the scheme of the client.
+        scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+        is_forwarded = not {"X-Forwarded-For", "Forwarded"}.isdisjoint(request.headers)
+        may_be_https = scheme == "https" or (not scheme and is_forwarded)
         if settings.SECURE_SSL_REDIRECT and may_be_https and not request.is_secure():
             return HttpResponse(f"{UNTRUSTED_PROXY}\n", "text/plain", HTTPStatus.BAD_REQUEST)
         return None

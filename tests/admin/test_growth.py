@@ -12,6 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from accounts.models import Account, ApiKey, Invitation, KeyStanding, Role
+from inventory.models import Category, Pet
 from tests.conftest import OPERATOR
 from tests.support.costs import measure
 from tests.support.members import member_of
@@ -40,6 +41,10 @@ HISTORY = [
                               is_active, date_joined)
        SELECT '', false, 'user-' || n, '', '', 'user-' || n || '@example.com', false, true, {ago_60}
        FROM numbers""",
+    # A customer can order and cancel the same pet again and again.
+    """INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)
+       SELECT {account}, (SELECT max(id) FROM inventory_pet), 'cancelled', {ago_60}, {ago_60}
+       FROM numbers""",
 ]
 NUMBERS = {
     "postgresql": f"WITH numbers AS (SELECT n FROM generate_series(1, {ROWS}) AS n)",
@@ -67,13 +72,15 @@ def expect(status: int, act: Callable[[], Any]) -> Callable[[], None]:
     return checked
 
 
-def test_work_does_not_grow_with_history(account: Account) -> None:
+def test_work_does_not_grow_with_history(account: Account, category: Category) -> None:
     owner, support = member_of(account), Client()
     support.force_login(staff_member("Support"))
     boss = Client()
     boss.force_login(staff_member("Owner"))
-    clerk = staff_member("Stock")
+    clerk, stock = staff_member("Stock"), Client()
+    stock.force_login(clerk)
     Account.objects.filter(pk=account.pk).update(plan_id="business")
+    pet = Pet.objects.create(name="Rex", category=category)
     fill(account)
     portal, office = f"/account/{account.public_id}/", f"/admin/accounts/account/{account.pk}/"
     rotated, narrowed, revoked = (ApiKey.objects.issue(account, by=OPERATOR)[0] for _ in range(3))
@@ -116,6 +123,9 @@ def test_work_does_not_grow_with_history(account: Account) -> None:
         )),
         "change the plan": expect(302, lambda: support.post(
             f"{office}change-plan/", {"choice": "pro", "reason": "x"}
+        )),
+        "change a pet": expect(302, lambda: stock.post(
+            page_url(pet), {"name": "Rex", "category": category.pk, "status": "pending"}
         )),
         "page of a key": expect(200, lambda: support.get(page_url(narrowed))),
     }  # fmt: skip

@@ -10,11 +10,13 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 
 from accounts.models import Account, ApiKey, IdempotencyRecord
+from inventory.models import Category, Pet
 from petstore.audit.models import AuditEntry
 from petstore.observability.redaction import contains_key
 from petstore.observability.request_ids import get_request_id
 from tests.conftest import OPERATOR, Api
 from tests.support.members import member_of
+from tests.support.responses import get_error
 from tests.support.staff import PASSWORD, page_url
 
 
@@ -36,6 +38,17 @@ def test_key_as_idempotency_key_is_rejected(key: Any) -> None:
     assert response.status_code == 400
     assert "must not contain an API key" in response.json()["message"]
     assert not IdempotencyRecord.objects.exists()
+
+
+@pytest.mark.parametrize("path", ["/pets", "/pets/batch"])
+def test_key_as_name_of_a_pet_is_rejected(category: Category, key: Any, path: str) -> None:
+    """Every customer can read the names of pets."""
+    pet = {"name": f"Rex {key.text}", "categoryId": category.pk}
+    response = Api(key.text).post(path, {"pets": [pet]} if path == "/pets/batch" else pet)
+    assert get_error(response) == (400, "invalid_field")
+    assert response.json()["details"][0]["message"] == "Must not contain an API key."
+    assert key.text not in response.text
+    assert not Pet.objects.exists()
 
 
 def test_form_with_a_key_is_rejected(account: Account, key: Any, staff: Client) -> None:

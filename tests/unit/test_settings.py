@@ -73,6 +73,7 @@ INVALID = {
         "sqlite:////tmp/a?timeout=soon", "sqlite:////tmp/a?mode=ro&mode", "postgresql://stra\u00dfe.example/petstore",
         "postgresql://localhost:http/petstore", "postgresql://one,two:65536/petstore",
         "postgresql://localhost/petstore?color=blue", "postgresql://[::1/petstore",
+        "postgresql://localhost/petstore?connect_timeout=soon",
         f"postgresql://{INVALID_BYTE}/petstore",
     ],
     "DATABASE_REPLICA_URL": ["sqlite:///standby", "postgresql://one:1,two:2,three:none/petstore"],
@@ -124,6 +125,8 @@ def test_error_message_contains_no_secret(name: str, value: str) -> None:
 )
 def test_unknown_parameter_of_a_url_is_named(name: str, url: str) -> None:
     assert "parameter schema" in rejection(**{"DATABASE_URL": POSTGRESQL} | {name: url})
+    other = url.replace("schema", "pool-size")
+    assert "parameter pool-size" in rejection(**{"DATABASE_URL": POSTGRESQL} | {name: other})
 
 
 def test_demo_key_is_rejected_with_https() -> None:

@@ -93,6 +93,8 @@ def serve_forms(
 ) -> tuple[int, dict[int | str, int]]:
     """Serve a form of each address, a page and posts to missing pages concurrently, in a separate process.
 
+    The first address also has forms whose bodies never arrive.
+
     Returns how many forms were in threads at the same time, and the count of each status.
     """
     from petstore.server import app  # It starts all that a worker has.
@@ -112,6 +114,11 @@ def serve_forms(
             return seen[-1]
 
         async with asyncio.timeout(20):
+            arriving = scope("POST", "/account/login/", addresses[0], **{"content-length": "9"})
+            unsent = [
+                asyncio.create_task(application.__rsgi__(arriving, Protocol([], is_silent=True)))
+                for _ in range(MAX_FORMS)
+            ]
             forms = [asyncio.create_task(send("POST", address)) for address in addresses]
             await asyncio.to_thread(handler.started.wait)
             assert await send("GET", addresses[0]) == 200
@@ -121,6 +128,8 @@ def serve_forms(
             for _ in range(rejected_forms):
                 await next(finished)
             handler.let_go.set()
+            for task in unsent:
+                task.cancel()
             return Counter(await asyncio.gather(*forms))
 
     statuses = asyncio.run(main())
