@@ -252,6 +252,7 @@ def test_webhook_is_verified_with_either_secret(run: Run) -> None:
         {"now": 1301},
         {"body": body + " "},
         {"secrets": secrets[0]},
+        {"secrets": "kkk"},  # Not in Base64.
         {"headers": {}},
     ]
-    assert [verify(**change) for change in rejected] == ["WebhookError"] * 4
+    assert [verify(**change) for change in rejected] == ["WebhookError"] * 5

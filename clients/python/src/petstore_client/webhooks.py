@@ -30,7 +30,10 @@ def verify_webhook(
         raise WebhookError("The webhook's timestamp is too old or too new.")
     payload = body.encode() if isinstance(body, str) else body
     for secret in [secrets] if isinstance(secrets, str) else secrets:
-        signing_key = base64.b64decode(secret.removeprefix("whsec_"))
+        try:
+            signing_key = base64.b64decode(secret.removeprefix("whsec_"))
+        except ValueError:
+            raise WebhookError("A secret is malformed.") from None
         digest = hmac.digest(signing_key, signed + payload, "sha256")
         expected = b"v1," + base64.b64encode(digest)
         if any(hmac.compare_digest(expected, signature.encode()) for signature in signatures):
