@@ -23,7 +23,7 @@ from tests.system.operations.machines import OWN_SERVERS, instance
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 pytestmark = [*OWN_SERVERS, needs_program(PGBOUNCER, "pgbouncer")]
 
-SERVER_CONNECTIONS = 3
+SERVER_CONNECTIONS = 5  # With fewer, the monitor's poll waits for one, and takes that for an outage.
 
 CONFIGURATION = """
 [databases]
