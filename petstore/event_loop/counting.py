@@ -96,7 +96,10 @@ class Line:
 
 class CountingConnections:
     def __init__(self) -> None:
-        self._shared = CountingConnection(DEFAULT_DB_ALIAS)
+        # PgBouncer may give the server to another client between two transactions that were sent together.
+        options = settings.DATABASES[DEFAULT_DB_ALIAS]["OPTIONS"]
+        self._is_pooled = options.get("prepare_threshold", 0) is None
+        self._shared = (SharedConnection if self._is_pooled else CountingConnection)(DEFAULT_DB_ALIAS)
         self._for_blocked = SharedConnection(DEFAULT_DB_ALIAS)
         self._blocked: dict[Hashable, float] = {}  # The loop's time at which a group leaves.
         self._lines: dict[Hashable, Line] = {}  # Of the groups with statements in flight.
@@ -131,7 +134,7 @@ class CountingConnections:
             is_blocked = self._blocked.get(group, 0.0) > loop.time()
             shared = self._for_blocked if is_blocked else self._shared
             try:
-                isolated = is_blocked or attempt > 1
+                isolated = is_blocked or attempt > 1 or self._is_pooled
                 return shared.get_connection().fetch_rows(statement, values, isolated=isolated)
             except ConnectionFailedError as error:
                 if attempt == MAX_ATTEMPTS or not isinstance(error, NotExecutedError):
