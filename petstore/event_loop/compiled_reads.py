@@ -46,7 +46,7 @@ class Read:
         PETS.where(id=7).fetch_one()
 
     It is an optional fast path: `Pet.objects` works everywhere as well, but Django builds the SQL of a
-    queryset anew each time, which takes longer than everything else that a request for a list does. A Read
+    queryset each time, which takes longer than everything else that a request for a list does. A Read
     compiles its SQL once for each set of filters, and on the event loop all reads share a connection.
 
     It supports filters by equality, `__gt` and the like, whose values have the types of their fields. It

@@ -12,7 +12,7 @@ from requests import PreparedRequest, Response, Session
 
 TIMEOUT_SECONDS = 30
 RESERVED_SHARE = 0.25  # Of the smaller window, for other users of the key.
-LONGEST_WAIT_SECONDS = 65  # For the next minute; nobody waits for the next day.
+LONGEST_WAIT_SECONDS = 65  # Enough for the next minute window, but not for the next day.
 DEFAULT_LIMIT = 20
 Row = dict[str, Any]
 

@@ -73,7 +73,7 @@ def wait_together(client: Client, options: dict[str, Any]) -> dict[str, int]:
 
 
 def ignore_errors(client: Client, options: dict[str, Any]) -> dict[str, Any]:
-    """Send requests from each thread, whatever the errors say; then ask when they end."""
+    """Send requests from each thread and ignore the errors; then ask when they end."""
 
     def insist(_: int) -> int:
         return sum(isinstance(describe(client.pets.list), list) for _ in range(20))

@@ -23,7 +23,7 @@ from tests.system.operations.machines import OWN_SERVERS, instance
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 pytestmark = [*OWN_SERVERS, needs_program(PGBOUNCER, "pgbouncer")]
 
-SERVER_CONNECTIONS = 5  # With fewer, the monitor's poll waits for one, and takes that for an outage.
+SERVER_CONNECTIONS = 3
 
 CONFIGURATION = """
 [databases]
@@ -125,9 +125,8 @@ def test_counting_behind_pgbouncer_is_exact_and_changes_no_setting_of_others(
             requests = pool.submit(service.send, key, 1_300, threads=16)
             found = {read_settings(other) for _ in iter(requests.done, True)}
         statuses = Counter(response.status_code for response in requests.result())
-        # On a busy machine, some wait too long for a lock, or for a connection after they were counted.
-        assert statuses.keys() <= {200, 429, 503}
-        assert 1_100 - statuses[503] <= statuses[200] <= 1_100
+        assert statuses[200] == 1_100
+        assert statuses.keys() <= {200, 429, 503}  # On a busy machine, some wait too long for a lock.
         assert found == {before}
 
 

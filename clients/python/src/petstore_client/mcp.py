@@ -19,7 +19,7 @@ from mcp_types import ToolAnnotations
 from petstore_client.client import Client
 from petstore_client.errors import ApiError, PetstoreError
 
-MAX_WAIT = 5.0  # Seconds. An agent should do something else meanwhile.
+MAX_WAIT = 5.0  # Seconds. After a longer Retry-After, the agent gets the error at once.
 INSTRUCTIONS = (
     "A pet store's inventory. If a result says when to try again, call no tool but getAccount before. "
     "Lists have up to 100 rows a page."
