@@ -1,4 +1,4 @@
-"""Admin of staff and their roles."""
+"""Admin of staff and their roles. staff_forms.py has the forms."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,10 +10,8 @@ from allauth.mfa import admin as mfa_pages  # noqa: F401
 from allauth.mfa.models import Authenticator
 from allauth.usersessions import admin as session_pages  # noqa: F401
 from allauth.usersessions.models import UserSession
-from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
@@ -26,24 +24,30 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from unfold.decorators import display
-from unfold.forms import UserChangeForm
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.actions import Action
 from accounts.admin import permissions
 from accounts.admin.permissions import get_user
+from accounts.admin.staff_forms import (
+    ROLE_DESCRIPTIONS,
+    MakeStaffForm,
+    NewStaffForm,
+    RemoveFromStaffForm,
+    ResetPasswordForm,
+    ResetTwoFactorForm,
+    RoleField,
+    StaffForm,
+)
 from petstore.audit import Actor, record, record_changes
-from petstore.audit.forms import ActionForm, ReasonForm
+from petstore.audit.forms import ActionForm
 from petstore.audit.models import FailedSignIn
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import ActionFormsMixin
-from petstore.backoffice.forms import EditForm
 from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.model_admin import PetstoreModelAdmin, change_url
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.backoffice.password_links import create_link
-from petstore.db.names import check_scripts
-from petstore.sign_in.second_factors import SECOND_FACTORS, reset_two_factor
+from petstore.sign_in.second_factors import SECOND_FACTORS
 from petstore.text import format_time
 
 # Replaced below or hidden. django-allauth's page of authenticators would show their secrets.
@@ -54,119 +58,7 @@ SIGN_IN_DISABLED = (
     'This user is not allowed to sign in, so the link would not work. Turn on "May sign in" first.'
 )
 MAX_FAILED_SIGN_INS = 20  # A low limit, so that an attack does not hide other entries.
-ROLE_DESCRIPTIONS = {
-    "Viewer": "read-only access to everything except staff and the audit trail",
-    "Support": "a Viewer who also manages keys, accounts and incidents",
-    "Stock": "manages pets, categories and orders; no access to accounts",
-    "Owner": "full access, including plans, staff and the audit trail",
-}
 MEMBER_PERMISSIONS = ["change_account", "add_apikey", "change_apikey"]
-LABELS = {"is_active": "May sign in", "is_superuser": "Superuser"}
-HELP_TEXTS = {
-    "username": "For signing in. Letters, digits and @ . + - _ only.",
-    "is_active": "Turn this off when they leave. Their entries in the audit trail remain.",
-    "is_superuser": "Has all permissions, regardless of the role. The Owner role is enough for daily work.",
-    "user_permissions": "Permissions in addition to the role.",
-}
-
-
-class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Generic in its stubs only.
-    widget = UnfoldAdminCheckboxSelectMultipleWidget
-
-    def label_from_instance(self, group: Any) -> str:
-        description = ROLE_DESCRIPTIONS.get(group.name)
-        return f"{group.name}: {description}" if description else group.name
-
-
-class StaffForm(EditForm, UserChangeForm):
-    class Meta(UserChangeForm.Meta):
-        labels, help_texts = LABELS, HELP_TEXTS
-
-
-class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Has no password fields, since new staff choose their password with a link."""
-
-    password1 = password2 = None  # type: ignore[assignment]  # Removes the inherited fields.
-
-    class Meta(UserCreationForm.Meta):
-        labels, help_texts = LABELS, HELP_TEXTS
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["groups"].required = True
-
-    def clean_username(self) -> str:
-        username = str(super().clean_username())
-        check_scripts(username)
-        return username
-
-    def save(self, commit: bool = True) -> Any:
-        self.instance.set_unusable_password()
-        return forms.ModelForm.save(self, commit)
-
-
-class MakeStaffForm(ReasonForm):
-    title = "Make a person staff"
-    button = "Make staff"
-    warning = (
-        "For a person who can already sign in, such as a customer. They are signed out, and choose a new "
-        "password with a link that you pass on to them. They remain a member of their accounts."
-    )
-    username = forms.CharField(max_length=150, help_text="The person's username.")
-
-    def __init__(self, *args: Any, role: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["groups"] = role
-        role.required = True
-        self.order_fields(["username", "groups", "reason"])
-
-
-class ResetTwoFactorForm(ReasonForm):
-    verb = "reset_two_factor"
-    title = "Reset two-factor sign-in?"
-    button = "Reset two-factor sign-in"
-    warning = (
-        "Their authenticator app, passkeys and recovery codes stop working. Make sure that the request "
-        "really comes from them: until they set up a new app, their password alone is enough to sign in."
-    )
-    danger = True
-    success = "{} can now sign in with just the password, and set up a new app."
-
-    def save(self, by: Actor) -> None:
-        reset_two_factor(self.row, **self.cleaned_data, by=by)
-
-
-class ResetPasswordForm(ReasonForm):
-    verb = "reset_password"
-    title = "Reset the password?"
-    button = "Create a link"
-    warning = (
-        "Creates a link for choosing a new password. Make sure that the request really comes from them. "
-        "Their old password works until they use the link."
-    )
-
-    def save(self, by: Actor) -> None:
-        """Do nothing: the response records the link, and shows it."""
-
-
-class RemoveFromStaffForm(ReasonForm):
-    verb = "remove_from_staff"
-    title = "Remove from staff?"
-    button = "Remove from staff"
-    warning = (
-        "They lose their role, and can no longer open the back office. They remain a member of their "
-        "accounts. Their entries in the audit trail remain."
-    )
-    danger = True
-    success = "{} is no longer a member of staff."
-
-    def save(self, by: Actor) -> None:
-        user, reason = self.row, self.cleaned_data["reason"]
-        with record_changes(by, user, Action.REMOVED_FROM_STAFF, reason=reason):
-            user.is_staff = user.is_superuser = False
-            user.save(update_fields=["is_staff", "is_superuser"])
-            user.groups.clear()
-            user.user_permissions.clear()
 
 
 class RoleFilter(ChoiceFilter):

@@ -15,7 +15,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 from django.utils import timezone
 
-from accounts.admin.staff import ROLE_DESCRIPTIONS
+from accounts.admin.staff_forms import ROLE_DESCRIPTIONS
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Event
 from inventory.models import Category, Order, Pet
