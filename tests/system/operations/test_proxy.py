@@ -93,7 +93,11 @@ GET = b"GET /v1/pets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 def ask(port: int, request: bytes = GET, source: str = "127.0.0.1") -> socket.socket:
     """Send a request, and leave the connection open."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0))
-    connection.sendall(request)
+    try:
+        connection.sendall(request)
+    except BaseException:  # The proxy may have reset it.
+        connection.close()
+        raise
     connection.setblocking(False)
     return connection
 
