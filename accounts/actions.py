@@ -1,4 +1,4 @@
-"""Actions on keys, accounts, members and staff, as the audit trail records them."""
+"""Actions on keys, accounts, members, webhooks and staff, as the audit trail records them."""
 
 from django.db import models
 
@@ -9,7 +9,7 @@ from petstore.audit.actions import register
 class Action(models.TextChoices):
     ISSUED = "issued", "Issued"
     ROTATED = "rotated", "Rotated"
-    NARROWED = "narrowed", "Narrowed"
+    NARROWED = "narrowed", "Restricted"
     REVOKED = "revoked", "Revoked"
     BANNED = "banned", "Banned"
     UNBANNED = "unbanned", "Unbanned"
@@ -20,5 +20,12 @@ class Action(models.TextChoices):
     MEMBER_JOINED = "member_joined", "Joined the account"
     MEMBER_CHANGED = "member_changed", "Changed a member's role"
     MEMBER_REMOVED = "member_removed", "Removed a member"
+    DISABLED = "disabled", "Disabled"
+    ENABLED = "enabled", "Enabled"
+    SECRET_REVEALED = "secret_revealed", "Revealed the secret"
+    SECRET_ROTATED = "secret_rotated", "Rotated the secret"
+    REPLAYED = "replayed", "Replayed events"
+    SENT_AGAIN = "sent_again", "Sent an event again"
+    TESTED = "tested", "Sent a test"
     MADE_STAFF = "made_staff", "Made staff"
     REMOVED_FROM_STAFF = "removed_from_staff", "Removed from staff"

@@ -7,23 +7,24 @@ from django.utils import timezone
 
 from accounts.actions import Action
 from accounts.keys.authentication import KEY_ERRORS
-from accounts.models import ApiKey, Refusal
+from accounts.models import ApiKey, Rejection
 from petstore.api.errors import ErrorCode
 from petstore.audit.models import AuditEntry
 from petstore.text import format_time
 
-NETWORK = Refusal.Reason.NETWORK_NOT_ALLOWED
-# The error codes whose names differ from the reason.
-KEY_ERROR_CODES = {rejection.value: code for rejection, (code, _) in KEY_ERRORS.items()}
+NETWORK = Rejection.Reason.NETWORK_NOT_ALLOWED
+KEY_ERROR_CODES: dict[str, ErrorCode] = {  # Those whose names differ from the reason.
+    rejection.value: code for rejection, (code, _) in KEY_ERRORS.items()
+}
 
 
-def explain(rejections: list[Refusal], *, to_staff: bool) -> list[dict[str, Any]]:
+def explain(rejections: list[Rejection], *, to_staff: bool) -> list[dict[str, Any]]:
     """Explain rejections. Customers are not told who lifted a ban."""
     now, unban_entries = timezone.now(), find_unban_entries(rejections)
     return [
         {
             "rejection": rejection,
-            "error_code": KEY_ERROR_CODES.get(rejection.reason) or ErrorCode[rejection.reason.upper()],
+            "error_code": get_error_code(rejection.reason),
             "windows": build_windows(rejection),
             "networks": ", ".join(rejection.key.allowed_networks) if rejection.reason == NETWORK else "",
             "ban": describe_ban(rejection, unban_entries, now, to_staff=to_staff),
@@ -32,7 +33,15 @@ def explain(rejections: list[Refusal], *, to_staff: bool) -> list[dict[str, Any]
     ]
 
 
-def find_unban_entries(rejections: list[Refusal]) -> list[AuditEntry]:
+def get_error_code(reason: str) -> ErrorCode:
+    return KEY_ERROR_CODES.get(reason) or ErrorCode[reason.upper()]
+
+
+def with_error_codes(rejections: list[Rejection]) -> list[tuple[Rejection, ErrorCode]]:
+    return [(rejection, get_error_code(rejection.reason)) for rejection in rejections]
+
+
+def find_unban_entries(rejections: list[Rejection]) -> list[AuditEntry]:
     """Find the audit entries of lifted bans of these keys, the oldest first."""
     key_ids = [str(rejection.key_id) for rejection in rejections if rejection.ban_ends_at]
     entries = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=key_ids)
@@ -40,7 +49,7 @@ def find_unban_entries(rejections: list[Refusal]) -> list[AuditEntry]:
 
 
 def describe_ban(
-    rejection: Refusal, unban_entries: list[AuditEntry], now: datetime, *, to_staff: bool
+    rejection: Rejection, unban_entries: list[AuditEntry], now: datetime, *, to_staff: bool
 ) -> str:
     ban_end = rejection.ban_ends_at
     if ban_end is None:
@@ -51,7 +60,7 @@ def describe_ban(
     return f"{'Ended' if ban_end <= now else 'Ends'} {format_time(ban_end)}"
 
 
-def build_windows(rejection: Refusal) -> list[tuple[str, Any, Any, datetime, datetime]]:
+def build_windows(rejection: Rejection) -> list[tuple[str, Any, Any, datetime, datetime]]:
     """Return name, usage, limit, start and end (exclusive) of both windows at the time of the request."""
     minute_end, day_end = rejection.minute_ends_at, rejection.day_ends_at
     if minute_end is None or day_end is None:  # Not rejected by the quota.

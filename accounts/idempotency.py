@@ -20,7 +20,7 @@ from rest_framework.request import Request
 from accounts.keys.identity import get_caller
 from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode, invalid_parameter
-from petstore.api.responses import Response
+from petstore.api.responses import Response, from_drf
 from petstore.db.identity import is_postgresql
 from petstore.event_loop.compiled_reads import Read
 from petstore.observability.redaction import contains_key
@@ -48,24 +48,23 @@ FIELDS = ("id", "fingerprint", "status", "location", "body", "created_at")
 RECORDS = Read(IdempotencyRecord, lambda: IdempotencyRecord.objects.values(*FIELDS))
 
 StoredRecord = dict[str, Any]
-Write = Callable[[], Response]
 
 
 class ConcurrentDuplicateError(Exception):
     """Another request with the same key committed its record first."""
 
 
-def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
+def idempotent(create: Callable[..., Response]) -> Callable[..., Response]:
     """Decorate a viewset's create method so that it writes once per Idempotency-Key.
 
-    The method validates the request and returns a function that writes and responds in one transaction.
+    With a key, the method runs in the transaction that stores its response.
     """
 
     @functools.wraps(create)
     def wrapper(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         key = request.META.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
-            return create(self, request, *args, **kwargs)()
+            return create(self, request, *args, **kwargs)
         if not KEY_RE.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise invalid_parameter(message)
@@ -79,14 +78,19 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
         record = records.fetch_one()
         if record is not None and is_fresh(record):
             return replay(record, claim)
-        write = create(self, request, *args, **kwargs)
         try:
-            return write_once(write, claim, expired=record)
+            with transaction.atomic():
+                claim_key(claim, expired=record)
+                response = from_drf(create(self, request, *args, **kwargs))
+                claim.status, claim.body = response.status_code, response.content
+                claim.location = response.headers.get("Location", "")
+                claim.save(update_fields=["status", "location", "body"])
         except ConcurrentDuplicateError:
             record = records.fetch_one()
             if record is None or not is_fresh(record):  # It was deleted or has expired since.
                 raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
             return replay(record, claim)
+        return response
 
     return wrapper
 
@@ -95,9 +99,8 @@ def is_fresh(record: StoredRecord) -> bool:
     return bool(record["created_at"] > timezone.now() - RETENTION)
 
 
-@transaction.atomic
-def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord | None) -> Response:
-    """Claim the key, deleting an expired record, then write and store the response, in one transaction.
+def claim_key(claim: IdempotencyRecord, *, expired: StoredRecord | None) -> None:
+    """Insert the record, in place of an expired one.
 
     Raises ConcurrentDuplicateError, or ApiError 409 if a duplicate is in progress after DUPLICATE_WAIT.
     """
@@ -115,11 +118,6 @@ def write_once(write: Write, claim: IdempotencyRecord, *, expired: StoredRecord 
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
-    response = write()
-    claim.status, claim.body = response.status_code, response.content
-    claim.location = response.headers.get("Location", "")
-    claim.save(update_fields=["status", "location", "body"])
-    return response
 
 
 def execute(sql: str, parameters: dict[str, int] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The forms with which staff and customers issue, narrow and rotate an API key."""
+"""The forms with which staff and customers issue, restrict and rotate an API key."""
 
 import secrets
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ DEFAULT_OVERLAP_HOURS = int(ROTATION_OVERLAP.total_seconds() // 3600)
 MAX_OVERLAP_HOURS = 30 * 24
 SCOPE_CHOICES = [(scope, f"{scope}: {scopes.DESCRIPTIONS[scope]}") for scope in scopes.SCOPES]
 ALREADY_ISSUED = (
-    "This key has already been issued. If you did not copy it, rotate it. "
+    "This key has already been issued. If you have lost it, rotate it. "
     "To issue another key, reopen this form."
 )
 
@@ -144,14 +144,14 @@ class NarrowForm(ReasonForm):
     """Offers the rights that the key has. An empty expiry leaves it unchanged."""
 
     verb = "narrow"
-    title = "Narrow this key?"
-    button = "Narrow the key"
+    title = "Restrict this key?"
+    button = "Restrict the key"
     warning = (
         "Takes effect with the next request. This can't be undone: the key and its later replacements "
         "never regain these rights or outlive an earlier expiry."
     )
     danger = True
-    success = "Key {} has been narrowed."
+    success = "Key {} has been restricted."
     key_scopes = forms.MultipleChoiceField(
         label="Scopes",
         widget=forms.CheckboxSelectMultiple,

@@ -12,9 +12,9 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
-from accounts.events.views import TYPES
 from accounts.keys import key_format, scopes
 from accounts.models import EventType, PlanCode
+from accounts.models.events import TYPES
 from accounts.quota.limits import PEEKS_PER_MINUTE
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.int64 import INT64_MAX
@@ -159,35 +159,33 @@ class Event(Plain):
     )
     createdAt = serializers.DateTimeField(help_text="When the event happened.")
     data = serializers.DictField(  # type: ignore[assignment]  # DRF removes declared fields from the class.
-        help_text="The details of the event at that time. The members depend on the type."
+        help_text="The details of the event at that time. The fields depend on the type."
     )
 
 
 KEY_DATA = {"key": {"id": "4fKq9TzBx2Lm7W", "name": "Warehouse", "expiresAt": "2026-11-30T00:00:00Z"}}
 MEMBER_DATA = {"member": {"id": "7hQz2KdM", "role": "developer"}}
+WEBHOOK_DATA = {"id": "Xq2Lm7WzT4fKq9", "description": "Warehouse", "failingSince": None}
+FAILING_WEBHOOK_DATA = WEBHOOK_DATA | {"failingSince": "2026-11-23T08:29:58.750000Z"}
 EVENT_DATA: dict[EventType, dict[str, Any]] = {
     EventType.MEMBER_INVITED: MEMBER_DATA,
     EventType.MEMBER_JOINED: MEMBER_DATA,
     EventType.MEMBER_REMOVED: MEMBER_DATA,
     EventType.PLAN_CHANGED: {"account": ACCOUNT["account"]},
     EventType.QUOTA_REACHED: {"window": "day", "limit": 10_000, "used": 8_000, "threshold": 80},
+    EventType.WEBHOOK_FAILING: {"webhook": FAILING_WEBHOOK_DATA},
+    EventType.WEBHOOK_DISABLED: {"webhook": FAILING_WEBHOOK_DATA},
+    EventType.WEBHOOK_ENABLED: {"webhook": WEBHOOK_DATA},
 }
-EVENT_EXAMPLES: list[dict[str, Any]] = [
-    {
+EVENT_EXAMPLES: dict[EventType, dict[str, Any]] = {  # Inventory adds the data of its events.
+    event_type: {
         "id": event_id,
         "type": event_type.value,
         "createdAt": "2026-11-23T09:30:00.250000Z",
         "data": EVENT_DATA.get(event_type, KEY_DATA),
     }
     for event_id, event_type in enumerate(EventType, 1)
-]
-
-
-def set_event_examples(data: dict[EventType, dict[str, Any]]) -> None:
-    """Set the data of another app's example events."""
-    for event in EVENT_EXAMPLES:
-        event["data"] = data.get(EventType(event["type"]), event["data"])
-
+}
 
 register_operations(
     "EventViewSet",
@@ -199,9 +197,15 @@ register_operations(
             "Returns the events of pets, which all accounts see, and the events of your account, oldest "
             'first. Every page has `Link: rel="next"`. Follow it for later events; an empty page means '
             "that there are none yet. Each event appears once, in the same order for all accounts. Events "
-            f"are stored for {settings.EVENTS_KEPT_DAYS} days.",
+            f"are stored for {settings.EVENT_RETENTION_DAYS} days. A webhook sends the same events to a "
+            "URL of yours, each as a POST of one Event with the headers of Standard Webhooks: "
+            "`webhook-id` is `evt_` and the event's id, the same in each attempt; `webhook-timestamp` "
+            "is when the attempt was signed, in Unix seconds; `webhook-signature` is `v1,` and the "
+            "base64 of the HMAC-SHA256 of id, timestamp and body, joined by periods. Add webhooks on "
+            "the pages of your account. `webhook.failing`, `webhook.disabled` and `webhook.enabled` "
+            "report their state.",
             response=(200, Event(many=True), "One page of events."),
-            examples={"Page": ("One event of each type.", EVENT_EXAMPLES)},
+            examples={"Page": ("One event of each type.", list(EVENT_EXAMPLES.values()))},
             errors=[Code.CURSOR_EXPIRED],
             parameters=[
                 OpenApiParameter(

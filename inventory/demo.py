@@ -1,14 +1,25 @@
-"""Demo orders in every status, with their history."""
+"""Demo pets, and demo orders in every status, with their history."""
 
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from accounts.models import Account, ApiKey
-from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
+from django.core.management.base import CommandError
 
+from accounts.demo import Orders
+from accounts.models import Account, ApiKey
+from accounts.models.api_keys import SERVICE
+from inventory.models import Category, Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
+
+NAMES = """
+Apollo Bella Biscuit Blue Bramble Bruno Buttons Casper Charlie Chester Clover Coco Cookie Daisy
+Dexter Echo Ember Finn Ginger Hazel Honey Hugo Jasper Kiwi Leo Lola Lucky Luna Mango Maple Max Millie
+Milo Mocha Nala Nemo Olive Oreo Oscar Peanut Pepper Pip Poppy Rocky Rosie Ruby Rusty Scout Teddy Toby
+""".split()
+STATUSES = [PetStatus.AVAILABLE] * 6 + [PetStatus.PENDING] + [PetStatus.SOLD] * 3
 BATCH_SIZE = 2_000
-STAFF = ("maria", "tom", "ingrid")
 # By the pet's status: the maximum number of orders, their maximum age in days, and possible histories.
 HISTORIES = {
     PetStatus.SOLD: (5_000, 730, [[OrderStatus.PLACED, OrderStatus.APPROVED, OrderStatus.DELIVERED]]),
@@ -24,18 +35,30 @@ PET_CHANGES = {
 REASONS = {OrderStatus.CANCELLED: "The customer changed their mind."}
 
 
-def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -> int:
-    """Order pets that have no order yet. Return the number of orders. Requires a transaction."""
+def generate_pets(count: int) -> Iterator[Pet]:
+    """Yield random pets, which depend only on the count and the categories."""
+    rng = Random(count)  # noqa: S311  Not for security.
+    category_ids = list(Category.objects.values_list("id", flat=True))
+    if not category_ids:
+        raise CommandError("There are no categories. Add one in the back office.")
+    for _ in range(count):
+        name, category_id = rng.choice(NAMES), rng.choice(category_ids)
+        yield Pet(name=name, category_id=category_id, status=rng.choice(STATUSES))
+
+
+def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -> Orders:
+    """Order pets that have no order yet. Requires a transaction."""
     public_ids = dict(ApiKey.objects.order_by("-pk").values_list("account_id", "public_id"))
     histories: list[tuple[Order, list[dict[str, Any]]]] = []
     for pet_status, (max_orders, max_days, choices) in HISTORIES.items():
         for pet in Pet.objects.filter(status=pet_status, orders=None).order_by("pk")[:max_orders]:
             account, statuses = rng.choice(accounts), rng.choice(choices)
-            earliest = max(account.created_at, now - timedelta(days=min(days, max_days)))
+            first_usage = account.created_at + timedelta(days=1, minutes=5)  # See add_accounts.
+            earliest = max(first_usage, now - timedelta(days=min(days, max_days)))
             placed_at = earliest + (now - earliest) * rng.random()
             span = min(now - placed_at, timedelta(days=9))
             times = [placed_at, *sorted(placed_at + span * rng.random() for _ in statuses[1:])]
-            authors = [f"key {public_ids[account.pk]}", *rng.choices(STAFF, k=len(statuses) - 1)]
+            authors = [f"key {public_ids[account.pk]}", *[SERVICE.name] * (len(statuses) - 1)]
             steps = [
                 {
                     "from_status": before,
@@ -54,7 +77,8 @@ def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -
             histories.append((order, steps))
     histories.sort(key=lambda history: history[1][0]["at"])  # IDs in the order of time.
     save(histories)
-    return len(histories)
+    hours = [int(steps[0]["at"].timestamp()) // 3600 for _, steps in histories]
+    return Counter(zip([order.account_id for order, _ in histories], hours, strict=True))
 
 
 def save(histories: list[tuple[Order, list[dict[str, Any]]]]) -> None:

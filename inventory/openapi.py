@@ -9,9 +9,9 @@ from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiParameter, OpenApiRequest
 
 from accounts.models import EventType
-from accounts.openapi import set_event_examples
-from inventory import members, serializers
-from inventory.fields import CategoryIdField
+from accounts.openapi import EVENT_EXAMPLES
+from inventory import serializers
+from inventory.serializer_fields import CategoryIdField
 from petstore.api import int64
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.operations import (
@@ -26,8 +26,8 @@ from petstore.db.names import NAME_LENGTH
 BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
-class NameFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "inventory.fields.NameField"
+class TextFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    target_class = "inventory.serializer_fields.TextField"
 
     def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
         # At least one non-blank character, and no NUL.
@@ -36,7 +36,7 @@ class NameFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-un
 
 
 class Int64FieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "inventory.fields.Int64Field"
+    target_class = "inventory.serializer_fields.Int64Field"
     match_subclasses = True
 
     def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
@@ -47,10 +47,10 @@ CATEGORIES = [
     {"id": 1, "name": "Dogs", "description": "Dogs of every size."},
     {"id": 2, "name": "Cats", "description": "Cats, indoor and outdoor."},
 ]
-PET = members.PET.build_example()
-PETS = [PET, members.PET.build_example(id=2, name="Marble", categoryId=2)]
+PET = {"id": 1, "name": "Biscuit", "categoryId": 1, "status": "available"}
+PETS = [PET, PET | {"id": 2, "name": "Marble", "categoryId": 2}]
 NEW_PETS = {
-    "Request": ("Only the required members.", {"name": "Biscuit", "categoryId": 1}),
+    "Request": ("Only the required fields.", {"name": "Biscuit", "categoryId": 1}),
     "RequestWithStatus": ("A reserved pet.", {"name": "Marble", "categoryId": 2, "status": "pending"}),
 }
 NEW_PET_BATCHES = {
@@ -60,25 +60,26 @@ NEW_PET_BATCHES = {
     )
 }
 NEW_ORDERS = {"Request": ("A pet.", {"petId": 1})}
-ORDER = members.ORDER.build_example()
+ORDER = {"id": 1, "petId": 1, "quantity": 1, "status": "placed", "shipDate": None, "complete": False}
 DELIVERED = ORDER | {"status": "delivered", "shipDate": "2026-03-02T09:30:00Z", "complete": True}
 ORDERS = [DELIVERED, ORDER | {"id": 4, "petId": 7}]
 APPROVED = ORDER | {"status": "approved"}
 SHIPPED = APPROVED | {"shipDate": "2026-11-24T09:30:00Z"}
-set_event_examples(
-    {
-        EventType.PET_CREATED: {"pet": PET},
-        EventType.PET_UPDATED: {"pet": PET},
-        EventType.PET_STATUS_CHANGED: {"pet": PET | {"status": "pending"}},
-        EventType.PET_DELETED: {"pet": PET},
-        EventType.PETS_IMPORTED: {"count": 1_200, "firstId": 301, "lastId": 1_500},
-        EventType.ORDER_PLACED: {"order": ORDER},
-        EventType.ORDER_APPROVED: {"order": APPROVED},
-        EventType.ORDER_SHIPPED: {"order": SHIPPED},
-        EventType.ORDER_DELIVERED: {"order": SHIPPED | {"status": "delivered", "complete": True}},
-        EventType.ORDER_CANCELLED: {"order": ORDER | {"status": "cancelled"}},
-    }
-)
+EVENT_DATA = {
+    EventType.PET_CREATED: {"pet": PET},
+    EventType.PET_UPDATED: {"pet": PET},
+    EventType.PET_STATUS_CHANGED: {"pet": PET | {"status": "pending"}},
+    EventType.PET_DELETED: {"pet": PET},
+    EventType.PETS_IMPORTED: {"count": 1_200, "firstId": 301, "lastId": 1_500},
+    EventType.ORDER_PLACED: {"order": ORDER},
+    EventType.ORDER_APPROVED: {"order": APPROVED},
+    EventType.ORDER_SHIPPED: {"order": SHIPPED},
+    EventType.ORDER_DELIVERED: {"order": SHIPPED | {"status": "delivered", "complete": True}},
+    EventType.ORDER_RETURNED: {"order": SHIPPED | {"status": "delivered", "complete": True}},
+    EventType.ORDER_CANCELLED: {"order": ORDER | {"status": "cancelled"}},
+}
+for event_type, data in EVENT_DATA.items():
+    EVENT_EXAMPLES[event_type]["data"] = data
 
 RETRYABLE = "With an `Idempotency-Key`, the request is safe to retry."
 REQUIRED = "This field is required."
@@ -92,7 +93,7 @@ PETS_OPERATIONS = {
     "list": build_list_operation(
         "listPets",
         "pets",
-        "Returns pets by ascending id. The filters select one status, one category, or both.",
+        "Returns pets by ascending id. The filters select a status, a category, or up to 100 ids.",
         serializers.PetSerializer,
         ("Two pets.", PETS),
     ),
@@ -121,8 +122,8 @@ PETS_OPERATIONS = {
     "retrieve": build_operation(
         "getPet",
         "Get a pet",
-        "Returns one pet. This operation is deprecated and will be removed on 5 December 2030. Use "
-        "`listPets` with the `status` filter instead.",
+        "Returns one pet. This operation is deprecated and will be removed on 2030-12-05. Use `listPets` "
+        "with the filter `ids` instead.",
         parameters=[PET_ID],
         response=(200, serializers.PetSerializer, "The pet."),
         examples={"Response": ("A pet.", PET)},

@@ -8,6 +8,8 @@ from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
+from petstore.audit.actions import register
+
 
 class PetStatus(models.TextChoices):
     AVAILABLE = "available"
@@ -34,14 +36,20 @@ class OrderStatus(models.TextChoices):  # D12
 LIVE_STATUSES = (OrderStatus.PLACED, OrderStatus.APPROVED)
 
 
+@register()
 class Stage(models.TextChoices):
-    """A step of an order in the workflow of the staff, derived from its status and ship date."""
+    """What the pages of staff and customers show instead of the API status, from which it is derived.
 
-    TO_APPROVE = "to_approve", "To approve"
-    TO_SHIP = "to_ship", "To ship"
+    The audit trail records the steps of an order by the stage that they lead to.
+    """
+
+    TO_APPROVE = "to_approve", OrderStatus.PLACED.label
+    TO_SHIP = "to_ship", OrderStatus.APPROVED.label
     SCHEDULED = "scheduled"  # The ship date is in the future.
     SHIPPED = "shipped"
-    DONE = "done"
+    DELIVERED = OrderStatus.DELIVERED.value
+    CANCELLED = OrderStatus.CANCELLED.value
+    RETURNED = "returned"
 
     @property
     def condition(self) -> Q:
@@ -49,15 +57,20 @@ class Stage(models.TextChoices):
         if self in {Stage.SCHEDULED, Stage.SHIPPED}:
             lookup = "ship_date__gt" if self == Stage.SCHEDULED else "ship_date__lte"
             return Q(status=OrderStatus.APPROVED, **{lookup: timezone.now()})
+        if self == Stage.DELIVERED:
+            return INDEX_CONDITIONS[self] & Q(returned_at__isnull=True)
         return INDEX_CONDITIONS[self]
 
 
-# The conditions of the partial indexes. That of shipped orders includes the scheduled ones.
+# The conditions of the partial indexes. That of shipped orders includes the scheduled ones, and that of
+# delivered orders the returned ones.
 INDEX_CONDITIONS = {
     Stage.TO_APPROVE: Q(status=OrderStatus.PLACED),
     Stage.TO_SHIP: Q(status=OrderStatus.APPROVED, ship_date__isnull=True),
     Stage.SHIPPED: Q(status=OrderStatus.APPROVED, ship_date__isnull=False),
-    Stage.DONE: Q(status__in=(OrderStatus.DELIVERED, OrderStatus.CANCELLED)),
+    Stage.DELIVERED: Q(status=OrderStatus.DELIVERED),
+    Stage.CANCELLED: Q(status=OrderStatus.CANCELLED),
+    Stage.RETURNED: Q(returned_at__isnull=False),
 }
 
 ORDER_TRANSITIONS: dict[str, set[OrderStatus]] = {

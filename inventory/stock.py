@@ -41,7 +41,7 @@ class CategoryStock:
 class Stock:
     counted_at: datetime
     categories: tuple[CategoryStock, ...]  # Ordered by name.
-    orders: dict[Stage, int]
+    orders: dict[Stage, int]  # Without returned ones, which are few.
 
     def count_pets(self, status: str) -> int:
         return sum(category.pets[status] for category in self.categories)
@@ -65,7 +65,8 @@ def get_stock() -> Stock | None:
         Stage.TO_SHIP: latest.orders_approved - latest.orders_scheduled - latest.orders_shipped,
         Stage.SCHEDULED: latest.orders_scheduled,
         Stage.SHIPPED: latest.orders_shipped,
-        Stage.DONE: latest.orders_done,
+        Stage.DELIVERED: latest.orders_done - latest.orders_cancelled,
+        Stage.CANCELLED: latest.orders_cancelled,
     }
     return Stock(latest.counted_at, categories, orders)
 
@@ -83,7 +84,7 @@ def refresh(now: datetime | None = None) -> bool:
         return False
     start = perf_counter()
     pets = list(Pet.objects.order_by().values_list("category_id", "status").annotate(count=Count("*")))
-    # A sequential scan is best: most orders are done, so the index of that stage is as long as the table.
+    # A sequential scan is best: most orders are delivered, so that index is as long as the table.
     orders = Order.objects.aggregate(**{stage: Count("pk", filter=stage.condition) for stage in Stage})
     duration = timedelta(seconds=perf_counter() - start)
     StockCount.objects.update(
@@ -95,7 +96,8 @@ def refresh(now: datetime | None = None) -> bool:
         orders_approved=orders[Stage.TO_SHIP] + orders[Stage.SCHEDULED] + orders[Stage.SHIPPED],
         orders_scheduled=orders[Stage.SCHEDULED],
         orders_shipped=orders[Stage.SHIPPED],
-        orders_done=orders[Stage.DONE],
+        orders_done=orders[Stage.DELIVERED] + orders[Stage.CANCELLED],
+        orders_cancelled=orders[Stage.CANCELLED],
     )
     return True
 

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.serializers import Serializer
 from rest_framework.viewsets import ViewSetMixin
 
-from accounts.idempotency import Write, idempotent
+from accounts.idempotency import idempotent
 from accounts.keys.identity import get_caller
 from accounts.keys.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory import serializers
@@ -39,7 +39,7 @@ def build_created_response(instance: Pet | Order, collection: str) -> Response:
 
 
 class PetViewSet(ViewSetMixin, ApiView):
-    serializer_class: type[Serializer[Any]] = serializers.NewPetSerializer
+    body_serializer: type[Serializer[Any]] = serializers.NewPetSerializer
     filters = PET_FILTERS
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
     deprecations = {
@@ -53,12 +53,12 @@ class PetViewSet(ViewSetMixin, ApiView):
     clock = staticmethod(timezone.now)
 
     def list(self, request: Request) -> Response:
-        return self.paginate(PETS, request)
+        return self.paginate(PETS)
 
     @idempotent
-    def create(self, request: Request) -> Write:
-        values = self.validate(request)
-        return lambda: build_created_response(Pet.objects.create_with_event(**values), "/pets/")
+    def create(self, request: Request) -> Response:
+        values = self.validate(request, self.body_serializer)
+        return build_created_response(Pet.objects.create_with_event(**values), "/pets/")
 
     def retrieve(self, request: Request, petId: str) -> Response:
         """Respond with 410 after the removal date (D33)."""
@@ -71,43 +71,39 @@ class PetViewSet(ViewSetMixin, ApiView):
         return Response(pet)
 
     def handle_exception(self, exc: Exception) -> Any:
-        # The category may have been deleted since it was validated. COMMIT checks the foreign key.
-        if isinstance(exc, IntegrityError):
+        """List unknown categories, which the foreign key rejects, with the other problems of a body."""
+        if isinstance(exc, IntegrityError | ValidationError):
             try:
-                self.validate(self.request)
+                known = serializers.find_known_categories(self.request.data)
+                self.validate(self.request, self.body_serializer, known_categories=known)
             except ValidationError as error:
                 exc = error
-            except Error:  # The database is unavailable as well.
+            except Error:  # The database is unavailable.
                 pass
         return super().handle_exception(exc)
 
 
 class PetBatchViewSet(PetViewSet):
-    serializer_class = serializers.NewPetsSerializer
+    body_serializer = serializers.NewPetsSerializer
 
     @idempotent
-    def create(self, request: Request) -> Write:
-        rows = self.validate(request)["pets"]
-
-        def create_pets() -> Response:
-            pets = [pet.as_json() for pet in Pet.objects.create_batch(rows)]
-            headers = {"Location": f"{settings.BASE_URL}/pets"}  # The collection that they are in.
-            return Response(pets, status.HTTP_201_CREATED, headers)
-
-        return create_pets
+    def create(self, request: Request) -> Response:
+        values = self.validate(request, self.body_serializer)
+        pets = [pet.as_json() for pet in Pet.objects.create_batch(values["pets"])]
+        headers = {"Location": f"{settings.BASE_URL}/pets"}  # The collection that they are in.
+        return Response(pets, status.HTTP_201_CREATED, headers)
 
 
 class CategoryViewSet(ViewSetMixin, ApiView):
     required_scopes = {"list": PETS_READ}
 
     def list(self, request: Request) -> Response:
-        return self.paginate(CATEGORIES, request)
+        return self.paginate(CATEGORIES)
 
 
 class OrderViewSet(ViewSetMixin, ApiView):
     """The orders of the caller's account."""
 
-    serializer_class = serializers.NewOrderSerializer
     filters = ORDER_FILTERS
     required_scopes = {
         "list": ORDERS_READ,
@@ -117,42 +113,39 @@ class OrderViewSet(ViewSetMixin, ApiView):
     }
 
     def list(self, request: Request) -> Response:
-        return self.paginate(ORDERS.where(account_id=get_caller(request).account_id), request)
+        return self.paginate(ORDERS.where(account_id=get_caller(request).account_id))
 
     @idempotent
-    def create(self, request: Request) -> Write:
-        values = self.validate(request)
+    def create(self, request: Request) -> Response:
+        values = self.validate(request, serializers.NewOrderSerializer)
         caller = get_caller(request)
-
-        def place_order() -> Response:
-            try:
-                order = Order.objects.place(
-                    account_id=caller.account_id, by=f"key {caller.public_id}", **values
-                )
-            except Pet.DoesNotExist:
-                raise ApiError(ErrorCode.PET_NOT_FOUND) from None
-            except TransitionError:
-                raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
-            return build_created_response(order, "/store/orders/")
-
-        return place_order
+        try:
+            order = Order.objects.place(
+                account_id=caller.account_id, by=f"key {caller.public_id}", **values
+            )
+        except Pet.DoesNotExist:
+            raise ApiError(ErrorCode.PET_NOT_FOUND) from None
+        except TransitionError:
+            raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
+        return build_created_response(order, "/store/orders/")
 
     def retrieve(self, request: Request, orderId: str) -> Response:
-        return Response(self.get_order(request, orderId))
-
-    def destroy(self, request: Request, orderId: str) -> Response:
-        order = Order(pk=self.get_order(request, orderId)["id"])
-        try:
-            order.cancel(by=f"key {get_caller(request).public_id}", only_placed=True)
-        except TransitionError:
-            raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
-        return Response(status=status.HTTP_204_NO_CONTENT)
-
-    def get_order(self, request: Request, path_id: str) -> dict[str, Any]:
-        """Raise ApiError 404 for an unknown order and for an order of another account."""
-        order_id = parse_path_id(path_id, ErrorCode.ORDER_NOT_FOUND)
+        """Respond with 404 for an unknown order and for an order of another account."""
+        order_id = parse_path_id(orderId, ErrorCode.ORDER_NOT_FOUND)
         caller = get_caller(request)
         order = ORDERS.where(account_id=caller.account_id, id=order_id).fetch_one(caller.database)
         if order is None:
             raise ApiError(ErrorCode.ORDER_NOT_FOUND)
-        return order
+        return Response(order)
+
+    def destroy(self, request: Request, orderId: str) -> Response:
+        caller = get_caller(request)
+        order_id = parse_path_id(orderId, ErrorCode.ORDER_NOT_FOUND)
+        order = Order(pk=order_id, account_id=caller.account_id)
+        try:
+            order.cancel(by=f"key {caller.public_id}", only_placed=True)
+        except Order.DoesNotExist:
+            raise ApiError(ErrorCode.ORDER_NOT_FOUND) from None
+        except TransitionError:
+            raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
+        return Response(status=status.HTTP_204_NO_CONTENT)

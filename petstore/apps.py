@@ -22,7 +22,7 @@ class PetstoreConfig(AppConfig):
         """Start the background threads. A new worker calls this method of every app that defines it."""
         from petstore.db import monitor
         from petstore.health import sampling
-        from petstore.mail import outbox
+        from petstore.mail import email_queue
         from petstore.observability import sampler, tracing
 
         sampler.start()
@@ -30,7 +30,7 @@ class PetstoreConfig(AppConfig):
         monitor.start_monitor()
         sampling.start()
         if settings.MAIL_SERVER:
-            Thread(target=outbox.run, name="mail", daemon=True).start()
+            Thread(target=email_queue.run, name="mail", daemon=True).start()
 
 
 def check_field_types(model_classes: Iterable[type[models.Model]]) -> None:

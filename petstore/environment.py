@@ -107,6 +107,15 @@ def networks(name: str, default: str) -> list[str]:
     return values
 
 
+def host_and_port(name: str) -> str:
+    """Get `http://host:port` as host:port. It may be empty."""
+    value = text(name, "").removesuffix("/")
+    parts = addresses.split_url(value) if value else None
+    valid = not value or (parts and re.fullmatch(r"http://[^/?#@]+:[0-9]+", value) and parts.hostname)
+    require(valid, name, f"must look like http://proxy.internal:4750, not {value!r}.")
+    return value.removeprefix("http://")
+
+
 def optional(name: str, is_valid: Callable[[str], bool], description: str, default: str = "") -> str:
     """Get a variable that is empty or valid. The description says what is valid."""
     value = text(name, default)

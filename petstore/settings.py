@@ -3,6 +3,7 @@
 docs/settings.md lists the variables. An invalid one, or a required one that is missing, stops the process.
 """
 
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from csp.constants import NONE, SELF
 
-from petstore import database_urls
+from petstore import compatibility, database_urls
 from petstore import environment as env
 from petstore.addresses import is_this_machine
 from petstore.api.openapi.spectacular import build_openapi_settings
@@ -20,6 +21,7 @@ from petstore.mail.email_url import mail_server
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env.load(BASE_DIR / ".env")
+compatibility.apply_earlier_settings(os.environ)
 
 # --- Deployment ----------------------------------------------------------------------------------
 
@@ -178,11 +180,12 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
                 "petstore.site.context_processors.support",
+                "accounts.portal.context_processors.own_accounts",
             ],
         },
     }
 ]
-FORM_RENDERER = "django.forms.renderers.TemplatesSetting"  # Widgets use TEMPLATES, too.
+FORM_RENDERER = "petstore.site.form_rendering.FormRenderer"
 
 # --- The API -------------------------------------------------------------------------------------
 
@@ -194,16 +197,25 @@ GET_PET_REMOVED_AT = datetime(2030, 12, 5, tzinfo=UTC)  # Contract, "Versioning"
 # Requests per minute without a valid key, for each client address or IPv6 /64 (D25).
 ANONYMOUS_PER_MINUTE = env.integer("ANONYMOUS_PER_MINUTE", 300, 1, 1_000_000)
 
-EVENTS_KEPT_DAYS = env.integer("EVENTS_KEPT_DAYS", 30, 1, 3650)  # D42
+EVENT_RETENTION_DAYS = env.integer("EVENT_RETENTION_DAYS", 30, 1, 3650)  # D42
+
+# Webhooks (D51 to D57). Attempts at once in each worker; 0 leaves them to `manage.py deliver_webhooks`.
+WEBHOOK_WORKERS = env.integer("WEBHOOK_WORKERS", 16, 0, 256)
+# Networks that webhooks may be sent to although they are not public, and also with http.
+WEBHOOK_ALLOW_NETWORKS = env.networks("WEBHOOK_ALLOW_NETWORKS", "")
+WEBHOOK_PROXY = env.host_and_port("WEBHOOK_PROXY")
+# The addresses that webhooks come from. The documentation names them, for customers' firewalls.
+WEBHOOK_SENT_FROM = env.networks("WEBHOOK_SENT_FROM", "")
 
 # The rejection log.
-REFUSALS_KEPT_DAYS = env.integer("REFUSALS_KEPT_DAYS", 7, 1, 365)
-REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 10_000, 1_000, 100_000_000)  # Per account.
+REJECTION_RETENTION_DAYS = env.integer("REJECTION_RETENTION_DAYS", 7, 1, 365)
+MAX_REJECTIONS_PER_ACCOUNT = env.integer("MAX_REJECTIONS_PER_ACCOUNT", 10_000, 1_000, 100_000_000)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.keys.authentication.BearerKeyAuthentication"],
     "DEFAULT_THROTTLE_CLASSES": ["accounts.quota.throttle.QuotaThrottle"],
     "DEFAULT_PERMISSION_CLASSES": ["accounts.keys.authentication.HasScope"],
+    "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
     "EXCEPTION_HANDLER": "petstore.api.errors.exception_handler",
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
     # Affects only the OpenAPI document; see responses.py.
@@ -255,6 +267,7 @@ ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "django.contrib.auth.tokens.PasswordRes
 ACCOUNT_SESSION_REMEMBER = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 2 * 60 * 60  # D48
+ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]  # No code by email, which has no page here.
 # Limits per username that any client can exhaust would lock users out; see sign_in/rate_limits.py.
 ACCOUNT_RATE_LIMITS = False
 MFA_RATE_LIMITS = False

@@ -1,4 +1,4 @@
-"""Texts of several pages, and the formatting of counts, percentages, times and long text."""
+"""Texts of several pages, and the formatting of counts, durations, percentages, times and long text."""
 
 from datetime import datetime
 
@@ -10,6 +10,13 @@ FORM_TOO_LARGE = "The form is too large and was not saved. Go back, shorten it a
 def format_count(count: int, singular: str, plural: str = "") -> str:
     """Format a count with its noun, such as `2 orders`. `plural` defaults to `singular` with an s."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
+
+
+def format_duration(minutes: int) -> str:
+    """Format minutes as days and hours, or as hours and minutes, without those that are zero."""
+    days, hours = divmod(minutes // 60, 24)
+    units = {"day": days, "hour": hours, "minute": 0 if days else minutes % 60}
+    return " ".join(format_count(count, unit) for unit, count in units.items() if count)
 
 
 def format_percent(share: float) -> str:

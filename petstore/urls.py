@@ -5,21 +5,30 @@ from functools import partial
 from django.contrib import admin
 from django.templatetags.static import static
 from django.urls import include, path
+from django.views.decorators.http import require_safe
 from django.views.generic import RedirectView
 
 from accounts.models import Plan
-from petstore import api_urls
+from inventory import order_pages
+from petstore import api_urls, compatibility
 from petstore.api.openapi import views
 from petstore.health.checks import check_readiness
+from petstore.health.feeds import StatusFeed
+from petstore.health.models import Incident
 from petstore.health.views import StatusView
-from petstore.site import client_packages, docs, home, search, well_known
+from petstore.site import client_packages, docs, home, postman, search, well_known
 from petstore.site.error_pages import error_page
+from petstore.site.feeds import ChangesFeed
 
 urlpatterns = [
     *api_urls.urlpatterns,
     path(
         "",
-        home.HomeView.as_view(get_plans=Plan.objects.all, check_readiness=check_readiness),
+        home.HomeView.as_view(
+            get_plans=Plan.objects.all,
+            check_readiness=check_readiness,
+            count_open_incidents=Incident.objects.count_open,
+        ),
         name="home",
     ),
     path("status", StatusView.as_view(), name="status"),
@@ -37,6 +46,9 @@ urlpatterns = [
         for page in docs.GUIDES
     ),
     path("openapi.json", views.openapi_json, name="openapi"),
+    path("docs/postman.json", postman.collection_json, name="postman"),
+    path("docs/changes.rss", require_safe(ChangesFeed()), name="changes-feed"),
+    path("status.rss", require_safe(StatusFeed()), name="status-feed"),
     path("openapi.yaml", views.openapi_yaml, name="openapi-yaml"),
     path("llms.txt", well_known.llms_txt, name="llms-txt"),
     path("sitemap.xml", well_known.sitemap_xml, name="sitemap"),
@@ -46,6 +58,17 @@ urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=static("petstore/favicon.svg"))),
     path("account/", include("petstore.sign_in.urls")),
     path("account/", include("accounts.portal.urls")),
+    path(
+        compatibility.REJECTIONS_PAGE,
+        RedirectView.as_view(pattern_name="admin:accounts_rejection_changelist", query_string=True),
+    ),
+    path("account/<slug:public_id>/orders/", order_pages.orders, name="account-orders"),
+    path("account/<slug:public_id>/orders/<str:order_id>/", order_pages.order, name="account-order"),
+    path(
+        "account/<slug:public_id>/orders/<str:order_id>/cancel/",
+        order_pages.cancel,
+        name="cancel-account-order",
+    ),
     path("admin/", admin.site.urls),
 ]
 

@@ -1,6 +1,6 @@
 """Breaking changes between two OpenAPI 3.0 documents, as sentences.
 
-What clients send may get no further constraint, and what they receive must stay as it was or gain members.
+What clients send may get no further constraint, and what they receive must stay as it was or gain fields.
 Stricter than necessary: a constraint that was changed in either direction is reported. Texts, examples and
 extensions are not compared, except for error codes, which are the names of examples.
 """
@@ -49,7 +49,7 @@ def compare(where: str, old: Any, new: Any, *, sent: bool) -> Iterator[str]:
 
 
 def select_compared(where: str, old: Document) -> list[tuple[str, Any]]:
-    if where.endswith(" properties"):  # Its names are those of members, such as `description`.
+    if where.endswith(" properties"):  # Its names are those of fields, such as `description`.
         return list(old.items())
     return [item for item in old.items() if item[0] not in UNCOMPARED and not item[0].startswith("x-")]
 
@@ -66,7 +66,7 @@ def compare_additions(where: str, added: set[str], new: Document, *, sent: bool)
 
 
 def compare_sets(where: str, old: set[str], new: set[str], *, may_grow: bool) -> Iterator[str]:
-    """Yield the change of an enum or of the required members."""
+    """Yield the change of an enum or of the required fields."""
     beyond = old - new if may_grow else new - old
     yield from (f"{where} was changed: {name}." for name in sorted(beyond))
 

@@ -23,7 +23,8 @@ from httpx._transports import default
 
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from inventory.models import Category
-from tests.support.live import Service, live_service, migrated_database, name_of
+from tests.support.live import Service, live_service
+from tests.support.migrated import migrated_database, name_of
 from tests.support.restoring import restoring_after_commits
 
 TESTS = Path(__file__).parent
@@ -69,39 +70,20 @@ def pytest_runtest_logfinish() -> None:
         gc.collect()
 
 
-# Tests of pages and commands that use only the ORM, and no locks: see tests/run.py.
-SAME_ON_BOTH = {
-    "admin": {
-        "test_failed_sign_ins.py", "test_filter_chips.py", "test_forms.py", "test_frame.py",
-        "test_hashing.py", "test_import.py", "test_keys.py", "test_known_browsers.py", "test_login.py",
-        "test_pages.py", "test_passkeys.py", "test_password_links.py", "test_plans.py",
-        "test_reauthentication.py", "test_sessions.py", "test_staff_and_customers.py",
-        "test_staff_groups.py", "test_two_factor.py",
-    },
-    "api": {
-        "test_docs.py", "test_openapi.py", "test_pages.py", "test_reference.py", "test_search.py",
-        "test_support.py", "test_well_known.py",
-    },
-    "commands": {"test_command_conventions.py", "test_commands.py", "test_listen.py", "test_scan_keys.py"},
-}  # fmt: skip
 SYSTEM = {"system", "chaos", "load", "simulation"}  # Folders of tests that start services.
-# The slowest of their files, slowest first, so that the last to start are short.
+# The slowest of their files, slowest first, so that the last to start are short. Those of a browser come
+# before all others, since a process keeps its browser and its service from one such file to the next.
+BROWSER = TESTS / "system/browser"
 SLOWEST = (
-    "system/quota/test_concurrency.py", "system/browser/test_daily_work.py",
-    "system/clients/test_packages.py", "system/clients/test_examples.py",
-    "system/browser/test_office_pages.py",
-    "system/browser/test_public_pages.py", "system/test_commands.py", "system/browser/test_portal.py",
-    "system/test_rotation.py", "system/hostile/test_bodies.py", "system/test_metrics.py",
-    "chaos/test_chaos.py", "system/test_graceful_stop.py", "system/browser/test_clicks.py",
-    "system/browser/test_first_day.py", "system/operations/test_losing_postgresql.py",
-    "system/clients/test_schemathesis.py", "system/browser/test_account_pages.py",
-    "system/test_idempotency.py", "system/browser/test_keyboard.py", "system/test_conformance.py",
+    "system/clients/test_examples.py", "system/clients/test_packages.py",
+    "system/quota/test_concurrency.py", "system/test_commands.py", "system/test_rotation.py",
+    "system/hostile/test_bodies.py", "system/test_metrics.py", "chaos/test_chaos.py",
+    "system/test_graceful_stop.py", "system/operations/test_losing_postgresql.py",
+    "system/clients/test_schemathesis.py", "system/test_idempotency.py", "system/test_conformance.py",
     "system/event_loop/test_idempotency.py", "system/clients/test_generated_clients.py",
-    "system/browser/test_palette.py", "system/operations/test_several_machines.py",
-    "system/browser/test_names.py", "system/browser/test_passkeys.py", "system/test_serve_modes.py",
+    "system/operations/test_several_machines.py", "system/test_serve_modes.py",
     "simulation/test_simulation.py", "system/hostile/test_slow_clients.py", "system/test_order_races.py",
-    "system/browser/test_reference.py", "system/test_readme.py", "system/operations/test_doctor.py",
-    "system/quota/test_faults.py", "system/operations/test_backup.py",
+    "system/test_readme.py", "system/operations/test_doctor.py", "system/operations/test_backup.py",
     "system/operations/test_pgbouncer.py", "system/test_mail.py",
 )  # fmt: skip
 
@@ -109,18 +91,22 @@ SLOWEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with its kind, and those that use the database of this process.
 
-    System tests come first, in the order of SLOWEST.
+    System tests come first, those in a browser before the others.
     """
     for item in items:
-        folder, *_, file = item.path.relative_to(TESTS).parts
+        folder, *_ = item.path.relative_to(TESTS).parts
         item.add_marker("system" if folder in SYSTEM else folder)
         if item.get_closest_marker("django_db") or DATABASE.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("database")
-        if file in SAME_ON_BOTH.get(folder, ()):
-            item.add_marker("same_on_both")
 
     positions = {TESTS / file: position for position, file in enumerate(SLOWEST)}
-    items.sort(key=lambda item: positions.get(item.path, len(SLOWEST) + ("system" not in item.keywords)))
+
+    def get_position(item: pytest.Item) -> int:
+        if BROWSER in item.path.parents:
+            return -1
+        return positions.get(item.path, len(SLOWEST) + ("system" not in item.keywords))
+
+    items.sort(key=get_position)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@
 developer's .env nor the shell changes a result.
 """
 
+import atexit
 import os
 import sys
 import tempfile
@@ -40,6 +41,9 @@ FIXED = {
 }
 
 os.environ |= FIXED
+counters = tempfile.TemporaryDirectory(prefix="petstore-counters-")
+atexit.register(counters.cleanup)
+os.environ["COUNTERS_DIR"] = counters.name
 # jsonschema would import this IRI checker, which is slow to load and unused.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 if not os.environ.get("DATABASE_URL"):

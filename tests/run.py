@@ -15,7 +15,7 @@ The server is that of DATABASE_URL, or a new one if its programs are installed, 
 Without one, the system tests run on SQLite, but fail in CI (`CI=true`), where a skip would go unnoticed.
 
 Each core runs one process. Files are not split between processes, since the tests of a file share services.
-tests/conftest.py orders them. Databases are migrated once, and copied.
+tests/conftest.py orders them. Databases are migrated once, and copied (tests/support/migrated.py).
 """
 
 import os
@@ -32,13 +32,16 @@ import psycopg
 
 from tests import environment  # noqa: F401  It sets the environment variables.
 from tests.support import servers
-from tests.support.live import manage, migrated_server
+from tests.support.migrated import migrated_file, migrated_server
 from tests.support.postgresql import postgresql_server, programs
+from tests.support.preloaded import preloaded
 from tests.support.thorough import THOROUGH
 
 # A new server holds the connections of many services at once, and need not survive a crash.
 SERVER_OPTIONS = ("max_connections=300", "fsync=off", "autovacuum=off")
 ON_SQLITE = "not system or each_database"
+if os.environ.get("TESTED_ON_SQLITE"):  # The single-process tests, by another Python (.ci/run).
+    ON_SQLITE = "each_database or not (system or database)"
 ON_POSTGRESQL = "system or database" if THOROUGH else "system or (database and not same_on_both)"
 SYSTEM = ("system", "chaos", "load", "simulation")  # Folders, as in tests/conftest.py.
 EVENT_LOOP = "tests/system/event_loop/test_event_loop.py"
@@ -59,10 +62,8 @@ def run(name: str, tests: str, arguments: list[str], processes: int = CORES, **v
 
 def run_on_sqlite(name: str, tests: str, arguments: list[str]) -> int:
     """Run pytest on copies of one SQLite database."""
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/migrated.sqlite3"
-        manage(os.environ | {"DATABASE_URL": url}, "migrate", "--verbosity", "0")
-        return run(name, tests, arguments, DATABASE_URL="", MIGRATED_DATABASE=url)
+    migrated_file()  # Otherwise each process would make it.
+    return run(name, tests, arguments, DATABASE_URL="")
 
 
 @contextmanager
@@ -86,13 +87,11 @@ def postgresql() -> Iterator[str | None]:
     if os.environ.get("DATABASE_URL", "").startswith("postgres") or programs() is None:
         yield servers.postgresql()
         return
-    template = migrated_server()
-    with postgresql_server(*SERVER_OPTIONS, copy_of=template) as server:
+    with postgresql_server(*SERVER_OPTIONS, copy_of=migrated_server()) as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
             # A database that is copied must have no connections.
             connection.execute("CREATE DATABASE migrated TEMPLATE postgres")
         os.environ["MIGRATED_DATABASE"] = server.url.removesuffix("/postgres") + "/migrated"
-        os.environ["MIGRATED_SERVER"] = str(template.data.parent)
         yield server.url
 
 
@@ -107,6 +106,7 @@ def main(arguments: list[str]) -> int:
             ignored = [f"--ignore=tests/{folder}" for folder in SYSTEM]
             status = run_on_sqlite("SQLite, in one process", "not system", [*ignored, *arguments[1:]])
             return status or (0 if arguments[1:] else run_event_loop_tests())
+        os.environ["PRELOADED"] = preloaded()
         with postgresql() as url:
             return run_on_each(url, arguments)
 

@@ -16,7 +16,6 @@ from accounts.admin import badges
 from accounts.admin.base import (
     MAX_PANEL_ROWS,
     annotate_requests_today,
-    build_usage_chart,
     issue_key_url,
 )
 from accounts.admin.events import describe_event
@@ -24,8 +23,9 @@ from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.api_keys import SERVICE
 from accounts.quota.limits import to_datetime
 from accounts.usage import reports
+from accounts.usage.charts import build_usage_chart
 from petstore.audit.models import AuditEntry
-from petstore.backoffice.history import HistoryEntry, get_changes
+from petstore.backoffice.history import EntryFormatter, HistoryEntry
 from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import TwoFilterKey
@@ -68,10 +68,10 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     timeline: list[HistoryEntry] = []
     key_context: dict[str, Any] = {}
     if may_view_keys:
-        timeline += list_key_entries(account)
+        timeline += list_key_entries(account, request)
         bans = [entry for entry in timeline if entry.icon in BAN_ICONS.values()]
         key_context = build_key_panels(account, recent_keys, now) | {"bans": bans[:MAX_PANEL_ROWS]}
-    timeline += list_account_entries(account)
+    timeline += list_account_entries(account, request)
     if may_view_events:
         timeline += list_warning_entries(account)
     for panel in extra_panels:
@@ -85,7 +85,7 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "usage_chart": build_usage_chart(now, key__in=recent_keys),
         "may_view_keys": may_view_keys,
         "may_view_events": may_view_events,
-        "may_view_rejections": may_view(request, "accounts.refusal"),
+        "may_view_rejections": may_view(request, "accounts.rejection"),
         "may_issue": request.user.has_perm("accounts.add_apikey") and not account.suspended_at,
         "may_change": request.user.has_perm("accounts.change_account"),
         "issue_key_url": issue_key_url(account),
@@ -119,30 +119,30 @@ def build_key_row(key: ApiKey, account: Account, now: datetime) -> dict[str, Any
 # --- The timeline
 
 
-def list_key_entries(account: Account) -> list[HistoryEntry]:
+def list_key_entries(account: Account, request: HttpRequest) -> list[HistoryEntry]:
     """List the newest entries of the newest keys, since entries have no index for their account."""
     ids = account.keys.values_list(Cast("pk", CharField()))[:MAX_TIMELINE_KEYS]
     entries = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids)
     newest = list(entries.filter(action__in=KEY_ICONS)[:MAX_TIMELINE])
-    keys = ApiKey.objects.in_bulk({int(entry.object_id) for entry in newest})
+    formatter = EntryFormatter(newest, request)
 
     def build_entry(entry: AuditEntry) -> HistoryEntry:
-        key = keys.get(int(entry.object_id))
+        key = formatter.get_object(entry)
         name = visible_name((key and key.name) or entry.object_text)
         title = f"Key {name}: {entry.get_action_display().lower()}"
         link = reverse("admin:accounts_apikey_change", args=[entry.object_id])
-        icon = KEY_ICONS[Action(entry.action)]
-        return HistoryEntry(entry.at, title, entry.actor_name, entry.reason, link=link, icon=icon)
+        return formatter.build(entry, title=title, link=link, icon=KEY_ICONS[Action(entry.action)])
 
     return [build_entry(entry) for entry in newest]
 
 
-def list_account_entries(account: Account) -> Iterator[HistoryEntry]:
-    for entry in AuditEntry.objects.for_object(account)[:MAX_TIMELINE]:
+def list_account_entries(account: Account, request: HttpRequest) -> Iterator[HistoryEntry]:
+    entries = list(AuditEntry.objects.for_object(account)[:MAX_TIMELINE])
+    formatter = EntryFormatter(entries, request)
+    for entry in entries:
         icon = ACCOUNT_ICONS.get(entry.action, "speed")
-        changes = get_changes(entry) if icon not in SUSPENSION_ICONS else []
-        title = entry.get_action_display()
-        yield HistoryEntry(entry.at, title, entry.actor_name, entry.reason, changes, icon=icon)
+        changes = formatter.list_changes(entry) if icon not in SUSPENSION_ICONS else []
+        yield formatter.build(entry, changes=changes, icon=icon)
 
 
 def list_warning_entries(account: Account) -> Iterator[HistoryEntry]:

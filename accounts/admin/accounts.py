@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from accounts.admin import members
+from accounts.admin import members, webhooks
 from accounts.admin.account_panels import build_panels
 from accounts.admin.badges import PLAN_COLOURS, render_age, render_usage_bar
 from accounts.admin.base import (
@@ -36,26 +36,22 @@ from petstore.audit.forms import ActionForm, ReasonForm
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.model_admin import change_url, page_url
-from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, RowCommand, SearchResult, list_result
+from petstore.backoffice.palette import MAX_RESULTS, ListCommand, PaletteCommand, SearchResult, list_result
 from petstore.db.names import fold_text
 from petstore.text import format_count, format_time
 
 MAX_NEWEST_KEYS = 100  # Of an account, among which its last use is looked for.
 LINKS_TEMPLATE = "admin/accounts/account/links.html"
-ISSUE_KEY = RowCommand("key", "Issue a key for", "new", "", permission="accounts.add_apikey")
-ROW_COMMANDS = [
-    ISSUE_KEY,
-    RowCommand("pause_circle", "Suspend", "block", "suspend", {"state": "active"}),
-    RowCommand(
-        "play_circle", "Lift the suspension of", "unsuspend unblock", "lift_suspension",
-        {"state": "suspended"},
+MAY_ISSUE, MAY_CHANGE = "accounts.add_apikey", "accounts.change_account"
+LIST_COMMANDS = [
+    ListCommand("key", "Issue a key for", "new", MAY_ISSUE),
+    ListCommand("pause_circle", "Suspend", "block", MAY_CHANGE, {"state": "active"}),
+    ListCommand(
+        "play_circle", "Lift the suspension of", "unsuspend unblock", MAY_CHANGE, {"state": "suspended"}
     ),
-    RowCommand("speed", "Change the plan of", "limits upgrade downgrade", "change_plan"),
-    RowCommand(
-        "query_stats", "Try other limits for", "what-if simulate", "what_if",
-        permission="accounts.view_account",
-    ),
-]  # fmt: skip
+    ListCommand("speed", "Change the plan of", "limits upgrade downgrade", MAY_CHANGE),
+    ListCommand("query_stats", "Try other limits for", "what-if simulate", "accounts.view_account"),
+]
 
 
 class UsageFilter(ChoiceFilter):
@@ -120,8 +116,8 @@ class ChangePlanForm(ReasonForm):
 
 @admin.register(Account)
 class AccountAdmin(ActionFormsMixin):
-    action_forms = (SuspendForm, LiftSuspensionForm, ChangePlanForm, *members.FORMS)
-    object_pages = {"what-if/": "what_if"}
+    action_forms = (SuspendForm, LiftSuspensionForm, ChangePlanForm, *members.FORMS, *webhooks.FORMS)
+    pages = {"<path:object_id>/what-if/": ("what_if", "view")}
     what_if_view = what_if_view
     list_display = [
         "visible_name", "state", "plan_badge", "usage_today", "per_minute_limit", "active_keys", "last_use",
@@ -135,7 +131,7 @@ class AccountAdmin(ActionFormsMixin):
     readonly_fields = ["public_id", "created_at"]
     deletion_hint = "Suspend it instead: its keys stop working."
     palette_commands = (PaletteCommand("add_business", "Add an account"),)
-    row_commands = ROW_COMMANDS
+    list_commands = LIST_COMMANDS
 
     # --- The list
 
@@ -165,7 +161,7 @@ class AccountAdmin(ActionFormsMixin):
 
     def get_list_display(self, request: HttpRequest) -> Any:
         perms = PermWrapper(request.user)
-        if ISSUE_KEY.permission not in perms and not self.has_change_permission(request):
+        if MAY_ISSUE not in perms and not self.has_change_permission(request):
             return self.list_display
         return [*self.list_display, make_link_column(LINKS_TEMPLATE, lambda account: {"perms": perms})]
 
@@ -200,35 +196,26 @@ class AccountAdmin(ActionFormsMixin):
     def active_keys(self, account: Account) -> str:
         return f"{getattr(account, 'active_key_count', 0):,}"
 
-    @display(description="last use")
+    @display(description="last used")
     def last_use(self, account: Account) -> SafeString:
         return render_age(getattr(account, "last_used_at", None), timezone.now())
 
     # --- The command palette
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        accounts = list(self.find_command_rows(request, term)[: MAX_RESULTS + 1])
-        for account in accounts[:MAX_RESULTS]:
+        condition = Q(name__search_key__contains=term) | Q(contact_email__search_key__contains=term)
+        if is_id_prefix(term):
+            condition |= Q(public_id__startswith=term)
+        accounts = Account.objects.filter(condition).select_related("plan").order_by("name")
+        for account in (found := list(accounts[: MAX_RESULTS + 1]))[:MAX_RESULTS]:
             is_exact = fold_text(term) in (fold_text(account.name), fold_text(account.public_id))
             rank, description = 1 if is_exact else 2, f"Account, {account.plan}"
             yield SearchResult(rank, "storefront", str(account), description, change_url(account))
-            if not account.suspended_at and request.user.has_perm(ISSUE_KEY.permission):
-                yield self.build_command_result(ISSUE_KEY, account)
-        if len(accounts) > MAX_RESULTS:
+            if not account.suspended_at and request.user.has_perm(MAY_ISSUE):
+                yield SearchResult(3, "key", f"Issue a key for {account}", "", issue_key_url(account))
+        if len(found) > MAX_RESULTS:
             query = {SEARCH_VAR: term}
-            yield list_result("storefront", "All accounts that match", Account, query, accounts)
-
-    def find_command_rows(self, request: HttpRequest, name: str) -> QuerySet[Account]:
-        condition = Q(name__search_key__contains=name) | Q(contact_email__search_key__contains=name)
-        if is_id_prefix(name):
-            condition |= Q(public_id__startswith=name)
-        return Account.objects.filter(condition).select_related("plan").order_by("name")
-
-    def build_command_result(self, command: RowCommand, account: Account) -> SearchResult:
-        url = issue_key_url(account) if command is ISSUE_KEY else page_url(account, command.page)
-        is_blocked = command is ISSUE_KEY and account.suspended_at
-        description = "Suspended: lift the suspension first" if is_blocked else ""
-        return SearchResult(3, command.icon, f"{command.phrase} {account}", description, url)
+            yield list_result("storefront", "All accounts that match", Account, query, found)
 
     # --- The form
 

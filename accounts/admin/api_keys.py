@@ -1,4 +1,4 @@
-"""Admin of API keys. Staff issue, narrow, rotate and revoke keys, and lift bans. Keys are never deleted."""
+"""Admin of API keys, which staff issue, restrict, rotate and revoke. Keys are never deleted."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -19,7 +19,6 @@ from accounts.admin import badges
 from accounts.admin.base import (
     MAX_PANEL_ROWS,
     annotate_requests_today,
-    build_usage_chart,
     count_recent_requests,
     is_id_prefix,
     make_link_column,
@@ -27,24 +26,26 @@ from accounts.admin.base import (
 from accounts.key_forms import IssueKeyForm, NarrowForm, RevokeForm, RotateForm
 from accounts.models import Account, ApiKey, PlanCode, active_keys_q
 from accounts.usage import reports
+from accounts.usage.charts import build_usage_chart
 from petstore.api.int64 import parse_id
 from petstore.audit import Actor
 from petstore.audit.forms import ActionForm, ReasonForm
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.history import build_history
-from petstore.backoffice.model_admin import change_url, page_url
+from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, RowCommand, SearchResult
+from petstore.backoffice.palette import MAX_RESULTS, ListCommand, PaletteCommand, SearchResult
 from petstore.db.names import visible_name
 from petstore.text import format_time
 
 LINKS_TEMPLATE = "admin/accounts/apikey/links.html"
-ROW_COMMANDS = [
-    RowCommand("lock_open", "Lift the ban on", "unban banned", "unban", {"state": "banned"}),
-    RowCommand("autorenew", "Rotate", "renew replace", "rotate", {"state": "active"}),
-    RowCommand("block", "Revoke", "disable delete", "revoke", {"state": "active"}),
-    RowCommand("tune", "Narrow", "scopes networks", "narrow", {"state": "active"}),
+MAY_CHANGE = "accounts.change_apikey"
+LIST_COMMANDS = [
+    ListCommand("lock_open", "Lift the ban on", "unban banned", MAY_CHANGE, {"state": "banned"}),
+    ListCommand("autorenew", "Rotate", "renew replace", MAY_CHANGE, {"state": "active"}),
+    ListCommand("block", "Revoke", "disable delete", MAY_CHANGE, {"state": "active"}),
+    ListCommand("tune", "Restrict", "narrow scopes networks", MAY_CHANGE, {"state": "active"}),
 ]
 
 
@@ -68,6 +69,7 @@ class StateFilter(ChoiceFilter):
         ("active", "Active"),
         ("banned", "Banned now"),
         ("7", "Expires within 7 days"),
+        ("unreplaced", "Expires within 7 days, not replaced"),
         ("30", "Expires within 30 days"),
         ("expired", "Expired"),
         ("revoked", "Revoked"),
@@ -83,6 +85,8 @@ class StateFilter(ChoiceFilter):
         }
         if chosen in conditions:
             return conditions[chosen]
+        if chosen == "unreplaced":
+            return self.get_condition("7") & Q(rotated_to=None)
         return active_keys_q(now) & Q(expires_at__lte=now + timedelta(days=int(chosen)))
 
 
@@ -97,7 +101,6 @@ class PlanFilter(ChoiceFilter):
 class ApiKeyAdmin(ActionFormsMixin):
     can_delete = False
     action_forms = (RotateForm, NarrowForm, RevokeForm, UnbanForm)
-    add_title = "Issue a key"
     autocomplete_fields = ["account"]
     issue_fields = [
         "account", "name", "scopes", "expires_in", "expires_at", "allowed_networks", "submission_token",
@@ -108,7 +111,7 @@ class ApiKeyAdmin(ActionFormsMixin):
     search_fields = ["public_id"]  # Shows the search box; `search` builds the query.
     search_help_text = "The name of a key or an account, or the start of a key's public ID"
     palette_commands = (PaletteCommand("key", "Issue a key"),)
-    row_commands = ROW_COMMANDS
+    list_commands = LIST_COMMANDS
     change_fields = [
         "name", "account", "public_id", "mode", "scope_list", "network_list", "created_at", "expiry",
         "rotated_from", "revoked_at", "revoked_reason",
@@ -142,7 +145,7 @@ class ApiKeyAdmin(ActionFormsMixin):
     def usage_today(self, key: ApiKey) -> SafeString:
         return badges.render_usage_bar(getattr(key, "requests_today", 0), key.account.limits.per_day)
 
-    @display(description="last use", ordering="last_used_at")
+    @display(description="last used", ordering="last_used_at")
     def last_use(self, key: ApiKey) -> SafeString:
         return badges.render_age(key.last_used_at, timezone.now())
 
@@ -173,18 +176,10 @@ class ApiKeyAdmin(ActionFormsMixin):
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         if is_id_prefix(term):
-            keys = self.find_command_rows(request, "").filter(public_id__startswith=term)
-            for key in keys[:MAX_RESULTS]:
+            keys = ApiKey.objects.select_related("account", "rate_limit_state")
+            for key in keys.filter(public_id__startswith=term).order_by("public_id")[:MAX_RESULTS]:
                 rank = 1 if key.public_id == term else 2
                 yield SearchResult(rank, "key", key.public_id, describe_key(key), change_url(key))
-
-    def find_command_rows(self, request: HttpRequest, name: str) -> QuerySet[ApiKey]:
-        keys = ApiKey.objects.select_related("account", "rate_limit_state").order_by("public_id")
-        return self.search(request, keys, name) if name else keys
-
-    def build_command_result(self, command: RowCommand, key: ApiKey) -> SearchResult:
-        title = f"{command.phrase} {visible_name(key.name) or key.public_id}"
-        return SearchResult(3, command.icon, title, describe_key(key), page_url(key, command.page))
 
     # --- The form
 
@@ -199,7 +194,7 @@ class ApiKeyAdmin(ActionFormsMixin):
     def get_form_context(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
         buttons: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}
         if row is None:
-            return buttons
+            return buttons | {"title": "Issue a key"}
         now = timezone.now()
         return buttons | {
             **self.get_action_permissions(request, row),
@@ -210,10 +205,10 @@ class ApiKeyAdmin(ActionFormsMixin):
             "usage_bar": self.usage_today(row),
             "last_use": self.last_use(row),
             "usage_chart": build_usage_chart(now, key=row),
-            "may_view_rejections": may_view(request, "accounts.refusal"),
+            "may_view_rejections": may_view(request, "accounts.rejection"),
             "rejections": row.rejections.select_related("key")[:MAX_PANEL_ROWS],
             "history_title": "History of the key",
-            "history": build_history(row.audit_entries),
+            "history": build_history(row.audit_entries, request),
         }
 
     # --- Issuing
@@ -285,7 +280,7 @@ class ApiKeyAdmin(ActionFormsMixin):
         details = {
             "Key name": visible_name(key.name) or "none",
             "Scopes": ", ".join(key.scopes.split()),
-            "Last use": badges.render_age(key.last_used_at, now),
+            "Last used": badges.render_age(key.last_used_at, now),
             **count_recent_requests(now, key=key),
             "Other active keys on this account": other_keys or "None. This is the only one.",
         }

@@ -14,7 +14,6 @@ from django.utils.safestring import SafeString
 
 from accounts.models import Account, ApiKey, DailyUsage
 from accounts.usage import reports
-from petstore.backoffice.charts import BarChart, Series
 
 MAX_PANEL_ROWS = 10
 MIN_ID_LENGTH = 4  # Shorter prefixes of a public ID match too many rows.
@@ -41,18 +40,6 @@ def make_link_column(template: str, build_context: Callable[[Any], dict[str, Any
 def annotate_requests_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
     usage = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date())
     return keys.annotate(requests_today=Coalesce(Subquery(usage.values("admitted")), 0))
-
-
-def build_usage_chart(now: datetime, **filters: Any) -> BarChart | None:
-    """Chart the last 30 days of the DailyUsage that matches the filters; None without requests."""
-    usage = reports.get_daily_usage(days=30, today=now.date(), **filters)
-    if not any(day.admitted or day.rejected for day in usage):
-        return None
-    labels = [f"{day.day:%Y-%m-%d}" for day in usage]
-    admitted = Series("Admitted", "--chart-1", [day.admitted for day in usage])
-    rejected = Series("Refused", "--chart-4", [day.rejected for day in usage])
-    title = "Usage in the last 30 days"
-    return BarChart(title, "requests", "Day", labels, [admitted, rejected], newest_last=True)
 
 
 def count_recent_requests(now: datetime, **filters: Any) -> dict[str, str]:

@@ -12,9 +12,9 @@ from accounts.admin.badges import build_usage_bar, render_age
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import Account, PlanCode, QuotaUsage
 from accounts.usage import reports
-from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
+from petstore.charts import BarChart, Series
 from petstore.text import format_count
 
 DEFAULT_DAYS = 30
@@ -54,7 +54,9 @@ def build_keys_card(request: HttpRequest) -> Card:
             "key expires within 7 days and has no replacement.",
             "keys expire within 7 days and have no replacement.",
         )
-        steps.append(Step(2, "key", text, "View expiring keys", list_url("accounts_apikey", state="7")))
+        steps.append(
+            Step(2, "key", text, "View expiring keys", list_url("accounts_apikey", state="unreplaced"))
+        )
     context = {
         "bans": [(key, key.get_ban_end(now)) for key in banned_keys],
         "ban_count": ban_count,
@@ -67,7 +69,7 @@ def build_traffic_card(request: HttpRequest, *, has_usage_today: bool) -> Card:
     days = next((days for days in PERIODS if request.GET.get("days") == str(days)), DEFAULT_DAYS)
     by_plan = reports.get_daily_usage_by_plan(days)
     requests_chart = build_traffic_chart(by_plan, "admitted", "requests")
-    rejections_chart = build_traffic_chart(by_plan, "rejected", "refusals")
+    rejections_chart = build_traffic_chart(by_plan, "rejected", "rejections")
     has_traffic = bool(requests_chart.total or rejections_chart.total)
     has_accounts = has_traffic or has_usage_today or Account.objects.exists()
     context = {
@@ -77,7 +79,7 @@ def build_traffic_card(request: HttpRequest, *, has_usage_today: bool) -> Card:
         "rejections": rejections_chart if rejections_chart.total else None,
         "has_traffic": has_traffic,
         "has_accounts": has_accounts,
-        "may_view_rejections": may_view(request, "accounts.refusal"),
+        "may_view_rejections": may_view(request, "accounts.rejection"),
     }
     steps = []
     if not has_accounts and request.user.has_perm("accounts.add_account"):

@@ -6,8 +6,9 @@ from django import forms
 from django.http import HttpRequest
 
 from accounts.admin.account_panels import Panel, panel_factories
-from accounts.models import Account, Actor, Invitation, Role
+from accounts.models import Account, Actor, Invitation, Membership, Role
 from petstore.audit.forms import ActionForm, ReasonForm
+from petstore.backoffice.history import extra_fields
 
 ROLES = [("", "Choose a role"), *Role.choices]  # No role is granted by mistake.
 
@@ -65,3 +66,4 @@ def build_members_panel(account: Account, request: HttpRequest) -> Panel:
 
 
 panel_factories.append(build_members_panel)
+extra_fields["accounts.account", "role"] = Membership._meta.get_field("role")

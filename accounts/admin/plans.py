@@ -81,7 +81,7 @@ class PlanForm(EditForm):
 class PlanAdmin(PetstoreModelAdmin):
     """The four plans are fixed. Enterprise is read-only, since its limits are set per account."""
 
-    object_pages = {"what-if/": "what_if"}
+    pages = {"<path:object_id>/what-if/": ("what_if", "view")}
     what_if_view = what_if_view
     can_add = can_delete = False
     form = PlanForm

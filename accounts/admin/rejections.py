@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.admin.badges import build_state_badge, render_age
 from accounts.explanations import explain
-from accounts.models import Account, ApiKey, Refusal
+from accounts.models import Account, ApiKey, Rejection
 from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.model_admin import PetstoreModelAdmin, redirect_search
 from petstore.backoffice.navigation import may_view
@@ -34,17 +34,17 @@ class SearchForm(forms.Form):
     hours = forms.ChoiceField(label="Time", required=False, choices=periods)
 
 
-@admin.register(Refusal)
+@admin.register(Rejection)
 class RejectionAdmin(PetstoreModelAdmin):
     """Replaces the list and the form with a page that searches and explains."""
 
     can_add = can_change = can_delete = False
 
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        for rejection in Refusal.objects.for_request(term)[:1]:
+        for rejection in Rejection.objects.for_request(term)[:1]:
             reason = rejection.get_reason_display().lower()
-            description = f"Refused: {reason}, {format_time(rejection.rejected_at)}"
-            url = list_url("accounts_refusal", q=term)
+            description = f"Rejected: {reason}, {format_time(rejection.rejected_at)}"
+            url = list_url("accounts_rejection", q=term)
             yield SearchResult(1, "help", f"Request {term}", description, url)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
@@ -55,25 +55,26 @@ class RejectionAdmin(PetstoreModelAdmin):
             return redirect
         form = SearchForm(request.GET)
         term = form.cleaned_data["q"] if form.is_valid() else ""
-        rejections = Refusal.objects.for_request(term).select_related(
+        rejections = Rejection.objects.for_request(term).select_related(
             "key__rate_limit_state", "key__rotated_to", "key__account"
         )
         explanations = build_explanations(list(rejections))
         matches = None
         if form.is_valid() and not explanations:
-            matches = Refusal.objects.newest(build_condition(term, form.cleaned_data["hours"]))
+            newest = Rejection.objects.newest(build_condition(term, form.cleaned_data["hours"]))
+            matches = sorted(newest, key=lambda rejection: rejection.rejected_at, reverse=True)
         # Without `opts`, the heading is the title.
         return self.admin_site.render_page(
-            request, "accounts/rejection/explain", "Why refused?",
+            request, "accounts/rejection/explain", "Rejected requests",
             media=self.media, form=form, term=term, explanations=explanations, matches=matches,
-            retention_days=settings.REFUSALS_KEPT_DAYS,
+            retention_days=settings.REJECTION_RETENTION_DAYS,
             may_view_accounts=may_view(request, "accounts.account"),
             may_view_keys=may_view(request, "accounts.apikey"),
         )  # fmt: skip
 
     def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
         rejection = self.get_permitted_object(request, object_id)
-        return HttpResponseRedirect(list_url("accounts_refusal", q=rejection.request_id))
+        return HttpResponseRedirect(list_url("accounts_rejection", q=rejection.request_id))
 
 
 def build_condition(term: str, hours: str) -> Q:
@@ -88,7 +89,7 @@ def build_condition(term: str, hours: str) -> Q:
     return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MAX_ACCOUNTS]))
 
 
-def build_explanations(rejections: list[Refusal]) -> list[dict[str, Any]]:
+def build_explanations(rejections: list[Rejection]) -> list[dict[str, Any]]:
     """Explain the rejections, and add the current state of their keys."""
     now, explanations = timezone.now(), explain(rejections, to_staff=True)
     for explanation in explanations:

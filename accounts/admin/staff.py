@@ -26,8 +26,8 @@ from django.utils.text import capfirst
 from unfold.decorators import display
 
 from accounts.actions import Action
-from accounts.admin import permissions
-from accounts.admin.permissions import get_user
+from accounts.admin import escalation
+from accounts.admin.escalation import get_user
 from accounts.admin.staff_forms import (
     ROLE_DESCRIPTIONS,
     MakeStaffForm,
@@ -46,7 +46,7 @@ from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.model_admin import PetstoreModelAdmin, change_url
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
-from petstore.backoffice.password_links import create_link
+from petstore.sign_in.password_links import create_link
 from petstore.sign_in.second_factors import SECOND_FACTORS
 from petstore.text import format_time
 
@@ -78,7 +78,7 @@ class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
     list_filter = (RoleFilter, "is_active")
     identity_fields = ("username", "first_name", "last_name", "email")
     action_forms = (ResetTwoFactorForm, RemoveFromStaffForm)
-    list_pages = {"make-staff/": ("make_staff", "add")}
+    pages = {"make-staff/": ("make_staff", "add")}
     palette_commands = (
         PaletteCommand("person_add", "Add a member of staff"),
         PaletteCommand("badge", "Make a person staff", "make_staff"),
@@ -115,7 +115,7 @@ class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
             groups = Group.objects.all()
             user = get_user(request)
             if not user.is_superuser:
-                grantable = permissions.get_grantable_permissions(user)
+                grantable = escalation.get_grantable_permissions(user)
                 groups = groups.exclude(permissions__in=Permission.objects.exclude(pk__in=grantable))
             help_text = "If none fits, add one under Roles."
             return RoleField(groups.order_by("name"), required=False, label="Role", help_text=help_text)
@@ -154,11 +154,12 @@ class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
     def get_confirmation_context(self, obj: User) -> dict[str, Any]:
         return {"description": f"Member of staff: {obj}"}
 
-    def get_history(self, row: User) -> list[HistoryEntry]:
+    def get_history(self, request: HttpRequest, row: User) -> list[HistoryEntry]:
         """Include the latest failed sign-ins."""
         failed_sign_ins = FailedSignIn.objects.filter(user_id=row.pk)[:MAX_FAILED_SIGN_INS]
         failures = [HistoryEntry(row.at, "Failed to sign in", "", row.reason) for row in failed_sign_ins]
-        return sorted(super().get_history(row) + failures, key=lambda entry: entry.at, reverse=True)
+        history = super().get_history(request, row) + failures
+        return sorted(history, key=lambda entry: entry.at, reverse=True)
 
     def show_password_link(self, request: HttpRequest, user: User, *, reason: str) -> HttpResponse:
         """Render the link in response to the POST, so that it is not stored anywhere."""
@@ -197,9 +198,9 @@ class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
         """Also compare the permissions that are implied by membership of an account."""
         editor = get_user(request)
         codenames = MEMBER_PERMISSIONS if obj.memberships.exists() else []
-        own = permissions.get_user_permissions(obj).values("pk")
+        own = escalation.get_user_permissions(obj).values("pk")
         implied = Permission.objects.filter(Q(pk__in=own) | Q(codename__in=codenames))
-        return (obj.is_superuser and not editor.is_superuser) or permissions.outranks(editor, implied)
+        return (obj.is_superuser and not editor.is_superuser) or escalation.outranks(editor, implied)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and not (obj and self.outranks(request, obj))
@@ -213,10 +214,10 @@ class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        return permissions.offer_grantable_permissions(field, get_user(request))
+        return escalation.offer_grantable_permissions(field, get_user(request))
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        with permissions.keep_other_permissions(form.instance.user_permissions):
+        with escalation.keep_other_permissions(form.instance.user_permissions):
             super().save_related(request, form, formsets, change)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -281,7 +282,7 @@ class StaffGroupAdmin(GroupAdmin, PetstoreModelAdmin):
         if obj is None or editor.is_superuser:
             return True
         own = editor.groups.filter(pk=obj.pk).exists()
-        return not own and not permissions.outranks(editor, Permission.objects.filter(group=obj.pk))
+        return not own and not escalation.outranks(editor, Permission.objects.filter(group=obj.pk))
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and self.may_edit(request, obj)
@@ -291,10 +292,10 @@ class StaffGroupAdmin(GroupAdmin, PetstoreModelAdmin):
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        return permissions.offer_grantable_permissions(field, get_user(request))
+        return escalation.offer_grantable_permissions(field, get_user(request))
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        with permissions.keep_other_permissions(form.instance.permissions):
+        with escalation.keep_other_permissions(form.instance.permissions):
             super().save_related(request, form, formsets, change)
 
     @display(description="purpose")

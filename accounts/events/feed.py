@@ -19,15 +19,16 @@ from petstore.event_loop.compiled_reads import RawRead
 # LIMIT is a literal: with a parameter, PostgreSQL would expect a tenth of all events and never use a
 # generic plan.
 SUBQUERY = """
-SELECT * FROM (SELECT {sort_key} AS sort_key, type, created_at, data, numbered_at FROM accounts_event
+SELECT * FROM (SELECT {sort_key} AS sort_key, type, created_at, data, sequenced_at FROM accounts_event
 WHERE {condition} AND {sort_key} > %(after)s ORDER BY {sort_key} LIMIT {limit}) AS subquery_{index}
 """
 # The expressions of the indexes event_of_account and event_of_account_and_type.
 SORT_KEY, SORT_KEY_OF_TYPE = "(id + 0)", "(0 + id)"
 # A single statement has a single snapshot, which contains exactly the events up to `last_id`.
 PAGE_QUERY = """
-SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
-    ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
+SELECT f.last_pruned_id, f.last_id, f.last_sequenced_at,
+    CASE WHEN f.last_pruned_id = %(after)s THEN f.last_pruned_sequenced_at
+    ELSE (SELECT sequenced_at FROM accounts_event WHERE id = %(after)s) END,
     e.* FROM accounts_feed AS f
 LEFT JOIN (SELECT * FROM ({subqueries}) AS merged ORDER BY sort_key LIMIT %(limit)s) AS e ON 1 = 1
 ORDER BY e.sort_key
@@ -36,16 +37,16 @@ ORDER BY e.sort_key
 # sequenced after it.
 SINCE_QUERY = RawRead("""
 WITH RECURSIVE search (low, high) AS (
-    SELECT cleared_id, last_id + 1 FROM accounts_feed
+    SELECT last_pruned_id, last_id + 1 FROM accounts_feed
     UNION ALL
-    SELECT CASE WHEN e.numbered_at < %(since)s THEN e.id ELSE low END,
-        CASE WHEN e.numbered_at < %(since)s THEN high ELSE e.id END
+    SELECT CASE WHEN e.sequenced_at < %(since)s THEN e.id ELSE low END,
+        CASE WHEN e.sequenced_at < %(since)s THEN high ELSE e.id END
     FROM search JOIN accounts_event AS e ON e.id = (low + high) / 2
     WHERE high - low > 1
 ), bisection AS (
     SELECT max(low) AS low FROM search
 )
-SELECT f.cleared_at, COALESCE((
+SELECT f.last_pruned_sequenced_at, COALESCE((
     SELECT e.id - 1 FROM accounts_event AS e
     WHERE e.id > (SELECT low FROM bisection) AND e.created_at >= %(since)s ORDER BY e.id LIMIT 1
 ), f.last_id) FROM accounts_feed AS f
@@ -77,10 +78,18 @@ class Position(NamedTuple):
 def fetch_page(
     account_id: int, after: Position | None, limit: int, types: Collection[EventType] = ()
 ) -> tuple[bytes, Position]:
+    """Fetch events like `fetch_events`, as a JSON array."""
+    events, end = fetch_events(account_id, after, limit, types)
+    return orjson.dumps(events, option=orjson.OPT_UTC_Z), end
+
+
+def fetch_events(
+    account_id: int, after: Position | None, limit: int, types: Collection[EventType] = ()
+) -> tuple[list[dict[str, Any]], Position]:
     """Fetch the events after a position, or from the oldest stored, filtered by type if `types` is set.
 
-    Returns them as a JSON array, with the position of the next page. Raises ApiError 410 if the position is
-    not in the feed, for example because events after it were pruned.
+    Returns them with the position of the next page. Raises ApiError 410 if the position is not in the feed,
+    for example because events after it were pruned.
     """
     query = compile_page_query(tuple(not kind.is_public for kind in types))
     type_params = {f"type_{index}": kind.value for index, kind in enumerate(types)}
@@ -94,8 +103,7 @@ def fetch_page(
     page = [row[4:] for row in rows if row[4] is not None]
     if len(page) == limit:
         last_id, *_, last_sequenced_at = page[-1]
-    events = [serialize_event(*event[:4]) for event in page]
-    return orjson.dumps(events, option=orjson.OPT_UTC_Z), Position(last_id, last_sequenced_at)
+    return [serialize_event(*event[:4]) for event in page], Position(last_id, last_sequenced_at)
 
 
 def find_id_before(since: int) -> int:

@@ -13,7 +13,7 @@ from rest_framework.viewsets import ViewSetMixin
 from accounts.events import feed
 from accounts.keys.identity import get_caller
 from accounts.keys.scopes import EVENTS_READ
-from accounts.models import EventType
+from accounts.models.events import TYPES
 from accounts.quota.limits import to_microseconds
 from petstore.api.errors import ApiError, ErrorCode, invalid_parameter
 from petstore.api.link_header import format_link
@@ -23,12 +23,6 @@ from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
 DATE_TIME = re.compile(r"(?a)\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")  # RFC 3339
-# Values of the `type` filter: each type, and each prefix of types. `pet` includes `pets.imported`.
-TYPES = {
-    prefix: tuple(kind for kind in EventType if kind.value.startswith(prefix))
-    for kind in EventType
-    for prefix in (kind.value, kind.value.partition(".")[0])
-}
 
 
 class EventViewSet(ViewSetMixin, ApiView):
@@ -61,7 +55,7 @@ def find_start(start_time: int | None, cursor: int | None) -> feed.Position | No
         return feed.Position.from_cursor(cursor)
     if start_time is None:
         return None
-    if start_time < to_microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
+    if start_time < to_microseconds(timezone.now() - timedelta(days=settings.EVENT_RETENTION_DAYS)):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
     return feed.Position(feed.find_id_before(start_time))
 

@@ -1,6 +1,6 @@
 """Warning and ban events (D41), each sent once per window by all processes together.
 
-A unique Warned row, added in the event's transaction, prevents duplicates. A request that reaches a
+A unique SentWarning row, added in the event's transaction, prevents duplicates. A request that reaches a
 threshold is counted only after its warning is stored. Once a minute, one process sends the warnings of keys
 that expire soon, and of accounts that reached a threshold because their limit was lowered.
 """
@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from accounts.models import ApiKey, EventDraft, EventType, Feed, QuotaUsage, Warned
+from accounts.models import ApiKey, EventType, Feed, OutboxEvent, QuotaUsage, SentWarning
 from accounts.models.plans import PER_DAY
 from accounts.quota.limits import DAY, to_microseconds
 from petstore.db.durability import commit_asynchronously
@@ -54,7 +54,7 @@ def send_quota_warnings(reached: ReachedThresholds) -> None:
     """Send the warnings in sorted order, which prevents deadlocks."""
     for (account_id, day, threshold), (limit, used) in sorted(reached.items()):
         data = {"window": "day", "limit": limit, "used": used, "threshold": threshold}
-        event = EventDraft.build(EventType.QUOTA_REACHED, data, account_id)
+        event = OutboxEvent.build(EventType.QUOTA_REACHED, data, account_id)
         event.save_once(account_id, threshold, day)
 
 
@@ -63,7 +63,7 @@ def send_missed_warnings(now: datetime | None = None) -> bool:
     now = now or timezone.now()
     if not claim_check(now):
         return False
-    Warned.objects.filter(sent_at__lt=now - RETENTION).delete()
+    SentWarning.objects.filter(sent_at__lt=now - RETENTION).delete()
     send_expiry_warnings(now)
     send_missed_quota_warnings(now)
     return True
@@ -113,5 +113,5 @@ def send_missed_quota_warnings(now: datetime) -> None:
         send_quota_warnings({(account, day, threshold): (limit, used) for account, limit, used in rows})
 
 
-def get_sent_warnings(kind: EventType, threshold: int) -> QuerySet[Warned]:
-    return Warned.objects.filter(type=kind, threshold=threshold)
+def get_sent_warnings(kind: EventType, threshold: int) -> QuerySet[SentWarning]:
+    return SentWarning.objects.filter(type=kind, threshold=threshold)

@@ -9,7 +9,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from accounts.keys import key_format
-from accounts.keys.identity import KeyRejectionReason
+from accounts.keys.identity import KeyRejectedError, KeyRejectionReason
 from accounts.keys.key_format import ParsedKey
 from accounts.models import get_key_mode
 from accounts.quota import anonymous, store
@@ -19,7 +19,7 @@ from petstore.api.client_ip import get_client_address
 from petstore.api.context import RequestContext
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.db import replicas
-from petstore.observability.metrics import KEYS_REJECTED
+from petstore.observability.metrics import count_rejected_key
 
 WRONG_NETWORK = "This API key may not be used from your network address. Use it from one that it allows."
 
@@ -47,28 +47,29 @@ class BearerKeyAuthentication(BaseAuthentication):
         context = RequestContext.get(request)
         key = parse_authorization(request.META.get("HTTP_AUTHORIZATION", ""))
         may_write = request.method not in {"GET", "HEAD"}
-        if may_write and replicas.ALIASES:
+        if may_write and replicas.get_aliases():
             context.write_began = monotonic()
         try:
             if context.operation.free:
-                result = store.peek(key, get_client_address(request))
+                caller, decision = store.peek(key, get_client_address(request))
             else:
-                result = store.admit(key, get_client_address(request), may_write=may_write)
+                caller, decision = store.admit(key, get_client_address(request), may_write=may_write)
+        except KeyRejectedError as error:
+            (reason,) = error.args
+            count_rejected_key(reason.value)
+            if reason is KeyRejectionReason.LOOKUP_THROTTLED:  # The throttle's 429 is more precise.
+                raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"}) from None
+            if reason is KeyRejectionReason.UNKNOWN:  # Perhaps invented, so it is not logged.
+                raise ApiError(ErrorCode.INVALID_API_KEY) from None
+            rejected = RejectedRequest.from_request(request, context, key.public_id, reason.value)
+            write_behind.recorder.record_rejection(rejected)
+            raise ApiError(*KEY_ERRORS[reason]) from None
         except Exception:
             # The key may be valid, so the request must not count for its client address.
             context.decision = anonymous.peek(request)
             raise
-        if result.rejection is None:
-            context.caller, context.decision = result.caller, result.decision
-            return result.caller, key
-        KEYS_REJECTED.labels(result.rejection.value).inc()
-        if result.rejection is KeyRejectionReason.LOOKUP_THROTTLED:  # The throttle's 429 is more precise.
-            raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
-        if result.rejection is KeyRejectionReason.UNKNOWN:  # Perhaps invented, so it is not logged.
-            raise ApiError(ErrorCode.INVALID_API_KEY)
-        rejected = RejectedRequest.from_request(request, context, key.public_id, result.rejection.value)
-        write_behind.recorder.record_rejection(rejected)
-        raise ApiError(*KEY_ERRORS[result.rejection])
+        context.caller, context.decision = caller, decision
+        return caller, key
 
     @staticmethod
     def check_format(header: str) -> None:

@@ -21,6 +21,7 @@ DESCRIPTIONS = {
 SCOPES = tuple(DESCRIPTIONS)
 ALL_SCOPES = " ".join(SCOPES)
 READ_SCOPES = tuple(scope for scope in SCOPES if scope.endswith(":read"))
+QUICKSTART_SCOPES = (*READ_SCOPES, ORDERS_WRITE)
 
 # Every valid value of the column, for its CHECK constraint. The scopes are in this order and separated by
 # spaces, as in OAuth (RFC 6749 section 3.3).

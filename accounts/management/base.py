@@ -58,12 +58,12 @@ def serialize_key(key: ApiKey) -> dict[str, Any]:
         "pepper": key.pepper_number,
         "scopes": key.scopes.split(),
         "allowed_networks": key.allowed_networks,
-        "created_at": format_time(key.created_at),
-        "expires_at": format_time(key.expires_at),
-        "max_expires_at": format_time(key.max_expires_at),
-        "revoked_at": format_time(key.revoked_at),
-        "last_used_at": format_time(key.last_used_at),
-        "banned_until": format_time(key.get_ban_end(now)),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "max_expires_at": key.max_expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+        "banned_until": key.get_ban_end(now),
         "used_today": key.account.get_request_count(now.date()),
         "limit_per_day": key.account.limits.per_day,
     }
@@ -80,10 +80,6 @@ def days_from_now(days: int | None) -> datetime | None:
     if not 1 <= days <= MAX_DAYS:
         raise CommandError(f"--expires-in-days must be from 1 to {MAX_DAYS}.")
     return timezone.now() + timedelta(days=days)
-
-
-def format_time(timestamp: datetime | None) -> str | None:
-    return timestamp.isoformat() if timestamp else None
 
 
 def format_table(columns: Sequence[str], rows: Iterable[dict[str, Any]], placeholder: str) -> str:

@@ -1,4 +1,4 @@
-"""Plans, accounts, API keys, events, and records about requests."""
+"""Plans, accounts, API keys, events, webhooks, and records about requests."""
 
 from accounts.models.api_keys import (
     EXPIRES_SOON,
@@ -9,19 +9,22 @@ from accounts.models.api_keys import (
     get_key_mode,
     get_signing_pepper_number,
 )
-from accounts.models.events import Event, EventDraft, EventType, Feed, Warned
+from accounts.models.events import Event, EventType, Feed, OutboxEvent, SentWarning
 from accounts.models.members import Invitation, Membership, Role, open_account
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
 from accounts.models.records import (
-    AccountDayLoad,
     DailyUsage,
     DeprecatedUse,
     IdempotencyRecord,
-    KeyStanding,
-    MinuteLoad,
+    MinuteCount,
+    MinuteHistogram,
+    OperationUsage,
     QuotaUsage,
-    Refusal,
+    RateLimitState,
+    Rejection,
     StrikeCounter,
     UsageGeneration,
 )
+from accounts.models.webhook_attempts import WebhookAttempt
+from accounts.models.webhooks import WebhookEndpoint
 from petstore.audit import Actor

@@ -6,28 +6,24 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q, QuerySet
-from django.urls import reverse
 from django.utils import timezone
 
 from accounts.actions import Action
 from accounts.keys import key_format, networks, scopes
-from accounts.models.events import EventDraft, EventType
-from accounts.models.members import Role
+from accounts.models.events import EventType, OutboxEvent
+from accounts.models.members import mail_managers
 from accounts.models.plans import Account
-from accounts.models.records import KeyStanding, Record, StrikeCounter
+from accounts.models.records import RateLimitState, Record, StrikeCounter
 from accounts.quota import bans
 from accounts.quota.limits import to_datetime, to_microseconds
 from petstore import audit
-from petstore.api.link_header import get_page_url
 from petstore.audit import Actor, get_field_values
 from petstore.audit.models import AuditEntry, AuditQuerySet
 from petstore.db.names import visible_name
-from petstore.mail.outbox import send_mail
 from petstore.observability.metrics import BANS
 from petstore.observability.redaction import contains_key
 from petstore.text import format_time
@@ -35,7 +31,7 @@ from petstore.text import format_time
 SERVICE = Actor("the service")
 MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
-MAX_BAN_LENGTH = timedelta(days=1)  # D26
+MAX_BAN_LENGTH = timedelta(microseconds=bans.BAN_LENGTHS[-1])
 EXPIRES_SOON = timedelta(days=7)
 MAX_ACTIVE_KEYS, MAX_KEYS_PER_DAY = 20, 100  # Per account (D47).
 MAX_LISTED_KEYS = 100  # Active keys, including those with a replacement.
@@ -83,7 +79,8 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         ids = self.filter(account=account).order_by().values_list("pk", flat=True)
         unrevoked, revoked = ids.filter(revoked_at=None), ids.filter(revoked_at__gt=since)
         endless, unexpired = unrevoked.filter(expires_at=None), unrevoked.filter(expires_at__gt=since)
-        keys = self.filter(pk__in=list(endless.union(unexpired, revoked, all=True)))
+        # As one parameter, since thousands are slow, and PostgreSQL rejects more than 65,535.
+        keys = self.filter(pk__any_of=",".join(map(str, endless.union(unexpired, revoked, all=True))))
         return keys.select_related("account")
 
     def check_bans(self, account: Account, *, except_for: ApiKey | None = None) -> None:
@@ -92,7 +89,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         keys = self.active_since(account, now - MAX_BAN_LENGTH)
         if except_for is not None:
             keys = keys.exclude(pk=except_for.pk)
-        states = KeyStanding.objects.filter(key__in=keys, banned_until__gt=to_microseconds(now))
+        states = RateLimitState.objects.filter(key__in=keys, banned_until__gt=to_microseconds(now))
         for state in states.select_related("key").order_by("-banned_until")[:1]:
             ban_end = to_datetime(state.banned_until)
             raise ValidationError(
@@ -194,28 +191,28 @@ class ApiKey(Record):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["account", "-id"], name="key_of_account"),
-            models.Index(fields=["account", "revoked_at", "expires_at"], name="key_of_account_by_end"),
+            models.Index(fields=["account", "revoked_at", "expires_at"], name="key_of_account_by_expiry"),
             models.Index(
                 fields=["expires_at"],
-                name="key_by_end",
+                name="key_by_expiry",
                 condition=Q(revoked_at__isnull=True, expires_at__isnull=False),
             ),
         ]
         constraints = [
-            CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
-            CheckConstraint(name="key_scopes_are_known", condition=Q(scopes__in=scopes.COMBINATIONS)),
+            CheckConstraint(name="key_mode_valid", condition=Q(mode__in=["live", "test"])),
+            CheckConstraint(name="key_scopes_valid", condition=Q(scopes__in=scopes.COMBINATIONS)),
             CheckConstraint(
-                name="key_ends_after_it_began",
+                name="key_expiry_after_creation",
                 condition=Q(expires_at__isnull=True) | Q(expires_at__gt=F("created_at")),
                 violation_error_message="A key must end later than it begins.",
             ),
             CheckConstraint(
-                name="key_expires_by_its_latest_expiry",
+                name="key_expiry_within_maximum",
                 condition=Q(max_expires_at__isnull=True)
                 | Q(expires_at__isnull=False, expires_at__lte=F("max_expires_at")),
             ),
             CheckConstraint(
-                name="key_revoked_with_a_reason",
+                name="key_revocation_has_reason",
                 condition=Q(revoked_at__isnull=True, revoked_reason="")
                 | (Q(revoked_at__isnull=False) & ~Q(revoked_reason="")),
             ),
@@ -230,7 +227,8 @@ class ApiKey(Record):
 
     @property
     def audit_description(self) -> str:
-        return f"{visible_name(self.name)}, {self.account}" if self.name else str(self.account)
+        name = f"{visible_name(self.name)} ({self.public_id})" if self.name else self.public_id
+        return f"{name}, {self.account}"
 
     def get_state(self, now: datetime) -> str:
         if self.revoked_at is not None:
@@ -252,7 +250,7 @@ class ApiKey(Record):
 
     def get_ban_end(self, now: datetime) -> datetime | None:
         """Return the end of the ban, or None if the key is not banned."""
-        state: KeyStanding | None = getattr(self, "rate_limit_state", None)
+        state: RateLimitState | None = getattr(self, "rate_limit_state", None)
         return state.get_ban_end(now) if state is not None else None
 
     def lock(self) -> ApiKey:
@@ -340,7 +338,7 @@ class ApiKey(Record):
             if hasattr(old, "rotated_to"):
                 replacement = old.rotated_to.public_id
                 raise ValidationError(f"Key {old.public_id} has already been rotated to {replacement}.")
-            state = KeyStanding.lock(old.pk)
+            state = RateLimitState.lock(old.pk)
             strikes = StrikeCounter.objects.filter(key=old, generation=state.strike_generation)
             renewed_end = now + (old.expires_at - old.created_at) if old.expires_at else None
             new, key_text = ApiKey.objects.issue(
@@ -377,7 +375,7 @@ class ApiKey(Record):
         with transaction.atomic():
             # So that no key is issued at the same time (D50). The account may have just been deleted.
             list(Account.objects.select_for_update(no_key=True).filter(pk=self.account_id).values("pk"))
-            state = KeyStanding.lock(self.pk)
+            state = RateLimitState.lock(self.pk)
             if strikes_since >= state.banned_until:
                 level = bans.get_level(state.ban_level, state.banned_until, now)
                 state.banned_at, state.banned_until = now, now + bans.BAN_LENGTHS[level]
@@ -399,7 +397,8 @@ class ApiKey(Record):
             raise ValidationError("Say why the ban is lifted.")
         now = to_microseconds(timezone.now())
         with transaction.atomic():
-            state = KeyStanding.objects.select_for_update().filter(key=self, banned_until__gt=now).first()
+            states = RateLimitState.objects.select_for_update()
+            state = states.filter(key=self, banned_until__gt=now).first()
             if state is None:
                 raise ValidationError(f"Key {self.public_id} is not banned.")
             state.banned_until = max(now, state.banned_at)
@@ -408,18 +407,13 @@ class ApiKey(Record):
             audit.record(by, self, Action.UNBANNED, reason=reason)
             self.build_event(EventType.KEY_UNBANNED).save()
 
-    def build_event(self, kind: EventType) -> EventDraft:
+    def build_event(self, kind: EventType) -> OutboxEvent:
         """Build an unsaved event with the public data of the key."""
         data = {"id": self.public_id, "name": self.name, "expiresAt": self.expires_at}
-        return EventDraft.build(kind, {"key": data}, self.account_id)
+        return OutboxEvent.build(kind, {"key": data}, self.account_id)
 
     def send_mail(self, template: str) -> None:
-        """Mail the active members who may change the key, at their confirmed addresses."""
-        members = self.account.memberships.exclude(role=Role.READER).filter(user__is_active=True)
-        addresses = EmailAddress.objects.filter(verified=True, user__in=members.values("user"))
-        url = get_page_url(reverse("portal:keys", args=[self.account.public_id]))
-        context = {"key": self, "account": self.account, "url": url}
-        send_mail(template, addresses.values_list("email", flat=True), context)
+        mail_managers(self.account, template, "portal:keys", key=self)
 
     @property
     def audit_entries(self) -> AuditQuerySet:

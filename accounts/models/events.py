@@ -1,6 +1,6 @@
 """Events of pets, orders, keys, members and accounts (D40 to D42).
 
-A change writes an outbox entry (EventDraft) in its own transaction. After the commit,
+A change writes an outbox entry (OutboxEvent) in its own transaction. After the commit,
 accounts/events/sequencing.py assigns the entries their sequence numbers, which are the IDs of the events.
 IDs assigned before the commit would become visible out of order, and a client that continues after the
 latest one would miss events.
@@ -30,7 +30,7 @@ PUBLIC_ACCOUNT_ID = 0  # The account_id of public events.
 INSERT_WITH_EVENT = """
 WITH inserted AS (INSERT INTO "{table}" ({columns}) VALUES ({values}) RETURNING id),
 event AS (
-    INSERT INTO accounts_eventdraft (account_id, type, created_at, data)
+    INSERT INTO accounts_outboxevent (account_id, type, created_at, data)
     SELECT %s, %s, %s, replace(%s, '"id":null', '"id":' || id) FROM inserted
 )
 SELECT id FROM inserted
@@ -38,32 +38,46 @@ SELECT id FROM inserted
 
 
 class EventType(models.TextChoices):
-    PET_CREATED = "pet.created"
-    PET_UPDATED = "pet.updated"
-    PET_STATUS_CHANGED = "pet.status_changed"
-    PET_DELETED = "pet.deleted"
-    PETS_IMPORTED = "pets.imported"
-    ORDER_PLACED = "order.placed"
-    ORDER_APPROVED = "order.approved"
-    ORDER_SHIPPED = "order.shipped"
-    ORDER_DELIVERED = "order.delivered"
-    ORDER_CANCELLED = "order.cancelled"
-    KEY_ISSUED = "key.issued"
-    KEY_ROTATED = "key.rotated"
-    KEY_NARROWED = "key.narrowed"
-    KEY_REVOKED = "key.revoked"
-    KEY_BANNED = "key.banned"
-    KEY_UNBANNED = "key.unbanned"
-    KEY_EXPIRING = "key.expiring"
-    MEMBER_INVITED = "member.invited"
-    MEMBER_JOINED = "member.joined"
-    MEMBER_REMOVED = "member.removed"
-    PLAN_CHANGED = "plan.changed"
-    QUOTA_REACHED = "quota.reached"
+    """The labels tell members what a webhook sends."""
+
+    PET_CREATED = "pet.created", "A pet was added"
+    PET_UPDATED = "pet.updated", "A pet was changed"
+    PET_STATUS_CHANGED = "pet.status_changed", "The status of a pet has changed"
+    PET_DELETED = "pet.deleted", "A pet was removed"
+    PETS_IMPORTED = "pets.imported", "More than 1,000 pets were imported at once"
+    ORDER_PLACED = "order.placed", "An order was placed"
+    ORDER_APPROVED = "order.approved", "An order was approved"
+    ORDER_SHIPPED = "order.shipped", "An order was shipped"
+    ORDER_DELIVERED = "order.delivered", "An order was delivered"
+    ORDER_RETURNED = "order.returned", "The pet of an order was returned"
+    ORDER_CANCELLED = "order.cancelled", "An order was cancelled"
+    KEY_ISSUED = "key.issued", "A key was issued"
+    KEY_ROTATED = "key.rotated", "A key was rotated"
+    KEY_NARROWED = "key.narrowed", "A key was restricted"
+    KEY_REVOKED = "key.revoked", "A key was revoked"
+    KEY_BANNED = "key.banned", "A key was banned"
+    KEY_UNBANNED = "key.unbanned", "The ban of a key was lifted"
+    KEY_EXPIRING = "key.expiring", "A key expires within a week, or within a day"
+    MEMBER_INVITED = "member.invited", "A member was invited"
+    MEMBER_JOINED = "member.joined", "A member has joined"
+    MEMBER_REMOVED = "member.removed", "A member was removed"
+    PLAN_CHANGED = "plan.changed", "The plan was changed"
+    QUOTA_REACHED = "quota.reached", "80% or 100% of a day's requests are used"
+    WEBHOOK_FAILING = "webhook.failing", "A webhook has failed for an hour, or for a day"
+    WEBHOOK_DISABLED = "webhook.disabled", "A webhook was disabled"
+    WEBHOOK_ENABLED = "webhook.enabled", "A webhook was enabled"
 
     @property
     def is_public(self) -> bool:
         return self.value.startswith("pet")
+
+
+# Each type, and each prefix of types, with the types that it selects. `pet` includes `pets.imported`.
+TYPES = {
+    prefix: tuple(kind for kind in EventType if kind.value.startswith(prefix))
+    for kind in EventType
+    for prefix in (kind.value, kind.value.partition(".")[0])
+}
 
 
 def now_in_microseconds() -> int:
@@ -80,20 +94,20 @@ class EventFields(Record):
         abstract = True
 
 
-class EventDraft(EventFields):
+class OutboxEvent(EventFields):
     """An outbox entry: an event without a sequence number. Its transaction may still be open."""
 
     class Meta:
         constraints = [
             CheckConstraint(
-                name="event_is_public_or_of_an_account",
+                name="event_account_matches_type",
                 condition=Q(account_id=PUBLIC_ACCOUNT_ID, type__startswith="pet")
                 | (Q(account_id__gt=PUBLIC_ACCOUNT_ID) & ~Q(type__startswith="pet")),
             )
         ]
 
     @classmethod
-    def build(cls, event_type: EventType, data: Any, account_id: int = PUBLIC_ACCOUNT_ID) -> EventDraft:
+    def build(cls, event_type: EventType, data: Any, account_id: int = PUBLIC_ACCOUNT_ID) -> OutboxEvent:
         """Build an unsaved event. `data` is what the API returns as the event's data."""
         serialized = orjson.dumps(data, option=orjson.OPT_UTC_Z).decode()
         return cls(account_id=account_id, type=event_type.value, data=serialized)
@@ -128,7 +142,7 @@ class EventDraft(EventFields):
             "occurrence": occurrence,
         }
         with transaction.atomic():
-            _, is_new = Warned.objects.get_or_create({"sent_at": timezone.now()}, **sent)
+            _, is_new = SentWarning.objects.get_or_create({"sent_at": timezone.now()}, **sent)
             if is_new:
                 self.save()
         return is_new
@@ -152,9 +166,7 @@ class Event(EventFields):
     """A sequenced event. IDs ascend without gaps, and the oldest events are pruned first."""
 
     id = models.BigIntegerField(primary_key=True)
-    sequenced_at = models.BigIntegerField(
-        db_column="numbered_at", help_text="Never decreases from one ID to the next."
-    )
+    sequenced_at = models.BigIntegerField(help_text="Never decreases from one ID to the next.")
 
     class Meta:
         indexes = [
@@ -174,23 +186,21 @@ class Feed(Record):
     """The single row with the bounds of the feed. Sequencing and pruning lock it."""
 
     last_id = models.BigIntegerField(default=0, help_text="ID of the newest event.")
-    last_sequenced_at = models.BigIntegerField(
-        db_column="numbered_at", default=0, help_text="When the newest event was sequenced."
-    )
-    last_pruned_id = models.BigIntegerField(
-        db_column="cleared_id", default=0, help_text="Events up to this ID have been pruned."
-    )
+    last_sequenced_at = models.BigIntegerField(default=0, help_text="When the newest event was sequenced.")
+    last_pruned_id = models.BigIntegerField(default=0, help_text="Events up to this ID have been pruned.")
     last_pruned_sequenced_at = models.BigIntegerField(
-        db_column="cleared_at", default=0, help_text="When the newest pruned event was sequenced."
+        default=0, help_text="When the newest pruned event was sequenced."
     )
     warnings_checked_at = models.BigIntegerField(
-        db_column="swept_at", default=0, help_text="When missed warnings were last checked for."
+        default=0, help_text="When missed warnings were last checked for."
     )
 
     class Meta:
         constraints = [
-            CheckConstraint(name="feed_is_one_row", condition=Q(id=1)),
-            CheckConstraint(name="feed_keeps_what_is_new", condition=Q(last_pruned_id__lte=F("last_id"))),
+            CheckConstraint(name="feed_single_row", condition=Q(id=1)),
+            CheckConstraint(
+                name="feed_pruned_id_within_bounds", condition=Q(last_pruned_id__lte=F("last_id"))
+            ),
         ]
 
     @classmethod
@@ -202,20 +212,18 @@ class Feed(Record):
         return cls.objects.select_for_update().get()
 
 
-class Warned(Record):
+class SentWarning(Record):
     """A warning or ban event that was sent; prevents duplicates."""
 
     type = models.CharField(max_length=30)
     subject_id = models.BigIntegerField()
     threshold = models.SmallIntegerField(help_text="A percentage, or days before expiry; 0 for a ban.")
-    occurrence = models.BigIntegerField(
-        db_column="of_window", help_text="The day, the key's expiry, or the start of the ban."
-    )
-    sent_at = models.DateTimeField(db_column="at", db_index=True)
+    occurrence = models.BigIntegerField(help_text="The day, the key's expiry, or the start of the ban.")
+    sent_at = models.DateTimeField(db_index=True)
 
     class Meta:
         constraints = [
             UniqueConstraint(
-                name="one_warning_for_each_window", fields=["type", "subject_id", "threshold", "occurrence"]
+                name="unique_sent_warning", fields=["type", "subject_id", "threshold", "occurrence"]
             )
         ]

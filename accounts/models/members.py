@@ -10,6 +10,7 @@ import secrets
 from datetime import timedelta
 from typing import Any
 
+from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.signing import BASE62_ALPHABET
@@ -20,13 +21,13 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from accounts.actions import Action
-from accounts.models.events import EventDraft, EventType
+from accounts.models.events import EventType, OutboxEvent
 from accounts.models.plans import Account, PlanCode
 from accounts.models.records import Record
 from petstore import audit
 from petstore.api.link_header import get_page_url
 from petstore.audit import Actor
-from petstore.mail.outbox import check_address, send_mail
+from petstore.mail.email_queue import check_address, send_mail
 
 MEMBER_ID_LENGTH = 8
 INVITATION_LIFETIME = timedelta(days=7)
@@ -66,14 +67,14 @@ class AccountRole(Record):
         abstract = True
         ordering = ["pk"]
         default_permissions = ()  # Access requires the permissions for accounts.
-        constraints = [CheckConstraint(name="%(class)s_role_is_known", condition=Q(role__in=Role.values))]
+        constraints = [CheckConstraint(name="%(class)s_role_valid", condition=Q(role__in=Role.values))]
 
     def record(self, action: Action, by: Actor, event_type: EventType | None = None, **values: Any) -> None:
         """Record an action in the account's audit trail, and add any event, which has no personal data."""
         audit.record(by, self.account, action, **values)
         if event_type is not None:
             data = {"member": {"id": self.public_id, "role": self.role}}
-            EventDraft.build(event_type, data, self.account_id).save()
+            OutboxEvent.build(event_type, data, self.account_id).save()
 
 
 class Membership(AccountRole):
@@ -86,7 +87,7 @@ class Membership(AccountRole):
         verbose_name = "account member"
         constraints = [
             *AccountRole.Meta.constraints,
-            UniqueConstraint(name="one_membership_for_each_account_and_user", fields=["account", "user"]),
+            UniqueConstraint(name="unique_membership", fields=["account", "user"]),
         ]
 
     def __str__(self) -> str:
@@ -135,6 +136,19 @@ class Membership(AccountRole):
             raise ValidationError(
                 f"{self.user} is the only owner of {self.account}. Make another member an owner first."
             )
+
+
+def mail_managers(account: Account, template: str, page: str, **context: Any) -> None:
+    """Mail the active members who may change keys and webhooks, at their confirmed addresses.
+
+    The mail links the page with this URL name.
+    """
+    members = account.memberships.exclude(role=Role.READER).filter(user__is_active=True)
+    addresses = EmailAddress.objects.filter(verified=True, user__in=members.values("user"))
+    url = get_page_url(reverse(page, args=[account.public_id]))
+    send_mail(
+        template, addresses.values_list("email", flat=True), context | {"account": account, "url": url}
+    )
 
 
 def open_account(name: str, owner: User, *, by: Actor) -> Account:
@@ -209,10 +223,10 @@ class Invitation(AccountRole):
         sent = self.account.invitations.filter(created_at__gt=self.created_at - timedelta(days=1))
         still_open = self.account.invitations.open()
         has_owner = self.has_owner() or still_open.filter(role=Role.OWNER).exists()
+        if still_open.filter(email=self.email).exists():
+            message = "This address already has an invitation. Withdraw it to create a new one."
+            raise ValidationError({"email": message})
         errors = {
-            "This address already has an invitation. Withdraw it to create a new one.": (
-                still_open.filter(email=self.email).exists()
-            ),
             f"An account can have at most {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first.": (
                 still_open.count() >= MAX_OPEN_INVITATIONS
             ),
@@ -232,6 +246,8 @@ class Invitation(AccountRole):
         """Make the user a member, and spend the link. Raises ValidationError."""
         with transaction.atomic():
             invitation = self.close(reject_suspended=True)
+            # Their invitations to other accounts wait, too, because memberships are counted below.
+            list(User.objects.select_for_update(no_key=True).filter(pk=user.pk))
             values = {"account": invitation.account, "user": user}
             if Membership.objects.filter(**values).exists():
                 raise ValidationError(f"You are already a member of {invitation.account}.")

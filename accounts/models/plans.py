@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.actions import Action
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, new_account_id
-from accounts.models.events import EventDraft, EventType
+from accounts.models.events import EventType, OutboxEvent
 from accounts.models.records import Record
 from accounts.quota.limits import Limits
 from petstore import audit
@@ -56,9 +56,9 @@ class Plan(Record):
     class Meta:
         ordering = [F("per_day").asc(nulls_last=True)]
         constraints = [
-            CheckConstraint(name="plan_is_known", condition=Q(code__in=PlanCode.values)),
+            CheckConstraint(name="plan_code_valid", condition=Q(code__in=PlanCode.values)),
             CheckConstraint(
-                name="plan_has_numbers_unless_enterprise",
+                name="plan_limits_unless_enterprise",
                 condition=has_limits_only_if(~Q(code=PlanCode.ENTERPRISE)),
             ),
         ]
@@ -100,17 +100,21 @@ class Account(UniquelyNamed, Record):
         max_length=255, blank=True, default="", db_default="", editable=False
     )
 
+    requires_second_factor = models.BooleanField(
+        default=False, db_default=False, help_text="Whether members need an authenticator app or a passkey."
+    )
+
     class Meta:
         ordering = ["name"]
         constraints = [
-            CheckConstraint(name="account_has_a_name", condition=~Q(name="")),
+            CheckConstraint(name="account_name_not_empty", condition=~Q(name="")),
             CheckConstraint(
-                name="account_suspended_with_a_reason",
+                name="account_suspension_has_reason",
                 condition=Q(suspended_at__isnull=True, suspended_reason="")
                 | (Q(suspended_at__isnull=False) & ~Q(suspended_reason="")),
             ),
             CheckConstraint(
-                name="account_has_numbers_if_enterprise",
+                name="account_limits_only_if_enterprise",
                 condition=has_limits_only_if(Q(plan=PlanCode.ENTERPRISE)),
             ),
         ]
@@ -135,7 +139,7 @@ class Account(UniquelyNamed, Record):
             if before is not None and before != limits.get(pk=self.pk):
                 data = {"id": self.public_id, "name": self.name, "plan": self.plan_id}
                 account = data | {"createdAt": self.created_at}
-                EventDraft.build(EventType.PLAN_CHANGED, {"account": account}, self.pk).save()
+                OutboxEvent.build(EventType.PLAN_CHANGED, {"account": account}, self.pk).save()
 
     def lock(self, *, reject_suspended: bool = False) -> "Account":
         """Return the current row, locked until the end of the transaction.
@@ -193,6 +197,18 @@ class Account(UniquelyNamed, Record):
                 account.suspended_at, account.suspended_reason = at, reason.strip()[:255] if at else ""
                 account.save(update_fields=["suspended_at", "suspended_reason"])
         self.refresh_from_db()
+
+    def require_second_factor(self, *, required: bool, by: Actor) -> None:
+        """Let only members with a second factor open the pages of the account, or all of them.
+
+        A suspended account can't lift the requirement. Raises ValidationError.
+        """
+        with transaction.atomic():
+            account = self.lock(reject_suspended=not required)
+            if account.requires_second_factor != required:
+                with audit.record_changes(by, account, audit.Action.CHANGED):
+                    account.requires_second_factor = required
+                    account.save(update_fields=["requires_second_factor"])
 
     def get_request_count(self, day: date) -> int:
         """Count the requests on a day (UTC), which may lag by seconds.

@@ -84,7 +84,7 @@ class UsageGeneration(Record):
     generation = models.BigIntegerField(default=0)
 
 
-class KeyStanding(Record):
+class RateLimitState(Record):
     """The bans and peeks of a key (D26, D39), in microseconds since the epoch.
 
     Strikes are counted in StrikeCounter, so that this row, which each request reads, rarely changes.
@@ -102,19 +102,18 @@ class KeyStanding(Record):
         default=0, db_default=0, help_text="The number of the StrikeCounter row that is in use."
     )
     peeks = models.BigIntegerField(
-        db_column="looks",
         default=0,
         db_default=0,
         help_text="GET /v1/account requests in the current minute (D39).",
     )
     peeks_reset_at = models.BigIntegerField(
-        db_column="looks_end", default=0, db_default=0, help_text="When the minute of the peeks ends."
+        default=0, db_default=0, help_text="When the minute of the peeks ends."
     )
 
     class Meta:
         constraints = [
-            CheckConstraint(name="standing_counts_from_zero", condition=Q(ban_level__gte=0)),
-            CheckConstraint(name="ban_ends_after_it_began", condition=Q(banned_until__gte=F("banned_at"))),
+            CheckConstraint(name="ban_level_not_negative", condition=Q(ban_level__gte=0)),
+            CheckConstraint(name="ban_end_not_before_start", condition=Q(banned_until__gte=F("banned_at"))),
         ]
 
     @classmethod
@@ -130,7 +129,7 @@ class KeyStanding(Record):
 class StrikeCounter(Record):
     """The rejections and strikes of a key in its current strike window (D26), in microseconds.
 
-    Replaced after MAX_UPDATES, like QuotaUsage. KeyStanding has the number of the row in use.
+    Replaced after MAX_UPDATES, like QuotaUsage. RateLimitState has the number of the row in use.
     """
 
     MAX_UPDATES = QuotaUsage.MAX_UPDATES
@@ -154,7 +153,7 @@ class StrikeCounter(Record):
         """Create the row unless it exists, or replace it if it has been updated MAX_UPDATES times."""
         with transaction.atomic():
             commit_asynchronously()
-            state = KeyStanding.lock(key_id)
+            state = RateLimitState.lock(key_id)
             if replace_row(cls, state.strike_generation, key_id=key_id):
                 state.strike_generation += 1
                 state.save(update_fields=["strike_generation"])
@@ -181,17 +180,15 @@ class DailyUsage(Record):
 
     key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="usage")
     day = models.DateField()
-    admitted = models.BigIntegerField(db_column="requests", default=0, help_text="Admitted requests.")
-    rejected = models.BigIntegerField(
-        db_column="refusals", default=0, help_text="Requests rejected with 429."
-    )
+    admitted = models.BigIntegerField(default=0, help_text="Admitted requests.")
+    rejected = models.BigIntegerField(default=0, help_text="Requests rejected with 429.")
 
     class Meta:
         verbose_name_plural = "daily usage"
         indexes = [Index(fields=["day"], name="usage_by_day")]
         constraints = [
-            UniqueConstraint(name="one_usage_for_each_key_and_day", fields=["key", "day"]),
-            CheckConstraint(name="usage_counts_from_zero", condition=Q(admitted__gte=0, rejected__gte=0)),
+            UniqueConstraint(name="unique_daily_usage", fields=["key", "day"]),
+            CheckConstraint(name="daily_usage_not_negative", condition=Q(admitted__gte=0, rejected__gte=0)),
         ]
 
 
@@ -199,7 +196,7 @@ class IdempotencyRecord(Record):
     """The first response to a request with an idempotency key (D31), or a submission of IssueKeyForm."""
 
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
-    idempotency_key = models.CharField(db_column="key", max_length=255)
+    idempotency_key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64, help_text="The digest of method, path and body.")
     status = models.PositiveSmallIntegerField(null=True)
     location = models.CharField(max_length=1024, blank=True)
@@ -208,9 +205,7 @@ class IdempotencyRecord(Record):
 
     class Meta:
         constraints = [
-            UniqueConstraint(
-                name="one_answer_for_an_idempotency_key", fields=["account", "idempotency_key"]
-            )
+            UniqueConstraint(name="unique_idempotency_key", fields=["account", "idempotency_key"])
         ]
 
 
@@ -220,12 +215,12 @@ class RejectionReason(models.TextChoices):
     BAN = "api_key_banned", "Ban"
     REVOKED = "revoked", "Revoked key"
     EXPIRED = "expired", "Expired key"
-    NETWORK_NOT_ALLOWED = "elsewhere", "Address not allowed"
+    NETWORK_NOT_ALLOWED = "network_not_allowed", "Address not allowed"
     SUSPENDED = "suspended", "Suspended account"
     SCOPE = "insufficient_scope", "Missing scope"
 
 
-class RejectionQuerySet(QuerySet["Refusal"]):
+class RejectionQuerySet(QuerySet["Rejection"]):
     def newest(self, condition: Q) -> RejectionQuerySet:
         """Select the newest matching rejections, at most MAX_REJECTIONS_LISTED."""
         rejections = self.filter(condition).order_by("-id").select_related("account__plan", "key")
@@ -237,7 +232,7 @@ class RejectionQuerySet(QuerySet["Refusal"]):
         return self.newest(Q(request_id=request_id.strip())) if is_valid else self.none()
 
 
-class Refusal(Record):
+class Rejection(Record):
     """A rejected request (401, 403 or 429) that presented the correct secret of a key.
 
     If the quota rejected the request (D24), both windows are recorded as they were at that time.
@@ -246,12 +241,12 @@ class Refusal(Record):
     Reason = RejectionReason
 
     request_id = models.CharField(max_length=128)
-    rejected_at = models.DateTimeField(db_column="at", db_index=True)
+    rejected_at = models.DateTimeField(db_index=True)
     account = models.ForeignKey(
         "accounts.Account", models.CASCADE, related_name="rejections", db_index=False
     )
     key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="rejections", db_index=False)
-    reason = models.CharField(db_column="rule", max_length=20, choices=RejectionReason)
+    reason = models.CharField(max_length=20, choices=RejectionReason)
     method = models.CharField(max_length=8)
     route = models.CharField(max_length=100)
     address = models.GenericIPAddressField(null=True, help_text="The client's address.")
@@ -269,16 +264,14 @@ class Refusal(Record):
     class Meta:
         ordering = ["-id"]
         indexes = [
-            Index(fields=["request_id", "-id"], name="refusal_by_request"),
-            Index(fields=["account", "-id"], name="refusal_by_account"),
-            Index(fields=["key", "-id"], name="refusal_by_key"),
+            Index(fields=["request_id", "-id"], name="rejection_by_request"),
+            Index(fields=["account", "-id"], name="rejection_by_account"),
+            Index(fields=["key", "-id"], name="rejection_by_key"),
         ]
         constraints = [
+            CheckConstraint(name="rejection_reason_valid", condition=Q(reason__in=RejectionReason.values)),
             CheckConstraint(
-                name="refusal_for_a_known_rule", condition=Q(reason__in=RejectionReason.values)
-            ),
-            CheckConstraint(
-                name="refusal_by_ban_has_its_end",
+                name="rejection_by_ban_has_end",
                 condition=~Q(reason="api_key_banned") | Q(ban_ends_at__isnull=False),
             ),
         ]
@@ -292,18 +285,44 @@ class DeprecatedUse(Record):
     )
     operation = models.CharField(max_length=50, help_text="The operation ID in the OpenAPI document.")
     day = models.DateField(db_index=True)
-    admitted = models.BigIntegerField(db_column="requests", help_text="Admitted requests.")
+    admitted = models.BigIntegerField(help_text="Admitted requests.")
     last_call_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            UniqueConstraint(
-                name="one_use_for_each_account_operation_and_day", fields=["account", "operation", "day"]
-            )
+            UniqueConstraint(name="unique_deprecated_use", fields=["account", "operation", "day"])
         ]
 
 
-class MinuteLoad(Record):
+class OperationUsage(Record):
+    """Requests that counted towards the quota, per account, operation and status, in an hour or a day.
+
+    Every request is in the row of its UTC hour and in that of its UTC day.
+    """
+
+    HOUR, DAY = 1, 24
+
+    account = models.ForeignKey(
+        "accounts.Account", models.CASCADE, related_name="operation_usage", db_index=False
+    )
+    hours = models.PositiveSmallIntegerField(help_text="The length of the period: 1 or 24.")
+    start = models.BigIntegerField(help_text="The first hour of the period, in hours since the epoch.")
+    operation = models.CharField(max_length=60, help_text="Method and route, such as GET /v1/pets.")
+    status = models.PositiveSmallIntegerField()
+    requests = models.BigIntegerField()
+
+    class Meta:
+        indexes = [Index(fields=["hours", "start"], name="operation_usage_by_time")]
+        constraints = [
+            UniqueConstraint(
+                name="one_usage_for_each_operation_and_period",
+                fields=["account", "hours", "start", "operation", "status"],
+            ),
+            CheckConstraint(name="operation_usage_of_hour_or_day", condition=Q(hours__in=(1, 24))),
+        ]
+
+
+class MinuteCount(Record):
     """Requests per account and UTC minute, until minute_counts.py rolls them up."""
 
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
@@ -312,12 +331,10 @@ class MinuteLoad(Record):
     written_at = models.BigIntegerField(help_text="The latest write, in microseconds since the epoch.")
 
     class Meta:
-        constraints = [
-            UniqueConstraint(name="one_load_for_each_account_and_minute", fields=["account", "minute"])
-        ]
+        constraints = [UniqueConstraint(name="unique_minute_count", fields=["account", "minute"])]
 
 
-class AccountDayLoad(Record):
+class MinuteHistogram(Record):
     """A histogram of an account's requests per minute over a UTC day."""
 
     account = models.ForeignKey(
@@ -330,6 +347,4 @@ class AccountDayLoad(Record):
     )
 
     class Meta:
-        constraints = [
-            UniqueConstraint(name="one_load_for_each_account_and_day", fields=["account", "day"])
-        ]
+        constraints = [UniqueConstraint(name="unique_minute_histogram", fields=["account", "day"])]

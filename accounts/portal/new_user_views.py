@@ -35,11 +35,11 @@ class NewUserView(FormView):  # type: ignore[type-arg]  # Generic in its stubs o
             with transaction.atomic():
                 lock_names("auth_user")  # Another person may have chosen this name in the meantime.
                 if User.objects.filter(username__iexact=user.username).exists():
-                    raise user.unique_error_message(User, ["username"])
+                    raise ValidationError({"username": user.unique_error_message(User, ["username"])})
                 user.save()
                 url = self.add_membership(user, form.cleaned_data)
         except ValidationError as error:
-            form.add_error(None, error.messages)
+            form.add_error(None, error)
             return self.form_invalid(form)
         login = Login(user=user, redirect_url=url, signup=True)
         return perform_password_login(self.request, {"username": user.username}, login)
@@ -89,5 +89,8 @@ class SignUpView(NewUserView):
         return super().dispatch(request, *args, **kwargs)
 
     def add_membership(self, user: User, data: dict[str, Any]) -> str:
-        account = open_account(data["account_name"], user, by=Actor.from_request(self.request, user))
+        try:
+            account = open_account(data["account_name"], user, by=Actor.from_request(self.request, user))
+        except ValidationError as error:
+            raise ValidationError({"account_name": error.messages}) from None
         return reverse("portal:keys", args=[account.public_id])

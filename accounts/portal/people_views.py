@@ -7,12 +7,14 @@ from django.contrib import messages
 from django.core.exceptions import BadRequest, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
 
 from accounts.models import Actor, Invitation, Membership, Role
-from accounts.portal.access import deny, for_members
+from accounts.portal.access import for_members
 from accounts.portal.forms import InviteForm
+from petstore.sign_in.second_factors import find_users_with_second_factor, has_second_factor
 
-# Maps actions to the relation of the row, the method to call, and the message.
+# Maps verbs to the relation of the row, the method to call, and the message.
 CHANGES: dict[str, tuple[str, Callable[..., None], str]] = {
     "role": ("memberships", Membership.change_role, "The role is changed."),
     "remove": ("memberships", partial(Membership.remove, keep_owner=True), "The member is removed."),
@@ -20,11 +22,9 @@ CHANGES: dict[str, tuple[str, Callable[..., None], str]] = {
 }
 
 
-@for_members(reauthenticate=True)
+@for_members(post=Role.OWNER, reauthenticate=True)
 def people(request: HttpRequest, me: Membership) -> HttpResponse:
     """Show the members. POST creates an invitation."""
-    if request.method == "POST" and me.role != Role.OWNER:
-        return deny(request, me, Role.OWNER)
     form = InviteForm(request.POST or None, label_suffix="")
     context = {"me": me, "page": "people", "roles": Role.choices, "form": form}
     if form.is_valid():
@@ -39,20 +39,40 @@ def people(request: HttpRequest, me: Membership) -> HttpResponse:
             form.add_error(None, error.messages)
     # Addresses are visible to owners only.
     context["invitations"] = me.account.invitations.open() if me.role == Role.OWNER else []
-    context["members"] = me.account.memberships.select_related("user")
+    members = list(me.account.memberships.select_related("user"))
+    owners = {member.pk for member in members if member.role == Role.OWNER and member.user.is_active}
+    users = find_users_with_second_factor(member.user for member in members)
+    # Only owners see who has a second factor.
+    context["members"] = [
+        (member, owners == {member.pk}, member.user_id in users if me.role == Role.OWNER else None)
+        for member in members
+    ]
     return render(request, "portal/people.html", context)
 
 
 @for_members(Role.OWNER, reauthenticate=True)
-def change(request: HttpRequest, me: Membership, row_id: str, action: str) -> HttpResponse:
-    if action not in CHANGES:
+def change(request: HttpRequest, me: Membership, row_id: str, verb: str) -> HttpResponse:
+    if verb not in CHANGES:
         raise Http404
-    relation, method, message = CHANGES[action]
+    relation, method, message = CHANGES[verb]
     method = partial(method, get_object_or_404(getattr(me.account, relation), public_id=row_id))
-    if action == "role" and request.method == "POST":
+    if verb == "role" and request.method == "POST":
         if request.POST.get("role") not in Role.values:
             raise BadRequest
         method = partial(method, role=request.POST["role"])
+    return call_on_post(request, method, message, "portal:people", me.account.public_id)
+
+
+@for_members(Role.OWNER, reauthenticate=True, limit="second-factor")
+@require_POST
+def require_second_factor(request: HttpRequest, me: Membership) -> HttpResponse:
+    """Turn the requirement on or off. An owner without a second factor would lock themselves out."""
+    required = request.POST.get("required") == "on"
+    if required and not has_second_factor(me.user):
+        messages.error(request, "Set up an authenticator app or a passkey for yourself first.")
+        return redirect("portal:people", me.account.public_id)
+    method = partial(me.account.require_second_factor, required=required)
+    message = f"A second factor is {'now' if required else 'no longer'} required."
     return call_on_post(request, method, message, "portal:people", me.account.public_id)
 
 

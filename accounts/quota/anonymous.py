@@ -16,7 +16,6 @@ from petstore.api.local_counters import LocalCounters
 
 LOOKUPS_PER_SECOND = 20  # Per worker.
 MAX_KEYS = 10_000
-MAX_NETWORKS = 10_000  # A few hundred bytes each. The least recently restricted are dropped.
 
 
 class LookupLimiter:
@@ -28,16 +27,8 @@ class LookupLimiter:
     """
 
     def __init__(self) -> None:
-        self._restricted: dict[str, int] = {}
         self._known: set[int] = set()  # Hashes of whole keys, whose secrets must not be stored.
         self._second = self._remaining = 0
-
-    def restrict(self, network: str, until: int) -> None:
-        """Restrict a network until its limit resets, in microseconds since the epoch."""
-        self._restricted.pop(network, None)  # Reinsert as the newest.
-        self._restricted[network] = until
-        if len(self._restricted) > MAX_NETWORKS:
-            self._restricted.pop(next(iter(self._restricted)), None)
 
     def remember(self, key: ParsedKey) -> None:
         """Exempt a key whose secret was proved."""
@@ -48,10 +39,11 @@ class LookupLimiter:
             self._known.add(known)
 
     def allow(self, key: ParsedKey, address: Address, now: int | None = None) -> bool:
-        if not self._restricted or hash(key.text) in self._known:
+        if hash(key.text) in self._known:
             return True
         now = time.time_ns() // 1000 if now is None else now
-        if self._restricted.get(get_network(address), 0) <= now:
+        used, _ = counters.count(get_network(address), now, 0)
+        if used <= settings.ANONYMOUS_PER_MINUTE:
             return True
         if now // SECOND != self._second:
             self._second, self._remaining = now // SECOND, LOOKUPS_PER_SECOND
@@ -74,10 +66,7 @@ def peek(request: HttpRequest) -> RateLimitDecision:
 def admit(request: HttpRequest, *, increment: int = 1) -> RateLimitDecision:
     network, now = get_client_network(request), time.time_ns() // 1000
     used, ends_at = counters.count(network, now, increment)
-    admitted = used <= settings.ANONYMOUS_PER_MINUTE
-    if not admitted:
-        lookup_limiter.restrict(network, ends_at)
-    return RateLimitDecision(admitted, (build_window(used, ends_at),), now)
+    return RateLimitDecision(used <= settings.ANONYMOUS_PER_MINUTE, (build_window(used, ends_at),), now)
 
 
 def build_window(used: int, ends_at: int) -> Window:

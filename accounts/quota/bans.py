@@ -4,9 +4,8 @@ FIRST_STRIKE_AFTER excludes requests that were already in flight at the first re
 makes a burst a single strike.
 """
 
-from django.template.defaultfilters import pluralize
-
 from accounts.quota.limits import DAY, MINUTE, SECOND
+from petstore.text import format_duration
 
 STRIKE_WINDOW = MINUTE
 FIRST_STRIKE_AFTER = 2 * SECOND
@@ -29,7 +28,5 @@ def get_level(ban_level: int, banned_until: int, now: int) -> int:
 
 def describe(rejections: int, length: int) -> str:
     """Return the reason of a ban for the audit trail. The length is in microseconds."""
-    hours, minutes = divmod(length // MINUTE, 60)
-    duration = f"{minutes} minutes" if minutes else f"{hours} hour{pluralize(hours)}"
     rejected = f"{rejections} requests were rejected within a minute"
-    return f"Kept sending after 429: {rejected}. Banned for {duration}."
+    return f"Kept sending after 429: {rejected}. Banned for {format_duration(length // MINUTE)}."

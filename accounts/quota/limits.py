@@ -55,15 +55,6 @@ class Limits(NamedTuple):
     per_day: int
 
 
-class Counters(NamedTuple):
-    """The stored state of an account's windows; `day` counts days since the epoch."""
-
-    minute_ends_at: int
-    minute_used: int
-    day: int
-    day_used: int
-
-
 class Window(NamedTuple):
     name: str
     limit: int
@@ -133,7 +124,8 @@ class RateLimitDecision(NamedTuple):
         return max(0, -(-(window.ends_at - self.now) // SECOND))
 
 
-def build_windows(limits: Limits, counters: Counters, now: int) -> tuple[Window, Window]:
+def build_windows(now: int, limits: Limits, *counters: int) -> tuple[Window, Window]:
+    """`counters` are the end of the minute, its usage, the day in days since the epoch, and its usage."""
     minute_ends_at, minute_used, day, day_used = counters
     if minute_ends_at <= now:  # The next admitted request starts a minute.
         minute_ends_at, minute_used = now + MINUTE, 0

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from accounts.models.records import QuotaUsage, StrikeCounter
 from accounts.quota.bans import FIRST_STRIKE_AFTER, STRIKE_INTERVAL, STRIKE_WINDOW
 from accounts.quota.limits import DAY, MINUTE, NIGHT_SKEW, PEEKS_PER_MINUTE, SKEW
+from petstore.db.counting import CountingStatement
 from petstore.db.identity import is_postgresql
-from petstore.event_loop.counting import CountingStatement
 
 # OFFSET 0 keeps PostgreSQL from evaluating the clock at each use.
 POSTGRESQL_CLOCK = """(
@@ -33,7 +33,7 @@ SQLITE_CLOCK = "(SELECT CAST(%(now)s AS bigint) AS now)"
 KEY = """accounts_apikey AS k
     JOIN accounts_account AS a ON a.id = k.account_id
     JOIN accounts_plan AS p ON p.code = a.plan_id"""
-STATE = """LEFT JOIN accounts_keystanding AS s ON s.key_id = k.id
+STATE = """LEFT JOIN accounts_ratelimitstate AS s ON s.key_id = k.id
     LEFT JOIN accounts_usagegeneration AS g ON g.account_id = k.account_id"""
 USAGE = """LEFT JOIN accounts_quotausage AS q
         ON q.account_id = g.account_id AND q.generation = g.generation"""
@@ -125,7 +125,7 @@ SELECT {", ".join(KEY_COLUMNS)},
         WHEN NOT ({HAS_QUOTA}) AND coalesce(c.updates, {StrikeCounter.MAX_UPDATES})
             >= {StrikeCounter.MAX_UPDATES} THEN 'strikes'
         ELSE '' END,
-    coalesce(s.banned_until, 0), coalesce(s.looks_end, 0), coalesce(q.last_write_at, 0)
+    coalesce(s.banned_until, 0), coalesce(s.peeks_reset_at, 0), coalesce(q.last_write_at, 0)
 FROM {{clock}} AS clock CROSS JOIN {KEY} {STATE} {USAGE}
     LEFT JOIN accounts_strikecounter AS c ON c.key_id = s.key_id AND c.generation = s.strike_generation
 WHERE k.public_id = %(public_id)s
@@ -153,19 +153,20 @@ UPDATE accounts_quotausage AS q SET last_write_at = clock.now
 RETURNING {{q}}account_id
 """
 
-# A peek over the limit updates nothing, so that a flood of them leaves no versions. `excluded.looks_end` is
-# a minute from now.
-IS_PEEK_MINUTE_RUNNING = f"""s.looks_end > excluded.looks_end - {MINUTE}
-        AND s.looks_end <= excluded.looks_end + {SKEW}"""
+# A peek over the limit updates nothing, so that a flood of them leaves no versions.
+# `excluded.peeks_reset_at` is a minute from now.
+IS_PEEK_MINUTE_RUNNING = f"""s.peeks_reset_at > excluded.peeks_reset_at - {MINUTE}
+        AND s.peeks_reset_at <= excluded.peeks_reset_at + {SKEW}"""
 PEEK = f"""
-INSERT INTO accounts_keystanding AS s
-    (key_id, banned_at, banned_until, ban_level, strike_generation, looks, looks_end)
+INSERT INTO accounts_ratelimitstate AS s
+    (key_id, banned_at, banned_until, ban_level, strike_generation, peeks, peeks_reset_at)
 SELECT %(key_id)s, 0, 0, 0, 0, 1, clock.now + {MINUTE} FROM {{writing_clock}} AS clock WHERE true
 ON CONFLICT (key_id) DO UPDATE SET
-    looks = CASE WHEN {IS_PEEK_MINUTE_RUNNING} THEN s.looks + 1 ELSE 1 END,
-    looks_end = CASE WHEN {IS_PEEK_MINUTE_RUNNING} THEN s.looks_end ELSE excluded.looks_end END
-WHERE s.looks < {PEEKS_PER_MINUTE} OR NOT ({IS_PEEK_MINUTE_RUNNING})
-RETURNING looks, looks_end
+    peeks = CASE WHEN {IS_PEEK_MINUTE_RUNNING} THEN s.peeks + 1 ELSE 1 END,
+    peeks_reset_at = CASE WHEN {IS_PEEK_MINUTE_RUNNING} THEN s.peeks_reset_at
+        ELSE excluded.peeks_reset_at END
+WHERE s.peeks < {PEEKS_PER_MINUTE} OR NOT ({IS_PEEK_MINUTE_RUNNING})
+RETURNING peeks, peeks_reset_at
 """
 
 

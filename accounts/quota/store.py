@@ -9,18 +9,19 @@ from django.db import connection
 
 from accounts.events.warnings import store_quota_warnings
 from accounts.keys import key_format, networks
-from accounts.keys.identity import Caller, KeyRejectionReason
+from accounts.keys.identity import KeyRejectedError, KeyRejectionReason
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, ParsedKey
 from accounts.models import Account, ApiKey, QuotaUsage, StrikeCounter
 from accounts.quota import bans, limits
 from accounts.quota.anonymous import lookup_limiter
-from accounts.quota.limits import Counters, Limits, RateLimitDecision, Window, to_datetime
+from accounts.quota.limits import Limits, RateLimitDecision, Window, to_datetime
 from accounts.quota.statements import get_statements
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
+from petstore.api.context import Caller
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
+from petstore.db.counting import CountingStatement
 from petstore.db.identity import is_postgresql
-from petstore.event_loop.counting import CountingStatement
 
 MAX_ATTEMPTS = 10
 MAX_UNEXPLAINED = 3  # Repetitions because a window or a ban ended between two statements.
@@ -32,13 +33,7 @@ KEY_REJECTIONS = {reason.value: reason for reason in KeyRejectionReason}
 # The networks of a key as last read, by public ID. ADMIT compares them, so they may be out of date.
 known_networks: dict[str, str] = {}
 
-
-class QuotaResult(NamedTuple):
-    """Either the reason the key was rejected, or the authenticated caller and the rate-limit decision."""
-
-    rejection: KeyRejectionReason | None = None
-    caller: Caller | None = None
-    decision: RateLimitDecision | None = None
+KeyUse = tuple[Caller, RateLimitDecision]
 
 
 class Quota(NamedTuple):
@@ -58,8 +53,8 @@ class Quota(NamedTuple):
 
     @property
     def windows(self) -> tuple[Window, Window]:
-        counters = Counters(self.minute_ends_at, self.minute_used, self.day, self.day_used)
-        return limits.build_windows(Limits(self.per_minute, self.per_day), counters, self.now)
+        counters = self.minute_ends_at, self.minute_used, self.day, self.day_used
+        return limits.build_windows(self.now, Limits(self.per_minute, self.per_day), *counters)
 
 
 class KeyState(NamedTuple):
@@ -97,7 +92,7 @@ class QuotaCall:
             self._parameters[f"pepper_{position}"] = number
             self._parameters[f"digest_{position}"] = key_format.compute_digest(key, pepper)
 
-    def admit(self) -> QuotaResult | None:
+    def admit(self) -> KeyUse | None:
         """Count the request if the key is valid and has quota left."""
         row = self._execute(self._statements.admit)
         if row is None:
@@ -106,7 +101,7 @@ class QuotaCall:
         decision = RateLimitDecision(True, quota.windows, quota.now)
         return self._finish(quota, decision, time_since_write=quota.now - row[-1])
 
-    def reject(self) -> QuotaResult | None:
+    def reject(self) -> KeyUse | None:
         """Count a rejection if the key is valid and has no quota left, and ban the key if that is due."""
         row = self._execute(self._statements.reject)
         if row is None:
@@ -117,23 +112,23 @@ class QuotaCall:
             banned_until = ban(quota, rejections, started_at)
         return self._finish(quota, RateLimitDecision(False, quota.windows, quota.now, banned_until))
 
-    def read(self) -> KeyState | QuotaResult:
-        """Read why the key can't be admitted. Returns a result if the key itself is rejected."""
+    def read(self) -> KeyState:
+        """Read why the key can't be admitted. Raises KeyRejectedError."""
         row = self._execute(self._statements.read)
         if row is None:
-            return QuotaResult(rejection=KeyRejectionReason.UNKNOWN)
+            raise KeyRejectedError(KeyRejectionReason.UNKNOWN)
         *fields, allowed_networks, reason, banned_until, peeks_reset_at, last_write_at = row
         if reason == "networks":
             if not self._is_allowed(allowed_networks):
-                return QuotaResult(rejection=KeyRejectionReason.NETWORK_NOT_ALLOWED)
+                raise KeyRejectedError(KeyRejectionReason.NETWORK_NOT_ALLOWED)
             if len(known_networks) >= MAX_NETWORKS_KNOWN:
                 known_networks.clear()
             self._parameters["networks"] = known_networks[self._key.public_id] = allowed_networks
         elif reason in KEY_REJECTIONS:
-            return QuotaResult(rejection=KEY_REJECTIONS[reason])
+            raise KeyRejectedError(KEY_REJECTIONS[reason])
         return KeyState(Quota(*fields), reason, banned_until, peeks_reset_at, last_write_at)
 
-    def resolve(self, state: KeyState) -> QuotaResult | None:
+    def resolve(self, state: KeyState) -> KeyUse | None:
         """Remove the obstacle to counting the request. Returns a result if the key is banned."""
         quota = state.quota
         match state.reason:
@@ -151,7 +146,7 @@ class QuotaCall:
                 store_quota_warnings(quota.account_id, quota.day, quota.per_day, usage)
         return None
 
-    def peek(self, state: KeyState) -> QuotaResult:
+    def peek(self, state: KeyState) -> KeyUse:
         """Count a peek."""
         row = self._execute(self._statements.peek, key_id=state.quota.key_id)
         peeks, peeks_end = row or (limits.PEEKS_PER_MINUTE + 1, state.peeks_reset_at)
@@ -161,7 +156,7 @@ class QuotaCall:
         )
         caller = self._build_caller(quota, quota.now - state.last_write_at)
         write_behind.recorder.record_key_use(caller, quota.now)
-        return QuotaResult(caller=caller, decision=decision)
+        return caller, decision
 
     def _is_allowed(self, allowed_networks: str) -> bool:
         return allowed_networks == NO_NETWORKS or networks.is_allowed(
@@ -177,33 +172,27 @@ class QuotaCall:
         scopes = frozenset(quota.scopes.split())
         return Caller(quota.account_id, quota.key_id, self._key.public_id, scopes, time_since_write)
 
-    def _finish(
-        self, quota: Quota, decision: RateLimitDecision, *, time_since_write: int = 0
-    ) -> QuotaResult:
+    def _finish(self, quota: Quota, decision: RateLimitDecision, *, time_since_write: int = 0) -> KeyUse:
         caller = self._build_caller(quota, time_since_write)
         write_behind.recorder.count(caller, decision)
-        return QuotaResult(caller=caller, decision=decision)
+        return caller, decision
 
 
-def admit(
-    key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False
-) -> QuotaResult:
+def admit(key: ParsedKey, address: Address, now: int | None = None, *, may_write: bool = False) -> KeyUse:
     """Authenticate the key, then decide on the request and count it in one atomic step.
 
     `now` is in microseconds since the epoch; only tests pass it. With `may_write`, the time since the
-    account's latest write restarts. An admitted request takes one statement, a 429 two. Raises ApiError 503
-    if the state keeps changing, and Django's database errors.
+    account's latest write restarts. An admitted request takes one statement, a 429 two. Raises
+    KeyRejectedError, ApiError 503 if the state keeps changing, and Django's database errors.
     """
     if not lookup_limiter.allow(key, address):
-        return QuotaResult(rejection=KeyRejectionReason.LOOKUP_THROTTLED)
+        raise KeyRejectedError(KeyRejectionReason.LOOKUP_THROTTLED)
     call = QuotaCall(key, address, now, may_write=may_write)
     unexplained = 0
     for _ in range(MAX_ATTEMPTS):
         if result := call.admit() or call.reject():
             return result
         state = call.read()
-        if isinstance(state, QuotaResult):
-            return state
         if result := call.resolve(state):
             return result
         unexplained += not state.reason
@@ -212,18 +201,17 @@ def admit(
     raise build_unsettled_error()
 
 
-def peek(key: ParsedKey, address: Address, now: int | None = None) -> QuotaResult:
+def peek(key: ParsedKey, address: Address, now: int | None = None) -> KeyUse:
     """Authenticate the key, and read both windows and the ban without counting in the windows (D39).
 
     Peeks are limited to PEEKS_PER_MINUTE per key. The decision on a rejected peek has only that window.
+    Raises what `admit` raises.
     """
     if not lookup_limiter.allow(key, address):
-        return QuotaResult(rejection=KeyRejectionReason.LOOKUP_THROTTLED)
+        raise KeyRejectedError(KeyRejectionReason.LOOKUP_THROTTLED)
     call = QuotaCall(key, address, now)
     for _ in range(MAX_ATTEMPTS):
         state = call.read()
-        if isinstance(state, QuotaResult):
-            return state
         if state.reason not in {"networks", "ahead"}:
             return call.peek(state)
         call.resolve(state)
@@ -246,7 +234,7 @@ def read_windows(account: Account, now: int | None = None) -> tuple[Window, Wind
     row = get_statements(0).windows.execute(account.public_id, now=now, account_id=account.pk)
     assert row is not None
     now, per_minute, per_day, *counters = row
-    return limits.build_windows(Limits(per_minute, per_day), Counters(*counters), now)
+    return limits.build_windows(now, Limits(per_minute, per_day), *counters)
 
 
 def record_write(caller: Caller) -> None:

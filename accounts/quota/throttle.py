@@ -6,14 +6,16 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from accounts.keys.identity import Caller
 from accounts.quota import anonymous, headers
 from accounts.quota.limits import DAY, RateLimitDecision
 from accounts.usage import write_behind
 from accounts.usage.rejection_log import RejectedRequest
-from petstore.api.context import RequestContext
+from petstore.api.context import NO_OPERATION, RequestContext
 from petstore.api.errors import ApiError, ErrorCode
+from petstore.observability.instrumentation import get_request_metrics
 from petstore.observability.metrics import count_decision
+
+NO_SUCH_OPERATION = "(no such operation)"
 
 
 class QuotaThrottle(BaseThrottle):
@@ -52,8 +54,20 @@ class QuotaThrottle(BaseThrottle):
                 write_behind.recorder.record_rejection(rejected)
             raise build_error(decision)
         deprecation = context.operation.deprecation
-        if isinstance(caller, Caller) and counts_for == "account" and deprecation is not None:
+        if caller is not None and counts_for == "account" and deprecation is not None:
             write_behind.recorder.record_deprecated_call(caller, deprecation.operation, decision.now)
+
+    @staticmethod
+    def record_response(request: HttpRequest, status: int) -> None:
+        """Record operation and status of a request that counted towards an account's quota."""
+        context = RequestContext.get(request)
+        caller, decision, operation = context.caller, context.decision, context.operation
+        if caller is not None and isinstance(decision, RateLimitDecision) and not operation.free:
+            name = NO_SUCH_OPERATION
+            if operation is not NO_OPERATION:
+                metrics = get_request_metrics(request, status)
+                name = f"{metrics.method} {metrics.route}"
+            write_behind.recorder.record_response(caller, name, status, decision.now)
 
 
 def build_error(decision: RateLimitDecision) -> ApiError:

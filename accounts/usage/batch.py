@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
-from accounts.models import EPOCH, ApiKey
+from accounts.models import EPOCH, ApiKey, OperationUsage
 from accounts.quota.limits import MINUTE, to_datetime
 from accounts.usage.rejection_log import MAX_PER_WRITE, RejectedRequest
 from petstore.db.identity import is_postgresql
@@ -54,13 +54,13 @@ class Statement(NamedTuple):
 
 # The joins drop the usage of keys and accounts that have been deleted since it was counted.
 ADD_DAILY_USAGE = Statement(
-    {"key_id": "bigint", "day": "date", "requests": "bigint", "refusals": "bigint"},
+    {"key_id": "bigint", "day": "date", "admitted": "bigint", "rejected": "bigint"},
     """
-    INSERT INTO accounts_dailyusage AS u (key_id, day, requests, refusals)
-    SELECT k.id, r.day, r.requests, r.refusals FROM {rows}, accounts_apikey AS k
+    INSERT INTO accounts_dailyusage AS u (key_id, day, admitted, rejected)
+    SELECT k.id, r.day, r.admitted, r.rejected FROM {rows}, accounts_apikey AS k
     WHERE k.id = r.key_id ORDER BY k.id, r.day
     ON CONFLICT (key_id, day) DO UPDATE SET
-        requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
+        admitted = u.admitted + excluded.admitted, rejected = u.rejected + excluded.rejected
     """,
 )
 SET_LAST_USED = Statement(
@@ -75,14 +75,14 @@ SET_LAST_USED = Statement(
     WHERE accounts_apikey.id = stale.id
     """,
 )
-ADD_MINUTE_LOADS = Statement(
+ADD_MINUTE_COUNTS = Statement(
     {"account_id": "bigint", "minute": "bigint", "requests": "bigint", "written_at": "bigint"},
     """
-    INSERT INTO accounts_minuteload AS l (account_id, minute, requests, written_at)
+    INSERT INTO accounts_minutecount AS c (account_id, minute, requests, written_at)
     SELECT a.id, r.minute, r.requests, r.written_at FROM {rows}, accounts_account AS a
     WHERE a.id = r.account_id ORDER BY a.id, r.minute
     ON CONFLICT (account_id, minute) DO UPDATE SET
-        requests = l.requests + excluded.requests, written_at = excluded.written_at
+        requests = c.requests + excluded.requests, written_at = excluded.written_at
     """,
 )
 ADD_DEPRECATED_CALLS = Statement(
@@ -90,17 +90,34 @@ ADD_DEPRECATED_CALLS = Statement(
         "account_id": "bigint",
         "operation": "text",
         "day": "date",
-        "requests": "bigint",
+        "admitted": "bigint",
         "last_call_at": "timestamptz",
     },
     """
-    INSERT INTO accounts_deprecateduse AS u (account_id, operation, day, requests, last_call_at)
-    SELECT a.id, r.operation, r.day, r.requests, r.last_call_at FROM {rows}, accounts_account AS a
+    INSERT INTO accounts_deprecateduse AS u (account_id, operation, day, admitted, last_call_at)
+    SELECT a.id, r.operation, r.day, r.admitted, r.last_call_at FROM {rows}, accounts_account AS a
     WHERE a.id = r.account_id ORDER BY a.id, r.operation, r.day
     ON CONFLICT (account_id, operation, day) DO UPDATE SET
-        requests = u.requests + excluded.requests,
+        admitted = u.admitted + excluded.admitted,
         last_call_at = CASE WHEN excluded.last_call_at > u.last_call_at
             THEN excluded.last_call_at ELSE u.last_call_at END
+    """,
+)
+ADD_OPERATION_USAGE = Statement(
+    {
+        "account_id": "bigint",
+        "hours": "smallint",
+        "start": "bigint",
+        "operation": "text",
+        "status": "smallint",
+        "requests": "bigint",
+    },
+    """
+    INSERT INTO accounts_operationusage AS u (account_id, hours, start, operation, status, requests)
+    SELECT a.id, r.hours, r.start, r.operation, r.status, r.requests FROM {rows}, accounts_account AS a
+    WHERE a.id = r.account_id ORDER BY a.id, r.hours, r.start, r.operation, r.status
+    ON CONFLICT (account_id, hours, start, operation, status) DO UPDATE SET
+        requests = u.requests + excluded.requests
     """,
 )
 
@@ -114,6 +131,8 @@ class Batch:
     # By account ID, operation and day.
     deprecated_calls: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     last_deprecated_calls: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    # By account ID, operation, status and hour.
+    responses: Counter[tuple[int, str, int, int]] = field(default_factory=Counter)
     # For keys with an older pepper, by key ID: the current pepper's number, and the new digest.
     digests: dict[int, tuple[int, str]] = field(default_factory=dict)
     rejected_requests: list[RejectedRequest] = field(default_factory=list)
@@ -130,6 +149,7 @@ class Batch:
             self.minutes = Counter({minute: self.minutes[minute] for minute in latest})
         self.deprecated_calls.update(newer.deprecated_calls)
         self.last_deprecated_calls |= newer.last_deprecated_calls
+        self.responses.update(newer.responses)
         self.digests = newer.digests  # Older ones are computed again at the next use of their key.
         rejected_requests = self.rejected_requests + newer.rejected_requests
         self.rejected_requests = rejected_requests[:MAX_PER_WRITE]
@@ -149,7 +169,7 @@ class Batch:
             (key_id, format_time(at), format_time(at - LAST_USED_PRECISION))
             for key_id, at in sorted(self.last_used.items())
         )
-        ADD_MINUTE_LOADS.execute(
+        ADD_MINUTE_COUNTS.execute(
             (account_id, minute, requests, now)
             for (account_id, minute), requests in sorted(self.minutes.items())
         )
@@ -157,6 +177,11 @@ class Batch:
             (*call[:2], format_day(call[2]), requests, format_time(self.last_deprecated_calls[call]))
             for call, requests in sorted(self.deprecated_calls.items())
         )
+        periods: Counter[tuple[int, int, int, str, int]] = Counter()
+        for (account_id, operation, status, hour), requests in self.responses.items():
+            for hours in (OperationUsage.HOUR, OperationUsage.DAY):
+                periods[account_id, hours, hour - hour % hours, operation, status] += requests
+        ADD_OPERATION_USAGE.execute((*period, requests) for period, requests in sorted(periods.items()))
 
 
 def format_day(day: int) -> str:

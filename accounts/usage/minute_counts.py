@@ -1,67 +1,55 @@
 """Requests per account and minute, the basis of the what-if simulation.
 
-Processes add their counts to a staging table, MinuteLoad. Every quarter of an hour, one process rolls it up
-into AccountDayLoad, which has a row for each account and day. This keeps the staging table small and
-updates a day's row about 96 times instead of 1,440 times.
+Processes add their counts to a staging table, MinuteCount. Every quarter of an hour, one process rolls it
+up into MinuteHistogram, which has a row for each account and day. This keeps the staging table small
+and updates a day's row about 96 times instead of 1,440 times.
 """
 
 from collections import Counter, defaultdict
 from datetime import date, timedelta
 
 from django.db import transaction
-from django.db.models import Model
 
-from accounts.models import EPOCH, AccountDayLoad, DeprecatedUse, MinuteLoad
-from accounts.quota.limits import DAY, MINUTE, to_datetime
+from accounts.models import EPOCH, MinuteCount, MinuteHistogram
+from accounts.quota.limits import DAY, MINUTE
 
 ROLL_UP_MINUTES = 15
 # Counts are rolled up once they have not changed for this long, so that every process can add its own after
 # an outage.
 QUIET_PERIOD = 2 * MINUTE
 ROLL_UP_BATCH_SIZE = 10_000
-RETENTION_DAYS: dict[type[Model], int] = {
-    AccountDayLoad: 92,  # What-if looks back 30 days.
-    DeprecatedUse: 400,  # Includes clients that call once a year.
-}
 
 
 def roll_up(now: int) -> int:
-    """Move a batch of completed quarters of an hour to AccountDayLoad; return the number of rows moved.
+    """Move a batch of completed quarters of an hour to MinuteHistogram; return the number of rows moved.
 
     Safe to run concurrently, since each process skips rows that another has locked.
     """
     current_minute = now // MINUTE
     end = current_minute - current_minute % ROLL_UP_MINUTES
-    ready = MinuteLoad.objects.filter(minute__lt=end, written_at__lte=now - QUIET_PERIOD)
+    ready = MinuteCount.objects.filter(minute__lt=end, written_at__lte=now - QUIET_PERIOD)
     if not ready.exists():  # On SQLite, a transaction blocks other writers.
         return 0
     with transaction.atomic():
         unlocked = ready.order_by("account_id", "minute").select_for_update(skip_locked=True)
         rows = list(unlocked[:ROLL_UP_BATCH_SIZE])
         add_to_days(rows)
-        MinuteLoad.objects.filter(pk__in=[row.pk for row in rows]).delete()
+        MinuteCount.objects.filter(pk__in=[row.pk for row in rows]).delete()
     return len(rows)
 
 
-def add_to_days(rows: list[MinuteLoad]) -> None:
+def add_to_days(rows: list[MinuteCount]) -> None:
     histograms: dict[tuple[int, date], Counter[str]] = defaultdict(Counter)
     for row in rows:
         day = EPOCH + timedelta(days=row.minute * MINUTE // DAY)
         histograms[row.account_id, day][str(row.requests)] += 1
-    empty = [AccountDayLoad(account_id=account_id, day=day) for account_id, day in sorted(histograms)]
-    AccountDayLoad.objects.bulk_create(empty, ignore_conflicts=True)
+    empty = [MinuteHistogram(account_id=account_id, day=day) for account_id, day in sorted(histograms)]
+    MinuteHistogram.objects.bulk_create(empty, ignore_conflicts=True)
     # The filters also select accounts on days of other accounts.
     accounts, days = {load.account_id for load in empty}, {load.day for load in empty}
-    candidates = AccountDayLoad.objects.filter(account_id__in=accounts, day__in=days)
+    candidates = MinuteHistogram.objects.filter(account_id__in=accounts, day__in=days)
     locked = candidates.order_by("account_id", "day").select_for_update()
     loads = [load for load in locked if (load.account_id, load.day) in histograms]
     for load in loads:
         load.minutes = dict(Counter(load.minutes) + histograms[load.account_id, load.day])
-    AccountDayLoad.objects.bulk_update(loads, ["minutes"], batch_size=200)
-
-
-def prune(now: int) -> None:
-    """Delete days beyond their retention. `now` is in microseconds since the epoch."""
-    today = to_datetime(now).date()
-    for model, days in RETENTION_DAYS.items():
-        model._default_manager.filter(day__lt=today - timedelta(days=days)).delete()
+    MinuteHistogram.objects.bulk_update(loads, ["minutes"], batch_size=200)

@@ -14,11 +14,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH
-from accounts.models import ApiKey, Refusal
+from accounts.models import ApiKey, Rejection
 from accounts.quota.limits import RateLimitDecision, to_datetime
 from petstore.api.client_ip import Address, get_client_address, get_network
 from petstore.api.context import RequestContext
-from petstore.observability.instrumentation import METHODS, UNKNOWN_ROUTE, format_route
+from petstore.observability.instrumentation import UNKNOWN_ROUTE, format_route
+from petstore.observability.metrics import METHODS
 
 MAX_PER_WRITE = 1_000
 # Limits per hour apply to each process. An account's limits add up to less than MAX_PER_WRITE, so a
@@ -93,12 +94,12 @@ def store(rejected_requests: list[RejectedRequest]) -> None:
         keys = {key.public_id: key for key in ApiKey.objects.filter(public_id__in=public_ids)}
         stored = [rejected for rejected in rejected_requests if rejected.public_id in keys]
         rows = (build_row(rejected, keys[rejected.public_id]) for rejected in stored)
-        Refusal.objects.bulk_create(rows, batch_size=MAX_PER_WRITE)
+        Rejection.objects.bulk_create(rows, batch_size=MAX_PER_WRITE)
 
 
-def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
+def build_row(rejected: RejectedRequest, key: ApiKey) -> Rejection:
     route = format_route(rejected.route)
-    row = Refusal(
+    row = Rejection(
         request_id=rejected.request_id,
         rejected_at=to_datetime(rejected.rejected_at),
         account_id=key.account_id,
@@ -120,19 +121,19 @@ def build_row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
 
 
 def prune(now: int) -> None:
-    """Delete rows older than REFUSALS_KEPT_DAYS, and each account's oldest beyond REFUSALS_KEPT_MOST.
+    """Delete expired rejections, and each account's oldest beyond MAX_REJECTIONS_PER_ACCOUNT.
 
     Each call deletes at most one batch of either kind, the latter per account.
     """
-    cutoff = to_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
-    delete_batch(Refusal.objects.filter(rejected_at__lt=cutoff).order_by("rejected_at"))
-    recent = Refusal.objects.filter(rejected_at__gte=to_datetime(now) - RECENT).order_by()
+    cutoff = to_datetime(now) - timedelta(days=settings.REJECTION_RETENTION_DAYS)
+    delete_batch(Rejection.objects.filter(rejected_at__lt=cutoff).order_by("rejected_at"))
+    recent = Rejection.objects.filter(rejected_at__gte=to_datetime(now) - RECENT).order_by()
     for account_id in recent.values_list("account_id", flat=True).distinct():
-        # An index-only scan, which reads about REFUSALS_KEPT_MOST entries.
-        newest_first = Refusal.objects.filter(account_id=account_id).order_by("-pk")
-        delete_batch(newest_first[settings.REFUSALS_KEPT_MOST :])
+        # An index-only scan, which reads about MAX_REJECTIONS_PER_ACCOUNT entries.
+        newest_first = Rejection.objects.filter(account_id=account_id).order_by("-pk")
+        delete_batch(newest_first[settings.MAX_REJECTIONS_PER_ACCOUNT :])
 
 
-def delete_batch(rejections: QuerySet[Refusal]) -> None:
+def delete_batch(rejections: QuerySet[Rejection]) -> None:
     if ids := list(rejections.values_list("pk", flat=True)[:PRUNE_BATCH_SIZE]):
-        Refusal.objects.filter(pk__in=ids).delete()
+        Rejection.objects.filter(pk__in=ids).delete()

@@ -30,17 +30,19 @@ from accounts.actions import Action
 from accounts.models import (
     EPOCH,
     Account,
-    AccountDayLoad,
     ApiKey,
     DailyUsage,
-    MinuteLoad,
+    MinuteCount,
+    MinuteHistogram,
+    OperationUsage,
     Plan,
     PlanCode,
     QuotaUsage,
 )
 from accounts.models.plans import PER_DAY, PER_MINUTE
-from accounts.quota.limits import MINUTE, Limits, to_datetime, to_microseconds
+from accounts.quota.limits import HOUR, MINUTE, Limits, to_datetime, to_microseconds
 from petstore.audit.models import AuditEntry
+from petstore.db.keysets import TwoFilterKey
 
 
 def list_days(count: int, today: date | None) -> list[date]:
@@ -103,9 +105,39 @@ def find_deprecated_callers(days: int = 30, limit: int = 20, today: date | None 
     return list(callers.order_by("-calls", "name")[:limit])
 
 
-def find_recent_keys(account: Account, now: datetime) -> QuerySet[ApiKey]:
-    """Find the keys that may have usage of the last 30 days, however many have ended before."""
-    return ApiKey.objects.active_since(account, now - timedelta(days=31))
+def find_deprecated_calls(account: Account, today: date, days: int = 30) -> list[Any]:
+    """Sum the calls of deprecated operations of an account: operation, calls, last_call_at."""
+    calls = account.deprecated_calls.filter(day__gte=list_days(days, today)[0]).values("operation")
+    return list(calls.annotate(calls=Sum("admitted"), last_call_at=Max("last_call_at")).order_by("-calls"))
+
+
+def find_recent_keys(account: Account, now: datetime, days: int = 30) -> QuerySet[ApiKey]:
+    """Find the keys that may have usage of the last days, however many have ended before."""
+    return ApiKey.objects.active_since(account, now - timedelta(days=days + 1))
+
+
+def select_operations(account: Account, now: datetime, days: int) -> QuerySet[OperationUsage]:
+    """Select the usage of the last UTC days, or of the last 24 hours if `days` is 1."""
+    hour = to_microseconds(now) // HOUR
+    hours = OperationUsage.HOUR if days == 1 else OperationUsage.DAY
+    first = hour - 23 if days == 1 else hour - hour % 24 - 24 * (days - 1)
+    return account.operation_usage.filter(hours=hours, start__range=(first, hour)).order_by()
+
+
+def get_hourly_usage(account: Account, now: datetime) -> list[tuple[datetime, int, int]]:
+    """Sum admitted and rejected requests of each of the last 24 hours, the oldest first."""
+    rejected = Sum("requests", filter=Q(status=429), default=0)
+    rows = select_operations(account, now, 1).values_list("start")
+    sums = rows.annotate(Sum("requests"), rejected=rejected)
+    totals = {hour: (total - rejected, rejected) for hour, total, rejected in sums}
+    last = to_microseconds(now) // HOUR
+    return [(to_datetime(hour * HOUR), *totals.get(hour, (0, 0))) for hour in range(last - 23, last + 1)]
+
+
+def get_usage_by_operation(account: Account, now: datetime, days: int) -> list[tuple[str, int, int]]:
+    """Return operation, status and number of requests, the largest number first."""
+    rows = select_operations(account, now, days).values_list("operation", "status")
+    return list(rows.annotate(total=Sum("requests")).order_by("-total", "operation", "status"))
 
 
 # --- Keys ----------------------------------------------------------------------------------------
@@ -131,7 +163,8 @@ def annotate_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
         object_id=Cast(OuterRef("pk"), CharField()),
         action=Action.BANNED,
     )
-    reason = Subquery(bans.order_by("-id").values("reason")[:1])
+    newest = bans.alias(key=TwoFilterKey("id")).order_by("-key")
+    reason = Subquery(newest.values("reason")[:1])
     return keys.annotate(ban_reason=Coalesce(reason, Value("")))
 
 
@@ -216,13 +249,13 @@ def iterate_day_loads(condition: Q, days: list[date]) -> Iterator[tuple[int, Cou
     """Yield each account and day: account ID, {requests in a minute: minutes}, current limits."""
     # Minutes that are not rolled up yet.
     recent: dict[tuple[int, date], tuple[Counter[int], Limits]] = {}
-    minute_loads = MinuteLoad.objects.filter(condition)
-    minutes = minute_loads.values_list("account_id", "minute", "requests", PER_MINUTE, PER_DAY)
+    minute_counts = MinuteCount.objects.filter(condition)
+    minutes = minute_counts.values_list("account_id", "minute", "requests", PER_MINUTE, PER_DAY)
     for account_id, minute, requests, *limits in minutes:
         day = to_datetime(minute * MINUTE).date()
         histogram, _ = recent.setdefault((account_id, day), (Counter(), Limits(*limits)))
         histogram[requests] += 1
-    minute_histograms = AccountDayLoad.objects.filter(condition, day__range=(days[0], days[-1]))
+    minute_histograms = MinuteHistogram.objects.filter(condition, day__range=(days[0], days[-1]))
     rolled_up = minute_histograms.values_list("account_id", "day", "minutes", PER_MINUTE, PER_DAY)
     for account_id, day, stored, *limits in rolled_up.iterator():
         histogram = Counter({int(requests): minutes for requests, minutes in stored.items()})

@@ -2,7 +2,8 @@
 
 Each process collects counters and rejections. It writes them every few seconds and at exit;
 a crash loses only the batch that was not yet written. Counters are written in one transaction, and a failed
-batch is merged into the next, so nothing is counted twice.
+batch is merged into the next. It is counted twice only if the connection was lost during a COMMIT that had
+succeeded. Limits don't depend on these counters.
 """
 
 import atexit
@@ -19,16 +20,17 @@ from django.db import Error, connection, transaction
 
 from accounts.events import warnings
 from accounts.keys import key_format
-from accounts.keys.identity import Caller
 from accounts.keys.key_format import ParsedKey
-from accounts.models import get_signing_pepper_number
-from accounts.quota.limits import DAY, HOUR, MINUTE, SECOND, RateLimitDecision
-from accounts.usage import minute_counts, rejection_log
+from accounts.models import WebhookAttempt, get_signing_pepper_number
+from accounts.quota.limits import DAY, HOUR, MINUTE, SECOND, RateLimitDecision, to_datetime
+from accounts.usage import minute_counts, rejection_log, retention
 from accounts.usage.batch import Batch, write_digests
 from accounts.usage.rejection_log import MAX_DENIED_PER_WRITE, MAX_PER_WRITE, RejectedRequest
+from accounts.webhooks import backlog
+from petstore.api.context import Caller
 from petstore.audit.models import FailedSignIn
 from petstore.db.batches import delete_in_batches
-from petstore.observability.metrics import BACKGROUND_FAILURES, REJECTIONS_DROPPED
+from petstore.observability.metrics import BACKGROUND_FAILURES, count_dropped_rejections
 from petstore.sign_in.models import AttemptCounter
 
 logger = logging.getLogger(__name__)
@@ -96,6 +98,10 @@ class UsageRecorder:
             self._batch.deprecated_calls[call] += 1
             self._batch.last_deprecated_calls[call] = now
 
+    def record_response(self, caller: Caller, operation: str, status: int, now: int) -> None:
+        with self._lock:
+            self._batch.responses[caller.account_id, operation, status, now // HOUR] += 1
+
     def start(self) -> None:
         """Start the thread that writes every few seconds. Also write at exit."""
         threading.Thread(target=self._run, name="usage", daemon=True).start()
@@ -114,6 +120,7 @@ class UsageRecorder:
                 last_cleanup = time.monotonic()
                 run_safely("cleanup", clean_up)
                 run_safely("warnings", warnings.send_missed_warnings)
+                run_safely("webhook metrics", backlog.measure)
 
     def write(self) -> None:
         """Write the batch; on a database error, merge it into the next."""
@@ -122,7 +129,7 @@ class UsageRecorder:
                 batch, self._batch = self._batch, Batch()
             if batch == Batch():
                 return
-            REJECTIONS_DROPPED.inc(batch.dropped_rejections)
+            count_dropped_rejections(batch.dropped_rejections)
             batch.dropped_rejections = 0
             # Parts that were written are removed from the batch, so that a retry does not repeat them.
             try:
@@ -154,15 +161,19 @@ def run_safely(task: str, run: Callable[[], object]) -> None:
 def clean_up(now: int | None = None) -> None:
     """Roll up minute counts and prune old records. `now` is in microseconds since the epoch."""
     now = time.time_ns() // 1000 if now is None else now
-    try:
-        minute_counts.roll_up(now)
-        minute_counts.prune(now)
-        rejection_log.prune(now)
-        FailedSignIn.objects.prune()
-        sum(delete_in_batches(AttemptCounter.objects.filter(expires__lte=now / SECOND)))
-    except Error:
-        BACKGROUND_FAILURES.labels("cleanup").inc()
-        logger.warning("Cleanup of old records failed and will be retried.", exc_info=True)
+    for clean in (
+        lambda: minute_counts.roll_up(now),
+        lambda: retention.prune(now),
+        lambda: rejection_log.prune(now),
+        FailedSignIn.objects.prune,
+        lambda: sum(delete_in_batches(AttemptCounter.objects.filter(expires__lte=now / SECOND))),
+        lambda: WebhookAttempt.objects.prune(to_datetime(now)),
+    ):
+        try:
+            clean()
+        except Error:  # The others run all the same.
+            BACKGROUND_FAILURES.labels("cleanup").inc()
+            logger.warning("Cleanup of old records failed and will be retried.", exc_info=True)
 
 
 recorder = UsageRecorder()

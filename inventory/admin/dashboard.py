@@ -9,9 +9,9 @@ from inventory.admin.orders import find_orders, list_actions
 from inventory.admin.status_tabs import count_orders_by_stage
 from inventory.models import PetStatus, Stage
 from inventory.stock import Stock, get_stock
-from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
+from petstore.charts import BarChart, Series
 from petstore.db.names import visible_name
 
 MAX_CHARTED_CATEGORIES = 12

@@ -1,4 +1,4 @@
-"""Import and export of pets in the back modeladmin. An import has a preview, and adds all pets or none.
+"""Import and export of pets in the back office. An import has a preview, and adds all pets or none.
 
 Like `manage.py import_pets`, it uses `inventory.import_export`.
 """
@@ -6,7 +6,7 @@ Like `manage.py import_pets`, it uses `inventory.import_export`.
 import io
 import logging
 from functools import partial
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from django import forms
 from django.contrib import messages
@@ -24,18 +24,17 @@ from inventory.import_export import (
     category_ids_by_name,
     consistent_snapshot,
     detect_format,
-    read_valid_batches,
+    read_valid_pets,
     stream_pets,
 )
-from inventory.import_export.validation import MAIN_COLUMNS, PetAttributes, Report, describe_columns
+from inventory.import_export.validation import COLUMNS_HELP, MAIN_COLUMNS, PetAttributes, Report
 from inventory.import_export.writers import CSV_COLUMNS, write_pets
-from inventory.members import PET, Member
-from inventory.models import Category, Pet, PetQuerySet
+from inventory.models import Category, Pet, PetQuerySet, PetStatus
 from inventory.models.uploads import PetUpload
 from petstore.audit.forms import ActionForm
-from petstore.backoffice import spreadsheets
+from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.forms import MultilineField
-from petstore.backoffice.spreadsheets import EXPORT_CONTENT_TYPES, send_export
+from petstore.backoffice.spreadsheets import EXPORT_CONTENT_TYPES, send_export, write_csv
 from petstore.text import format_count
 
 logger = logging.getLogger(__name__)
@@ -94,9 +93,8 @@ class ImportForm(forms.Form):
             raise ValidationError(FILE_TOO_LARGE)
         try:
             file_format = detect_format(file.name if file else STREAM, cleaned_data["format"])
-        except ValidationError:
-            text = "The file name ends in neither .csv nor .jsonl. Choose the format."
-            raise ValidationError({"format": text}) from None
+        except ValidationError as error:
+            raise ValidationError({"format": error}) from None
         content = file.read() if file else pasted
         report, pets = validate_content(content, file_format)
         if report.good_lines + report.bad_lines > MAX_PETS:
@@ -121,84 +119,55 @@ class ExportForm(ActionForm):
 def validate_content(content: bytes, file_format: str) -> tuple[Report, list[PetAttributes]]:
     """Return the report, and the valid pets."""
     report = Report(max_problems=MAX_PROBLEMS_IN_REPORT)
-    batches = read_valid_batches(io.BytesIO(content), file_format, report, MAX_PETS + 1)
-    return report, [pet for batch in batches for pet in batch]
+    return report, list(read_valid_pets(io.BytesIO(content), file_format, report, MAX_PETS + 1))
 
 
-PAGES = {
-    "import/": ("import", "add"),
-    "import/template/": ("import_template", "add"),
-    "process_import/": ("process_import", "add"),
-    "export/": ("export", "view"),
-}
+# --- Views: methods of PetAdmin
 
 
-def import_view(modeladmin: Any, request: HttpRequest) -> HttpResponse:
+def import_view(model_admin: ActionFormsMixin, request: HttpRequest) -> HttpResponse:
     """Validate a file and show a preview. Store the file for the import if every line is good."""
     form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
     # Focus would scroll the report out of view.
     form.fields["pasted"].widget.attrs["autofocus"] = not form.is_bound
-    context = {"form": form, "columns": MAIN_COLUMNS, "column_descriptions": describe_columns()}
+    context = {"form": form, "columns": MAIN_COLUMNS, "column_descriptions": COLUMNS_HELP}
     if form.is_valid():
         report, pets, upload = (form.cleaned_data[name] for name in ("report", "pets", "upload"))
         context |= build_preview(report, pets) | {"file_name": upload["file_name"]}
         if pets and not report.bad_lines:
             context["upload"] = PetUpload.objects.store(cast("User", request.user).pk, **upload)
-    response: HttpResponse = modeladmin.render_page(
-        request, "inventory/pet/import", "Import pets", **context
-    )
+    return model_admin.render_page(request, "inventory/pet/import", "Import pets", **context)
+
+
+def import_template_view(model_admin: ActionFormsMixin, request: HttpRequest) -> HttpResponse:
+    """Send a CSV file with the header and an example."""
+    category = Category.objects.order_by("name").first()
+    example = ["Biscuit", category.name if category else "Dogs", PetStatus.AVAILABLE]
+    headers = {"Content-Disposition": 'attachment; filename="pets.csv"'}
+    response = HttpResponse(content_type=EXPORT_CONTENT_TYPES["csv"], headers=headers)
+    write_csv([MAIN_COLUMNS, example], cast("BinaryIO", response))
     return response
 
 
-def build_preview(report: Report, pets: list[PetAttributes]) -> dict[str, Any]:
-    category_names = {pk: name for name, pk in category_ids_by_name().items()}
-
-    def get_cell(pet: PetAttributes, member: Member) -> Any:
-        value: Any = pet.get(member.attribute)
-        return category_names.get(value) if member.column else value or ""
-
-    shown_pets = pets[:MAX_PETS_IN_PREVIEW]
-    return {
-        "report": report,
-        "unlisted_problems": report.bad_lines - len(report.problems),
-        "pets": [[get_cell(pet, member) for member in PET.writable] for pet in shown_pets],
-        "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,
-        "good": format_count(report.good_lines, "pet"),
-        "bad": format_count(report.bad_lines, "invalid line"),
-    }
-
-
-def import_template_view(modeladmin: Any, request: HttpRequest) -> FileResponse:
-    """Send a CSV file with the header and an example."""
-    category = Category.objects.order_by("name").first()
-    category_name = category.name if category else "Dogs"
-    example = [category_name if member.column else str(member.example) for member in PET.writable]
-    file = io.BytesIO()
-    spreadsheets.write_csv([MAIN_COLUMNS, example], file)
-    file.seek(0)
-    content_type = EXPORT_CONTENT_TYPES["csv"]
-    return FileResponse(file, as_attachment=True, filename="pets.csv", content_type=content_type)
-
-
 @method_decorator(require_POST)
-def process_import_view(modeladmin: Any, request: HttpRequest) -> HttpResponse:
+def process_import_view(model_admin: ActionFormsMixin, request: HttpRequest) -> HttpResponse:
     """Import the previewed file, only once even if the form is submitted twice."""
     try:
-        message = import_upload(modeladmin, request)
+        message = import_upload(model_admin, request)
     except PetUpload.DoesNotExist:
-        modeladmin.message_user(request, UPLOAD_EXPIRED, messages.WARNING)
+        model_admin.message_user(request, UPLOAD_EXPIRED, messages.WARNING)
     except ValidationError as error:
-        modeladmin.message_user(request, str(error.message), messages.ERROR)
+        model_admin.message_user(request, str(error.message), messages.ERROR)
     except IntegrityError:
         logger.exception("The database rejected an import.")
-        modeladmin.message_user(request, IMPORT_FAILED.format("the database rejected it"), messages.ERROR)
+        model_admin.message_user(request, IMPORT_FAILED.format("the database rejected it"), messages.ERROR)
     else:
-        modeladmin.message_user(request, message, messages.SUCCESS)
+        model_admin.message_user(request, message, messages.SUCCESS)
         return redirect("admin:inventory_pet_changelist")
     return redirect("admin:inventory_pet_import")
 
 
-def import_upload(modeladmin: Any, request: HttpRequest) -> str:
+def import_upload(model_admin: ActionFormsMixin, request: HttpRequest) -> str:
     """Add the pets and delete the upload. Return the success message.
 
     Raises PetUpload.DoesNotExist, and ValidationError if a category was deleted or renamed since.
@@ -209,16 +178,16 @@ def import_upload(modeladmin: Any, request: HttpRequest) -> str:
         report, pets = validate_content(bytes(upload.content), upload.file_format)
         if report.bad_lines:
             raise ValidationError(IMPORT_FAILED.format("a category was deleted or renamed"))
-        add_pets([pets])
+        add_pets(pets)
         count = format_count(len(pets), "pet")
-        modeladmin.log_addition(request, upload, f"Imported {count} from {upload.file_name}.")
+        model_admin.log_addition(request, upload, f"Imported {count} from {upload.file_name}.")
         upload.delete()
     return f"{count} imported from {upload.file_name}."
 
 
-def export_view(modeladmin: Any, request: HttpRequest) -> Any:
+def export_view(model_admin: ActionFormsMixin, request: HttpRequest) -> Any:
     """Export the pets that match the filters and the search of the list."""
-    pets: PetQuerySet = modeladmin.get_changelist_instance(request).get_queryset(request)
+    pets: PetQuerySet = model_admin.get_changelist_instance(request).get_queryset(request)
 
     def send_file(form: ExportForm) -> FileResponse:
         if pets.order_by("id")[MAX_EXPORTED_PETS : MAX_EXPORTED_PETS + 1].exists():
@@ -231,5 +200,19 @@ def export_view(modeladmin: Any, request: HttpRequest) -> Any:
 
     scope = "All pages of the list, with its filters and search." if request.GET else "All pets."
     description = f"{scope} The columns are {', '.join(CSV_COLUMNS)}."
-    back = f"{modeladmin.list_url()}?{request.GET.urlencode()}"
-    return modeladmin.confirm(request, ExportForm, send_file, None, back=back, description=description)
+    back = f"{model_admin.list_url()}?{request.GET.urlencode()}"
+    return model_admin.confirm(request, ExportForm, send_file, None, back=back, description=description)
+
+
+def build_preview(report: Report, pets: list[PetAttributes]) -> dict[str, Any]:
+    category_names = {pk: name for name, pk in category_ids_by_name().items()}
+
+    shown = pets[:MAX_PETS_IN_PREVIEW]
+    return {
+        "report": report,
+        "unlisted_problems": report.bad_lines - len(report.problems),
+        "pets": [[pet["name"], category_names.get(pet["category_id"]), pet["status"]] for pet in shown],
+        "is_excerpt": len(pets) > MAX_PETS_IN_PREVIEW,
+        "good": format_count(report.good_lines, "pet"),
+        "bad": format_count(report.bad_lines, "invalid line"),
+    }

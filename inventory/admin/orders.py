@@ -1,6 +1,6 @@
 """Admin of orders, with their panels on the pages of accounts and events."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,14 +20,14 @@ from accounts.admin.account_panels import Panel
 from accounts.models import Account
 from inventory.admin.base import (
     STATUS_COLOURS,
+    RowAction,
     describe_pet,
     get_status_history,
     parse_reference,
-    run_action,
-    status_badge,
+    stage_badge,
 )
 from inventory.admin.status_tabs import StageFilter, build_tabs
-from inventory.models import Order, OrderStatus, Pet, PetStatus, Stage, TransitionError
+from inventory.models import Order, Pet, PetStatus, Stage, TransitionError
 from inventory.status import inline_values
 from petstore.api.int64 import parse_id
 from petstore.audit.forms import ActionForm, ReasonForm
@@ -46,9 +46,6 @@ MAX_ORDERS_IN_PANEL = 10
 MAX_ORDERS_IN_TIMELINE = 30
 MAX_SHIP_DATE_DISTANCE = timedelta(days=365)
 WAITING_STAGES = {"approve": Stage.TO_APPROVE, "ship": Stage.TO_SHIP, "deliver": Stage.SHIPPED}
-
-Orders = QuerySet[Order]
-Response = HttpResponse | None
 
 
 class ShipDateForm(ActionForm):
@@ -82,75 +79,43 @@ class CancelForm(ReasonForm):
 
 class ReturnForm(ReasonForm):
     title = button = "Return {}"
-    warning = "Returned pets become available again. Their orders stay delivered."
+    warning = "Returned pets become available again. The API status of their orders stays delivered."
 
 
 # --- Actions, which the list runs on several orders, and `act_view` on one
 
 
-@admin.action(description="Approve", permissions=["change"])
-def approve(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(modeladmin, request, orders, approve, Order.approve, done="approved")
+class OrderAction(RowAction):
+    """An action on the orders whose stage has it."""
+
+    def check(self, row: Order) -> None:
+        if self not in ACTIONS[row.stage]:
+            raise TransitionError(f"Order {row.pk} is {row.stage.label.lower()}.")
+
+    def get_audit_action(self, row: Order) -> str:
+        return row.stage
 
 
-@admin.action(description="Ship now", permissions=["change"])
-def ship(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(modeladmin, request, orders, ship, Order.ship, done="shipped")
-
-
-@admin.action(description="Ship on a date...", permissions=["change"])
-def ship_later(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(modeladmin, request, orders, ship_later, Order.ship, done="scheduled", form=ShipDateForm)
-
-
-@admin.action(description="Deliver...", permissions=["change"])
-def deliver(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(modeladmin, request, orders, deliver, Order.deliver, done="delivered", form=DeliverForm)
-
-
-@admin.action(description="Change ship date...", permissions=["change"])
-def reschedule(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(modeladmin, request, orders, reschedule, Order.ship, done="rescheduled", form=ShipDateForm)
-
-
-@admin.action(description="Cancel...", permissions=["change"])
-def cancel(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(modeladmin, request, orders, cancel, Order.cancel, done="cancelled", form=CancelForm)
-
-
-@admin.action(description="Return...", permissions=["change"])
-def return_pet(modeladmin: Any, request: HttpRequest, orders: Orders) -> Response:
-    return run(modeladmin, request, orders, return_pet, Order.return_pet, done="returned", form=ReturnForm)
-
+approve = OrderAction("approve", "Approve", Order.approve, done="approved")
+ship = OrderAction("ship", "Ship now", Order.ship, done="shipped")
+ship_later = OrderAction("ship_later", "Ship on a date...", Order.ship, done="scheduled", form=ShipDateForm)
+deliver = OrderAction("deliver", "Deliver...", Order.deliver, done="delivered", form=DeliverForm)
+reschedule = OrderAction(
+    "reschedule", "Change ship date...", Order.ship, done="rescheduled", form=ShipDateForm
+)
+cancel = OrderAction("cancel", "Cancel...", Order.cancel, done="cancelled", form=CancelForm)
+return_pet = OrderAction("return_pet", "Return...", Order.return_pet, done="returned", form=ReturnForm)
 
 # The actions of each stage, the usual next step first.
-ACTIONS: dict[Stage, list[Any]] = {
+ACTIONS: dict[Stage, list[OrderAction]] = {
     Stage.TO_APPROVE: [approve, cancel],
     Stage.TO_SHIP: [ship, ship_later, deliver, cancel],
     Stage.SCHEDULED: [reschedule, deliver, cancel],
     Stage.SHIPPED: [deliver, reschedule, cancel],
-    Stage.DONE: [return_pet],
+    Stage.DELIVERED: [return_pet],
+    Stage.CANCELLED: [],
+    Stage.RETURNED: [],
 }
-
-
-def run(
-    modeladmin: Any,
-    request: HttpRequest,
-    orders: Orders,
-    action: Any,
-    change: Callable[..., None],
-    *,
-    done: str,
-    form: type[ActionForm] | None = None,
-) -> Response:
-    """Run the action on the orders whose stage has it."""
-
-    def change_at_stage(order: Order, **data: Any) -> None:
-        if action not in ACTIONS[order.stage]:
-            raise TransitionError(f"Order {order.pk} is {order.status_label.lower()}.")
-        change(order, **data)
-
-    return run_action(modeladmin, request, orders, change_at_stage, done=done, form=form)
 
 
 class PlacedFilter(TimeFilter, DropdownFilter):
@@ -164,16 +129,24 @@ class OrderAdmin(ActionFormsMixin, LargeTableMixin):
 
     can_add = can_delete = False
     actions = [approve, ship, ship_later, deliver, reschedule, cancel, return_pet]
-    list_display = ["id", status_badge, "account", "pet", "ship_date", "created_at"]
+    list_display = ["id", stage_badge, "account", "pet", "ship_date", "created_at"]
     list_filter = [StageFilter, ("status", ChoicesDropdownFilter), PlacedFilter]
     list_before_template: Any = "admin/inventory/order/stages.html"
     keys = {("status__exact",): OneFilterKey("id")}
     list_select_related = ["account", "pet"]
     search_fields = ["account__name"]
     search_help_text = "The ID of an order or a pet, or part of an account's name"
-    fields = readonly_fields = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
+    fields = readonly_fields = (
+        "account",
+        "pet",
+        "status",
+        "ship_date",
+        "returned_at",
+        "created_at",
+        "updated_at",
+    )
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
-    object_pages = {"act/<slug:name>/": "act"}
+    pages = {"<path:object_id>/act/<slug:name>/": ("act", "change")}
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Add a column with the next step, which returns to this page of the list."""
@@ -181,7 +154,7 @@ class OrderAdmin(ActionFormsMixin, LargeTableMixin):
 
         @admin.display(description="next step")
         def next_step(order: Order) -> str:
-            actions = list_actions(order)[:1]
+            actions = [] if order.stage == Stage.DELIVERED else list_actions(order)[:1]
             return render_to_string(BUTTONS_TEMPLATE, context | {"order": order, "actions": actions})
 
         may_act = self.has_change_permission(request) and IS_POPUP_VAR not in request.GET
@@ -225,7 +198,7 @@ class OrderAdmin(ActionFormsMixin, LargeTableMixin):
 
     def find_by_reference(self, request: HttpRequest, order: Order, verb: str) -> Iterator[SearchResult]:
         url, may_change = change_url(order), self.has_change_permission(request)
-        description = f"{order.status_label}, {describe_pet(order.pet)} for {order.account}"
+        description = f"{order.stage.label}, {describe_pet(order.pet)} for {order.account}"
         if not verb:
             yield SearchResult(1, ORDER_ICON, f"Order {order.pk}", description, url)
         names = [name for name, *_ in list_actions(order)] if may_change else []
@@ -248,7 +221,7 @@ class OrderAdmin(ActionFormsMixin, LargeTableMixin):
 
     def get_form_context(self, request: HttpRequest, row: Order) -> dict[str, Any]:
         return {
-            "badge_type": STATUS_COLOURS[row.status],
+            "badge_type": STATUS_COLOURS[row.stage],
             "actions": list_actions(row) if self.has_change_permission(request, row) else [],
             "return_to": request.get_full_path(),
             "neighbours": self.find_neighbours(request, row),
@@ -268,7 +241,7 @@ class OrderAdmin(ActionFormsMixin, LargeTableMixin):
 
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
         """Run an action on one order, then return to the page in `next` or the order's."""
-        order: Order = self.get_permitted_object(request, object_id, self.has_change_permission)
+        order: Order = self.get_permitted_object(request, object_id)
         actions: dict[str, Any] = super().get_actions(request)
         if name not in actions:
             raise Http404
@@ -290,16 +263,10 @@ def list_actions(order: Order) -> list[tuple[str, str, bool]]:
     The usual next step does, unless it needs data.
     """
     actions = ACTIONS[order.stage]
-    if order.stage == Stage.DONE and (order.status, order.pet.status) != (
-        OrderStatus.DELIVERED,
-        PetStatus.SOLD,
-    ):
+    if order.stage == Stage.DELIVERED and order.pet.status != PetStatus.SOLD:
         return []
-    is_direct = actions[0] in {approve, ship, deliver}
-    return [
-        (action.__name__, action.short_description, is_direct and action is actions[0])
-        for action in actions
-    ]
+    immediate = {approve, ship, deliver}.intersection(actions[:1])
+    return [(action.__name__, action.short_description, action in immediate) for action in actions]
 
 
 # --- Panels on the pages of accounts and events
@@ -311,7 +278,9 @@ def build_orders_panel(account: Account, request: HttpRequest) -> Panel | None:
     queryset = Order.objects.filter(account=account).newest_first()
     orders = list(queryset.prefetch_related("events").select_related("pet")[:MAX_ORDERS_IN_TIMELINE])
     entries = [
-        entry._replace(title=f"Order {order.pk}: {entry.title}", link=change_url(order), icon=ORDER_ICON)
+        entry._replace(
+            title=f"Order {order.pk}: {entry.title.lower()}", link=change_url(order), icon=ORDER_ICON
+        )
         for order in orders
         for entry in get_status_history(order)
     ]

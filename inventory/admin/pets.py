@@ -17,16 +17,15 @@ from accounts.models import ApiKey
 from inventory.admin import import_export
 from inventory.admin.base import (
     AutocompleteFilter,
+    RowAction,
     describe_pet,
     get_actor_name,
     get_status_history,
     parse_reference,
-    run_action,
     status_badge,
 )
-from inventory.members import PET
 from inventory.models import Category, OrderEvent, Pet, PetStatus, TransitionError
-from inventory.search import Folded, filter_by_prefix
+from inventory.search import filter_by_prefix
 from petstore.api.int64 import parse_id
 from petstore.audit.forms import ReasonForm
 from petstore.backoffice.changelist import LargeTableMixin
@@ -37,6 +36,7 @@ from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResul
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 MAX_ORDERS_IN_PANEL = 10
+PET_FIELDS = ["name", "category", "status"]
 
 
 class PetForm(EditForm):
@@ -48,7 +48,7 @@ class PetForm(EditForm):
 
     class Meta:
         model = Pet
-        fields = PET.form_fields
+        fields = PET_FIELDS
 
     def clean(self) -> dict[str, Any]:
         """Report a transition that the model would reject as an error of the form."""
@@ -69,32 +69,28 @@ class ReturnForm(ReasonForm):
     warning = "Only sold pets become available again."
 
 
-@admin.action(description="Make available", permissions=["change"])
-def make_available(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
-    change = partial(Pet.change_status, to_status=PetStatus.AVAILABLE)
-    return run_action(modeladmin, request, pets, change, done="made available")
+def return_pet_to_stock(pet: Pet, **data: Any) -> None:
+    if pet.status != PetStatus.SOLD:
+        raise TransitionError(f"Pet {pet.pk} is {pet.status}. Only sold pets can be returned.")
+    pet.change_status(PetStatus.AVAILABLE, **data)
 
 
-@admin.action(description="Set pending", permissions=["change"])
-def set_pending(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
-    change = partial(Pet.change_status, to_status=PetStatus.PENDING)
-    return run_action(modeladmin, request, pets, change, done="set pending")
+def status_action(name: str, label: str, status: PetStatus, done: str) -> RowAction:
+    return RowAction(name, label, partial(Pet.change_status, to_status=status), done=done)
 
 
-@admin.action(description="Mark sold", permissions=["change"])
-def mark_sold(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
-    change = partial(Pet.change_status, to_status=PetStatus.SOLD)
-    return run_action(modeladmin, request, pets, change, done="marked sold")
-
-
-@admin.action(description="Return to stock...", permissions=["change"])
-def return_to_stock(modeladmin: Any, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
-    def change(pet: Pet, **data: Any) -> None:
-        if pet.status != PetStatus.SOLD:
-            raise TransitionError(f"Pet {pet.pk} is {pet.status}. Only sold pets can be returned.")
-        pet.change_status(PetStatus.AVAILABLE, **data)
-
-    return run_action(modeladmin, request, pets, change, done="returned to stock", form=ReturnForm)
+ACTIONS = [
+    status_action("make_available", "Make available", PetStatus.AVAILABLE, "made available"),
+    status_action("set_pending", "Set pending", PetStatus.PENDING, "set pending"),
+    status_action("mark_sold", "Mark sold", PetStatus.SOLD, "marked sold"),
+    RowAction(
+        "return_to_stock",
+        "Return to stock...",
+        return_pet_to_stock,
+        done="returned to stock",
+        form=ReturnForm,
+    ),
+]
 
 
 @admin.register(Pet)
@@ -102,27 +98,31 @@ class PetAdmin(ActionFormsMixin, LargeTableMixin):
     """Every query uses an index, since there may be a million pets."""
 
     form = PetForm
-    actions = [make_available, set_pending, mark_sold, return_to_stock]
+    actions = ACTIONS
     list_display = ["visible_name", "id", status_badge, "category", "updated_at"]
     list_filter = [("status", filters.ChoicesDropdownFilter), ("category", AutocompleteFilter)]
     keys = {
         ("category__id__exact",): OneFilterKey("id"),
         ("category__id__exact", "status__exact"): TwoFilterKey("id"),
     }
-    expressions = {"folded": Folded("name")}
     list_select_related = ["category"]
     ordering = ["-id"]
     search_fields = ["name"]
     search_help_text = "The start of a name, or an ID"
     autocomplete_fields = ["category"]
-    fields = [*PET.form_fields, "reason", "created_at", "updated_at"]
+    fields = [*PET_FIELDS, "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
-    list_pages = import_export.PAGES
+    deletion_hint = "Mark it sold instead, so that clients can't order it."
+    pages = {
+        "import/": ("import", "add"),
+        "import/template/": ("import_template", "add"),
+        "process_import/": ("process_import", "add"),
+        "export/": ("export", "view"),
+    }
     import_view = import_export.import_view
     import_template_view = import_export.import_template_view
     process_import_view = import_export.process_import_view
     export_view = import_export.export_view
-    deletion_hint = "Mark it sold instead, so that clients can't order it."
     palette_commands = (
         PaletteCommand("add", "Add a pet"),
         PaletteCommand("upload", "Import pets", "import"),
@@ -158,7 +158,7 @@ class PetAdmin(ActionFormsMixin, LargeTableMixin):
         if not change:
             obj.save()
             return
-        obj.save(update_fields={*PET.form_fields, "updated_at"} - {"status"})
+        obj.save(update_fields={*PET_FIELDS, "updated_at"} - {"status"})
         if "status" in form.changed_data:
             try:
                 obj.change_status(
@@ -182,7 +182,7 @@ class PetAdmin(ActionFormsMixin, LargeTableMixin):
         return HttpResponseRedirect(reverse("admin:inventory_pet_changelist"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.fields if obj else PET.form_fields
+        return self.fields if obj else PET_FIELDS
 
     def get_form_context(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
         if row is None:

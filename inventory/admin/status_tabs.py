@@ -62,6 +62,6 @@ def count_orders_by_stage(stock: Stock | None, stages: Iterable[Stage] = Stage) 
         count = orders[: MAX_EXACT_COUNT + 1].count()
         is_exact = count <= MAX_EXACT_COUNT
         if not is_exact:
-            count = max(MAX_EXACT_COUNT, stock.orders[stage] if stock else 0)
+            count = max(MAX_EXACT_COUNT, stock.orders.get(stage, 0) if stock else 0)
         counts[stage] = StageCount(count, is_exact)
     return counts

@@ -11,13 +11,13 @@ from django.db import transaction
 from django.db.models import F
 
 from inventory.import_export.readers import READERS, read_lines
-from inventory.import_export.validation import BATCH_SIZE, PetAttributes, Report, validate_in_batches
+from inventory.import_export.validation import PetAttributes, Report, validate
 from inventory.import_export.writers import ExportedPet
-from inventory.members import PET
 from inventory.models import Category, Pet, PetQuerySet
 from petstore.db.identity import is_postgresql
 
 FORMATS = ("csv", "jsonl")
+BATCH_SIZE = 5_000
 STREAM = "-"  # The file name that stands for standard input or output.
 
 
@@ -32,9 +32,7 @@ def detect_format(file: str, chosen_format: str | None) -> str:
         return "csv"
     extension = Path(file).suffix.lower().removeprefix(".")
     if extension not in FORMATS:
-        raise ValidationError(
-            "The file name does not end in .csv or .jsonl. Choose the format with --format."
-        )
+        raise ValidationError("The file name ends in neither .csv nor .jsonl. Choose the format.")
     return extension
 
 
@@ -42,17 +40,17 @@ def category_ids_by_name() -> dict[str, int]:
     return dict(Category.objects.order_by("id").values_list("name", "id"))
 
 
-def read_valid_batches(
+def read_valid_pets(
     stream: BinaryIO, file_format: str, report: Report, max_records: int | None = None
-) -> Iterator[list[PetAttributes]]:
-    """Yield the valid pets of a file in batches, and add the invalid lines to the report."""
+) -> Iterator[PetAttributes]:
+    """Yield the valid pets of a file, and add the invalid lines to the report."""
     records = READERS[file_format](read_lines(stream), report)
-    return validate_in_batches(islice(records, max_records), category_ids_by_name(), report)
+    return validate(islice(records, max_records), category_ids_by_name(), report)
 
 
-def add_pets(batches: Iterable[list[PetAttributes]]) -> None:
-    """Add the pets of all batches, or none."""
-    Pet.objects.bulk_create_with_events((Pet(**attributes) for attributes in batch) for batch in batches)
+def add_pets(pets: Iterable[PetAttributes]) -> None:
+    """Add all pets, or none, with an event for each if they are at most MAX_EVENTS_PER_IMPORT."""
+    Pet.objects.bulk_create_with_events(Pet(**attributes) for attributes in pets)
 
 
 def consistent_snapshot() -> AbstractContextManager[Any]:
@@ -66,7 +64,7 @@ def consistent_snapshot() -> AbstractContextManager[Any]:
 
 def stream_pets(pets: PetQuerySet) -> Iterator[ExportedPet]:
     """Yield the pets by ascending id, in one query. Requires `consistent_snapshot`."""
-    relations = {member.column: F(f"{member.column}__name") for member in PET if member.column}
-    values: Any = pets.order_by("id").as_json().values(*PET.names, **relations)
+    values: Any = pets.order_by("id").as_json()
+    values = values.values("id", "name", "categoryId", "status", category=F("category__name"))
     rows: Iterator[ExportedPet] = values.iterator(chunk_size=BATCH_SIZE)
     return rows

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import chain, repeat
 from typing import BinaryIO
 
-from inventory.fields import Int64Field
 from inventory.import_export.validation import (
     COLUMNS,
     FIELDS,
@@ -25,7 +24,7 @@ from inventory.import_export.validation import (
     UnreadableError,
     excerpt,
 )
-from inventory.members import PET
+from inventory.serializer_fields import Int64Field
 from petstore.api.errors import ApiError
 from petstore.api.parsers import parse_json
 from petstore.backoffice.spreadsheets import unescape_formula
@@ -197,10 +196,9 @@ def parse_cells(cells: dict[str, str], unescape: Callable[[str], str]) -> Record
     """Convert cells to a record. Empty cells are absent, except the name."""
     record: Record = {"name": ""}
     record |= {column: unescape(cell.strip()) for column, cell in cells.items() if cell.strip()}
-    for member in PET.writable:
-        is_int64 = isinstance(FIELDS[member.name], Int64Field)
-        if is_int64 and (match := INTEGER.fullmatch(record.get(member.name, ""))):
-            record[member.name] = int(match[1])
+    for name, field in FIELDS.items():
+        if isinstance(field, Int64Field) and (match := INTEGER.fullmatch(record.get(name, ""))):
+            record[name] = int(match[1])
     return record
 
 

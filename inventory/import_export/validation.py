@@ -9,38 +9,31 @@ from typing import Any, NamedTuple
 
 from rest_framework.serializers import ValidationError
 
-from inventory.fields import Int64Field, NameField, build_field
-from inventory.members import PET, REQUIRED, Member
+from inventory.serializer_fields import Int64Field, TextField
+from inventory.serializers import NewPetSerializer
 from petstore.db.names import fold_text, to_nfc
 from petstore.text import truncate
 
-BATCH_SIZE = 5_000
-COLUMNS = [column for member in PET.writable for column in member.columns]
-MAIN_COLUMNS = [member.columns[0] for member in PET.writable]
-# For each required member, its alternative columns.
-REQUIRED_COLUMNS = [member.columns for member in PET.writable if member.default is REQUIRED]
+FIELDS: dict[str, Any] = dict(NewPetSerializer().fields)
+# For each field, the columns that may hold its value. The first one is exported.
+ALTERNATIVES = {"name": ["name"], "categoryId": ["category", "categoryId"], "status": ["status"]}
+COLUMNS = [column for columns in ALTERNATIVES.values() for column in columns]
+MAIN_COLUMNS = [columns[0] for columns in ALTERNATIVES.values()]
+REQUIRED_COLUMNS = [ALTERNATIVES[name] for name, field in FIELDS.items() if field.required]
+COLUMNS_HELP = (
+    "name; category (a category's name) or categoryId; status (available, pending or sold; available if it "
+    "is left out)"
+)
 
 # Comparing names is slow, so the number of suggestions per file is limited.
 MAX_SUGGESTIONS = 20
 MAX_COMPARED_CATEGORIES = 200
 MAX_COMPARED_LENGTH = 40
 
-Record = dict[str, Any]  # Values by column or member name, not validated.
+Record = dict[str, Any]  # Values by column, not validated.
 PetAttributes = dict[str, Any]
 
-FIELDS = {member.name: build_field(member, for_input=True) for member in PET.writable}
-NAME_FIELD, INT64_FIELD = NameField(), Int64Field()
-
-
-def describe_columns() -> str:
-    """Describe the columns and their values for help texts."""
-    descriptions = []
-    for member in PET.writable:
-        main, *alternatives = member.columns
-        if member.file_help:
-            main = f"{main} ({member.file_help})"
-        descriptions.append(" or ".join([main, *alternatives]))
-    return "; ".join(descriptions)
+TEXT_FIELD, INT64_FIELD = TextField(), Int64Field()
 
 
 class InvalidRecord(NamedTuple):
@@ -89,7 +82,7 @@ def comparison_key(name: str) -> str:
 
 
 class Validator:
-    """Validates records against the rules of the members and the existing categories."""
+    """Validates records against the rules of the fields and the existing categories."""
 
     def __init__(self, category_ids: dict[str, int]) -> None:
         """Take the ids of the categories by name, the oldest category first."""
@@ -110,29 +103,26 @@ class Validator:
         attributes: PetAttributes = {}
         reasons: list[str] = []
         excerpts: list[str] = []
-        for member in PET.writable:
-            # A related row's name takes precedence over its id.
-            column = next((name for name in member.columns if name in record), member.columns[0])
+        for name, api_field in FIELDS.items():
+            columns = ALTERNATIVES[name]  # A category's name takes precedence over its id.
+            column = next((column for column in columns if column in record), columns[0])
             try:
                 if column in record:
-                    attributes[member.attribute] = self.convert(member, column, record[column])
-                elif member.default is REQUIRED:
+                    attributes[api_field.source] = self.convert(api_field, column, record[column])
+                elif api_field.required:
                     raise ValidationError("Is missing.")
-                elif member.default is not None:
-                    attributes[member.attribute] = member.default
+                else:
+                    attributes[api_field.source] = api_field.default
             except ValidationError as error:
                 reasons += [f"{column}: {reason}" for reason in error.detail]
                 if column in record:
                     excerpts.append(excerpt(record[column]))
         return InvalidRecord(" ".join(reasons), ", ".join(excerpts)) if reasons else attributes
 
-    def convert(self, member: Member, column: str, value: Any) -> Any:
+    def convert(self, api_field: Any, column: str, value: Any) -> Any:
         """Convert to the model's value. Raises ValidationError."""
-        serializer_field = FIELDS[member.name]
-        if value is None and serializer_field.allow_null:
-            return None
         converters = {"category": self.find_category, "categoryId": self.check_category_id}
-        converted = converters.get(column, serializer_field.to_internal_value)(value)
+        converted = converters.get(column, api_field.to_internal_value)(value)
         if isinstance(converted, str) and "\0" in converted:  # The API's JSON parser rejects NUL.
             raise ValidationError("Must have no NUL character.")
         return converted
@@ -144,7 +134,7 @@ class Validator:
         unless several categories would match.
         """
         if not isinstance(value, str):
-            raise ValidationError(NAME_FIELD.error_messages["type"])
+            raise ValidationError(TEXT_FIELD.error_messages["type"])
         name = to_nfc(value.strip())
         pk = self.ids_by_name.get(value) or self.ids_by_nfc.get(name)
         pk = pk or self.ids_by_folded_name.get(fold_text(name))
@@ -168,25 +158,18 @@ class Validator:
         return category_id
 
 
-def validate_in_batches(
-    records: Records, category_ids: dict[str, int], report: Report
-) -> Iterator[list[PetAttributes]]:
-    """Yield the valid pets in batches, the last of which may be empty."""
+def validate(records: Records, category_ids: dict[str, int], report: Report) -> Iterator[PetAttributes]:
+    """Yield the valid pets, and add the invalid lines to the report."""
     validator = Validator(category_ids)
-    batch: list[PetAttributes] = []
     try:
         for line, record in records:
             result = record if isinstance(record, InvalidRecord) else validator.validate(record)
             if isinstance(result, InvalidRecord):
                 report.add_problem(line, result)
-                continue
-            batch.append(result)
-            report.good_lines += 1
-            if len(batch) == BATCH_SIZE:
-                yield batch
-                batch = []
+            else:
+                report.good_lines += 1
+                yield result
     except UnreadableError as error:
         report.is_readable = False
         line, reason = error.args
         report.add_problem(line, InvalidRecord(reason))
-    yield batch

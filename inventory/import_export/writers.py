@@ -10,13 +10,13 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from inventory.members import PET
+from inventory.import_export.validation import MAIN_COLUMNS
 from petstore.backoffice.spreadsheets import write_csv
 
-ExportedPet = dict[str, Any]  # The members, and the name of the category.
+ExportedPet = dict[str, Any]  # The fields, and the name of the category.
 # In CSV the category's name replaces its id, which other shops don't know; JSON Lines has both.
-CSV_COLUMNS = [member.columns[0] for member in PET]
-JSON_COLUMNS = [name for member in PET for name in reversed(member.columns)]
+CSV_COLUMNS = ["id", *MAIN_COLUMNS]
+JSON_COLUMNS = ["id", "name", "categoryId", "category", "status"]
 
 
 def write_pets(

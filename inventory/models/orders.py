@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
-from accounts.models import EventDraft, EventType
-from inventory import members
+from accounts.models import EventType, OutboxEvent
 from inventory.models.pets import Pet, StatusChange
 from inventory.status import (
     INDEX_CONDITIONS,
@@ -27,11 +26,22 @@ from petstore.db.keysets import OneFilterKey, TwoFilterKey
 class OrderEvent(StatusChange):
     order = models.ForeignKey("inventory.Order", on_delete=models.CASCADE, related_name="events")
 
+    def __str__(self) -> str:
+        if self.from_status != self.to_status:
+            return str(OrderStatus(self.to_status).label)
+        return Stage.RETURNED.label if self.to_status == OrderStatus.DELIVERED else "Ship date set"
+
 
 class OrderQuerySet(QuerySet["Order"]):
     def as_json(self) -> QuerySet[Order, Any]:
-        """Select the members of the contract's Order (D12) as dicts."""
-        return members.ORDER.select_values(self)
+        """Select the fields of the contract's Order (D12) as dicts."""
+        rows = self.annotate(
+            petId=F("pet_id"),
+            quantity=Value(1),
+            shipDate=F("ship_date"),
+            complete=Case(When(status=OrderStatus.DELIVERED, then=True), default=False),
+        )
+        return rows.values("id", "petId", "quantity", "status", "shipDate", "complete")
 
     def newest_first(self) -> QuerySet[Order]:
         """Sort the orders of one account. Uses the index `order_of_account`."""
@@ -61,6 +71,7 @@ class Order(models.Model):
     pet = models.ForeignKey(Pet, on_delete=models.PROTECT, related_name="orders")
     status = models.CharField("API status", max_length=9, choices=OrderStatus, default=OrderStatus.PLACED)
     ship_date = models.DateTimeField(null=True, blank=True)
+    returned_at = models.DateTimeField("returned", null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -72,6 +83,12 @@ class Order(models.Model):
             models.Index("account", OneFilterKey("id"), name="order_of_account"),
             models.Index("account", "status", TwoFilterKey("id"), name="order_of_account_and_status"),
             models.Index("status", OneFilterKey("id"), name="order_of_status"),
+            models.Index(
+                "account",
+                TwoFilterKey("id"),
+                name="returned_order_of_account",
+                condition=INDEX_CONDITIONS[Stage.RETURNED],
+            ),
             *(
                 models.Index(fields=["id"], name=f"order_{stage}", condition=condition)
                 for stage, condition in INDEX_CONDITIONS.items()
@@ -80,13 +97,11 @@ class Order(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(
-                name="one_live_order_for_a_pet", fields=["pet"], condition=Q(status__in=LIVE_STATUSES)
+                name="unique_live_order_per_pet", fields=["pet"], condition=Q(status__in=LIVE_STATUSES)
             ),
+            models.CheckConstraint(name="order_status_valid", condition=Q(status__in=OrderStatus.values)),
             models.CheckConstraint(
-                name="order_status_is_known", condition=Q(status__in=OrderStatus.values)
-            ),
-            models.CheckConstraint(
-                name="order_ships_once_approved",
+                name="order_ship_date_needs_approval",
                 condition=Q(ship_date__isnull=True) | ~Q(status=OrderStatus.PLACED),
             ),
         ]
@@ -95,21 +110,24 @@ class Order(models.Model):
         return f"order {self.pk}"
 
     def as_json(self) -> dict[str, Any]:
-        return members.ORDER.as_json(self)
+        return {
+            "id": self.id,
+            "petId": self.pet_id,
+            "quantity": 1,
+            "status": self.status,
+            "shipDate": self.ship_date,
+            "complete": self.status == OrderStatus.DELIVERED,
+        }
 
     @property
     def stage(self) -> Stage:
+        if self.returned_at is not None:
+            return Stage.RETURNED
         if self.status != OrderStatus.APPROVED:
-            return Stage.TO_APPROVE if self.status == OrderStatus.PLACED else Stage.DONE
+            return Stage.TO_APPROVE if self.status == OrderStatus.PLACED else Stage(self.status)
         if self.ship_date is None:
             return Stage.TO_SHIP
         return Stage.SHIPPED if self.ship_date <= timezone.now() else Stage.SCHEDULED
-
-    @property
-    def status_label(self) -> str:
-        """The label of the status, or of the stage of an approved order with a ship date."""
-        is_dated = self.stage in {Stage.SCHEDULED, Stage.SHIPPED}
-        return str(self.stage.label if is_dated else self.get_status_display())
 
     @transaction.atomic
     def approve(self, *, by: str, reason: str = "") -> None:
@@ -144,17 +162,20 @@ class Order(models.Model):
 
     @transaction.atomic
     def return_pet(self, *, by: str, reason: str) -> None:
-        """Make the pet available again (D15). The order stays delivered, which is its final status.
+        """Make the pet available again (D15). The API status stays delivered, which is final.
 
         Raises TransitionError unless the pet is sold, and by this order.
         """
         self._lock()
         pet = Pet.objects.select_for_update().get(pk=self.pet_id)
         sale = pet.events.first()
-        if self.status != OrderStatus.DELIVERED or sale is None or sale.order_id != self.pk:
+        is_sold_by_this = sale is not None and sale.order_id == self.pk
+        if self.stage != Stage.DELIVERED or not is_sold_by_this:
             raise TransitionError(f"The pet of order {self.pk} was returned or has changed since.")
         pet.transition(PetStatus.AVAILABLE, by=by, reason=reason, order_id=self.pk)
-        self.events.create(from_status=self.status, to_status=self.status, by=by, reason=reason[:255])
+        self.returned_at = timezone.now()
+        self.save(update_fields=["returned_at", "updated_at"])
+        self.record_change(self.status, by=by, reason=reason, event_type=EventType.ORDER_RETURNED)
 
     @transaction.atomic
     def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:
@@ -169,7 +190,9 @@ class Order(models.Model):
             self._transition(OrderStatus.CANCELLED, by=by, reason=reason, pet_status=PetStatus.AVAILABLE)
 
     def _lock(self) -> None:
-        self.refresh_from_db(from_queryset=Order.objects.select_for_update())
+        """Lock and read the row. Raises Order.DoesNotExist, also if it belongs to another account."""
+        own = Order.objects.filter(account_id=self.account_id)
+        self.refresh_from_db(from_queryset=own.select_for_update())
 
     def _transition(
         self, to_status: OrderStatus, *, by: str, reason: str, pet_status: PetStatus | None = None
@@ -188,5 +211,5 @@ class Order(models.Model):
     def record_change(self, from_status: str, *, by: str, reason: str = "", event_type: EventType) -> None:
         """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
-        event = EventDraft.build(event_type, {"order": self.as_json()}, self.account_id)
+        event = OutboxEvent.build(event_type, {"order": self.as_json()}, self.account_id)
         event.insert_with(OrderEvent(order_id=self.pk, **change))

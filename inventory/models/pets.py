@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from accounts.models import EventDraft, EventType
-from inventory import members
+from accounts.models import EventType, OutboxEvent
 from inventory.search import Folded
 from inventory.status import LIVE_STATUSES, PET_TRANSITIONS, PetStatus, TransitionError, inline_values
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.names import NAME_LENGTH, UniquelyNamed, visible_name
 
+BATCH_SIZE = 5_000
 MAX_EVENTS_PER_IMPORT = 1_000
 
 
@@ -25,7 +26,7 @@ class Category(UniquelyNamed):
     class Meta:
         verbose_name_plural = "categories"
         ordering = ["id"]
-        constraints = [models.CheckConstraint(name="category_has_a_name", condition=~Q(name=""))]
+        constraints = [models.CheckConstraint(name="category_name_not_empty", condition=~Q(name=""))]
 
 
 class StatusChange(models.Model):
@@ -41,9 +42,6 @@ class StatusChange(models.Model):
         abstract = True
         ordering = ["-id"]
 
-    def __str__(self) -> str:
-        return f"{self.from_status} -> {self.to_status}"
-
     @property
     def actor(self) -> str:
         """The actor as shown in the audit trail: a username, or `key` and its public ID."""
@@ -56,16 +54,19 @@ class PetEvent(StatusChange):
         "inventory.Order", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
 
+    def __str__(self) -> str:
+        return f"{PetStatus(self.from_status).label} → {PetStatus(self.to_status).label}"
+
 
 class PetQuerySet(QuerySet["Pet"]):
     def as_json(self) -> QuerySet[Pet, Any]:
-        """Select the members of the API's Pet as dicts."""
-        return members.PET.select_values(self)
+        """Select the fields of the API's Pet as dicts."""
+        return self.annotate(categoryId=F("category_id")).values("id", "name", "categoryId", "status")
 
     def create_with_event(self, **values: Any) -> Pet:
         """Insert a pet and its event. Raises IntegrityError at COMMIT if its category does not exist."""
         pet = Pet(**values)
-        EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}).insert_with(pet)
+        OutboxEvent.build(EventType.PET_CREATED, {"pet": pet.as_json()}).insert_with(pet)
         return pet
 
     def create_batch(self, rows: Iterable[dict[str, Any]]) -> list[Pet]:
@@ -74,31 +75,29 @@ class PetQuerySet(QuerySet["Pet"]):
         Raises IntegrityError at COMMIT if a category does not exist.
         """
         pets = [Pet(**values) for values in rows]
-        self.bulk_create_with_events([pets])
+        self.bulk_create_with_events(pets)
         return pets
 
     @transaction.atomic
-    def bulk_create_with_events(self, batches: Iterable[Iterable[Pet]]) -> None:
-        """Insert the pets of all batches, or none.
+    def bulk_create_with_events(self, rows: Iterable[Pet]) -> None:
+        """Insert the pets in batches, all or none.
 
         Writes one event per pet, or a single event for more than MAX_EVENTS_PER_IMPORT pets (D41).
         """
         count = first_id = last_id = 0
-        drafts: list[EventDraft] = []
-        for batch in batches:
-            pets = self.bulk_create(batch)
-            if not pets:
-                continue
+        events: list[OutboxEvent] = []
+        remaining = iter(rows)
+        while pets := self.bulk_create(list(islice(remaining, BATCH_SIZE))):
             first_id = first_id or pets[0].pk
             last_id = pets[-1].pk
             count += len(pets)
             if count <= MAX_EVENTS_PER_IMPORT:
-                drafts += [EventDraft.build(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in pets]
+                events += [OutboxEvent.build(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in pets]
         if count > MAX_EVENTS_PER_IMPORT:
             data = {"count": count, "firstId": first_id, "lastId": last_id}
-            EventDraft.build(EventType.PETS_IMPORTED, data).save()
+            OutboxEvent.build(EventType.PETS_IMPORTED, data).save()
         else:
-            EventDraft.objects.bulk_create(drafts)
+            OutboxEvent.objects.bulk_create(events)
 
 
 class Pet(models.Model):
@@ -112,7 +111,7 @@ class Pet(models.Model):
 
     class Meta:
         ordering = ["id"]
-        # Only SQLite has the first index, for lists by status (migration 0018). PostgreSQL would scan the
+        # Only SQLite has the first index, for lists by status (migration 0014). PostgreSQL would scan the
         # primary key instead, which reads the whole table if old pets are sold, so it uses the partial
         # indexes below.
         indexes = [
@@ -127,18 +126,18 @@ class Pet(models.Model):
             ),
         ]
         constraints = [
-            models.CheckConstraint(name="pet_has_a_name", condition=~Q(name="")),
-            models.CheckConstraint(name="pet_status_is_known", condition=Q(status__in=PetStatus.values)),
+            models.CheckConstraint(name="pet_name_not_empty", condition=~Q(name="")),
+            models.CheckConstraint(name="pet_status_valid", condition=Q(status__in=PetStatus.values)),
         ]
 
     def __str__(self) -> str:
         return f"{visible_name(self.name)} ({self.pk})"
 
     def as_json(self) -> dict[str, Any]:
-        return members.PET.as_json(self)
+        return {"id": self.id, "name": self.name, "categoryId": self.category_id, "status": self.status}
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save the pet, with an event if a member of the API's Pet changed.
+        """Save the pet, with an event if a field of the API's Pet changed.
 
         Use `change_status` to change the status: `save` does not check the transition.
         """
@@ -149,7 +148,7 @@ class Pet(models.Model):
             after = pets.get(pk=self.pk)
             if after != before:
                 event_type = EventType.PET_UPDATED if before else EventType.PET_CREATED
-                EventDraft.build(event_type, {"pet": after}).save()
+                OutboxEvent.build(event_type, {"pet": after}).save()
 
     @transaction.atomic
     def change_status(self, to_status: PetStatus, *, by: str, reason: str = "") -> None:
@@ -186,7 +185,7 @@ class Pet(models.Model):
     ) -> None:
         """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
-        event = EventDraft.build(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
+        event = OutboxEvent.build(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
         event.insert_with(PetEvent(pet_id=self.pk, order_id=order_id, **change))
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
@@ -195,7 +194,7 @@ class Pet(models.Model):
             pet = Pet.objects.as_json().select_for_update().filter(pk=self.pk).first()
             deleted_counts = super().delete(*args, **options)
             if pet is not None:  # Unless a concurrent request has deleted the pet.
-                EventDraft.build(EventType.PET_DELETED, {"pet": pet}).save()
+                OutboxEvent.build(EventType.PET_DELETED, {"pet": pet}).save()
             return deleted_counts
 
 
@@ -210,10 +209,11 @@ class StockCount(models.Model):
     orders_approved = models.BigIntegerField(default=0, help_text="Including scheduled and shipped orders.")
     orders_scheduled = models.BigIntegerField(default=0, db_default=0)
     orders_shipped = models.BigIntegerField(default=0, db_default=0)
-    orders_done = models.BigIntegerField(default=0, db_default=0)
+    orders_done = models.BigIntegerField(default=0, db_default=0)  # Delivered or cancelled.
+    orders_cancelled = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
-        constraints = [models.CheckConstraint(name="stock_count_is_one_row", condition=Q(id=1))]
+        constraints = [models.CheckConstraint(name="stock_count_single_row", condition=Q(id=1))]
 
     def __str__(self) -> str:
         return f"stock at {self.counted_at}"

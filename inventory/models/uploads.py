@@ -19,11 +19,11 @@ class PetUploadManager(models.Manager["PetUpload"]):
         """Replace the user's upload, and delete expired ones."""
         self.expired().delete()
         values: dict[str, Any] = {"file_name": file_name[:255], "file_format": file_format}
-        values |= {"content": content, "token": uuid.uuid4(), "made_at": timezone.now()}
+        values |= {"content": content, "token": uuid.uuid4(), "created_at": timezone.now()}
         return self.update_or_create(user_id=user_id, defaults=values)[0]
 
     def expired(self) -> QuerySet[PetUpload]:
-        return self.filter(made_at__lt=timezone.now() - LIFETIME)
+        return self.filter(created_at__lt=timezone.now() - LIFETIME)
 
     def find_unexpired(self, user_id: int, token: str) -> QuerySet[PetUpload]:
         """Find the user's upload. Matches nothing if it has expired or the token is malformed."""
@@ -31,7 +31,7 @@ class PetUploadManager(models.Manager["PetUpload"]):
             valid_token = uuid.UUID(token)
         except ValueError:
             return self.none()
-        return self.filter(user_id=user_id, token=valid_token, made_at__gte=timezone.now() - LIFETIME)
+        return self.filter(user_id=user_id, token=valid_token, created_at__gte=timezone.now() - LIFETIME)
 
 
 class PetUpload(models.Model):
@@ -46,7 +46,7 @@ class PetUpload(models.Model):
     file_name = models.CharField(max_length=255)
     file_format = models.CharField(max_length=5)
     content = models.BinaryField()
-    made_at = models.DateTimeField(db_index=True)
+    created_at = models.DateTimeField(db_index=True)
 
     objects = PetUploadManager()
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from django.conf import settings
 from django.http import HttpRequest
 
 from petstore.api.client_ip import get_client_address
 from petstore.api.deprecation import Deprecation
+from petstore.db import replicas
 from petstore.observability.request_ids import get_request_id
-from petstore.observability.request_log import LoggedCaller
 
 
 class Operation(NamedTuple):
@@ -23,9 +23,20 @@ class Operation(NamedTuple):
 NO_OPERATION = Operation()
 
 
-class Caller(LoggedCaller, Protocol):
+class Caller(NamedTuple):
+    """The authenticated key and its account."""
+
+    account_id: int
+    key_id: int
+    public_id: str
+    scopes: frozenset[str]
+    time_since_write: int = 0  # Microseconds since the account may last have written.
+    is_authenticated: bool = True
+
     @property
-    def scopes(self) -> frozenset[str]: ...
+    def database(self) -> str:
+        """The alias of the database to read from: the primary, or a replica with the account's writes."""
+        return replicas.choose_alias(self.account_id, self.time_since_write)
 
 
 @dataclass(slots=True)

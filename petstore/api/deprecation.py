@@ -1,4 +1,4 @@
-"""Deprecated operations and their headers."""
+"""Deprecated operations and their headers. Their dates, such as GET_PET_REMOVED_AT, are settings."""
 
 from __future__ import annotations
 

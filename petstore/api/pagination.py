@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.core.signing import BadSignature, Signer, b62_decode, b62_encode
+from django.db.models import QuerySet
 from django.http import QueryDict
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -16,14 +17,19 @@ from petstore.api.errors import invalid_parameter
 from petstore.api.link_header import format_link
 from petstore.api.query_params import Filters, get_bounded_integer, get_single_value
 from petstore.api.responses import Response
+from petstore.db import replicas
+from petstore.event_loop.compiled_reads import Read
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 MAX_CACHED_QUERY = 250  # Characters. Longer query strings are parsed each time.
 
+Rows = Read | QuerySet[Any, Any]
+
 
 class PageQuery(NamedTuple):
-    conditions: dict[str, Any]  # The arguments of `Read.where`.
+    conditions: dict[str, Any]  # The values of the filters, by column.
+    after: int | None  # The id that the page starts after.
     limit: int
     filters: tuple[tuple[str, str], ...]  # Names and values, for the URL of the next page.
 
@@ -34,17 +40,21 @@ class KeysetPagination(BasePagination):
     link = ""
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> Any:
-        """Return the requested page of a compiled read, from the database of the caller's account."""
+        """Return the requested page, read from the database of the caller's account.
+
+        `queryset` is a `Read`, or a QuerySet, which is sorted by primary key.
+        """
         path, query = request.path_info, request.META.get("QUERY_STRING", "")
         parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
-        conditions, limit, sent_filters = parse(view.filters, path, query)
+        conditions, after, limit, sent_filters = parse(view.filters, path, query)
         caller: Any = request.user
-        page: list[dict[str, Any]] = queryset.where(**conditions).fetch(limit + 1, caller.database)
+        fetch = fetch_read if isinstance(queryset, Read) else fetch_queryset
+        page = fetch(queryset, conditions, after, limit + 1, caller.database)
         if len(page) > limit:
             page.pop()
+            last_id = page[-1]["id"] if isinstance(page[-1], dict) else page[-1].pk
             base = settings.BASE_URL  # Never from the Host header (D10).
-            next_url = build_next_url(base, path, sent_filters, limit, page[-1]["id"])
-            self.link = format_link(next_url, "next")
+            self.link = format_link(build_next_url(base, path, sent_filters, limit, last_id), "next")
         return page
 
     def get_paginated_response(self, data: Any) -> Any:
@@ -83,10 +93,24 @@ def parse_page_query(filters: Filters, path: str, query: str) -> PageQuery:
             conditions[list_filter.column] = value = list_filter.parse(text)
             sent.append((list_filter.name, str(value)))
     limit = get_bounded_integer(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    after = parse_cursor(parameters, path)
+    return PageQuery(conditions, parse_cursor(parameters, path), limit, tuple(sent))
+
+
+def fetch_read(
+    rows: Read, conditions: dict[str, Any], after: int | None, count: int, database: str
+) -> list[dict[str, Any]]:
     if after is not None:
-        conditions["keyset__gt"] = after
-    return PageQuery(conditions, limit, tuple(sent))
+        conditions = conditions | {"keyset__gt": after}
+    return rows.where(**conditions).fetch(count, database)
+
+
+def fetch_queryset(
+    rows: QuerySet[Any, Any], conditions: dict[str, Any], after: int | None, count: int, database: str
+) -> list[Any]:
+    if after is not None:
+        conditions = conditions | {"pk__gt": after}
+    rows = rows.filter(**conditions).order_by("pk")[:count]
+    return replicas.read(database, lambda alias: list(rows.using(alias)))
 
 
 def parse_cursor(parameters: QueryDict, path: str) -> int | None:
@@ -115,7 +139,7 @@ def build_cursor(path: str, last_id: int) -> str:
     return _get_signer(path).sign(b62_encode(last_id))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _get_signer(path: str) -> Signer:
     # A cursor is valid for one path only.
     return Signer(sep=".", salt=f"petstore.cursor:{path}")

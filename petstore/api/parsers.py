@@ -1,4 +1,4 @@
-"""Strict JSON: the parser, request class and content negotiation for DRF."""
+"""Strict JSON: the parser and content negotiation for DRF."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from django.conf import settings
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
-from rest_framework.request import Empty, Request
+from rest_framework.request import Request
 
 from petstore.api.errors import ApiError, ErrorCode
 
@@ -22,10 +22,10 @@ def malformed_json(reason: str) -> ApiError:
 
 def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object; reject duplicate names, which RFC 8259 section 4 leaves open."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise malformed_json("an object has two members with the same name")
-    return members
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise malformed_json("an object has two fields with the same name")
+    return fields
 
 
 def reject_constant(name: str) -> None:
@@ -68,7 +68,7 @@ def parse_json(body: bytes) -> Any:
     """Parse a JSON text. Numbers become ints, or Decimals if they have a point, an exponent or many digits.
 
     Raises ApiError `malformed_json` for invalid JSON, for deep nesting, and for what parsers interpret
-    differently: duplicate member names, NUL, lone surrogates.
+    differently: duplicate field names, NUL, lone surrogates.
     """
     try:
         text = body.decode("utf-8")
@@ -101,25 +101,6 @@ class StrictJSONParser(BaseParser):
         if len(body) > settings.MAX_BODY_BYTES:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
         return parse_json(body)
-
-
-class JSONRequest(Request):
-    """A DRF request whose body is one JSON value. DRF's own class would also look for forms and files."""
-
-    _full_data: Any
-    negotiator: BaseContentNegotiation
-
-    @property
-    def data(self) -> Any:
-        """The body's value, or {} without a body. Only the first access can raise an exception."""
-        if self._full_data is Empty:
-            self._full_data = {}
-            if self.stream is not None:
-                parser = self.negotiator.select_parser(self, self.parsers or ())
-                if parser is None:
-                    raise UnsupportedMediaType(self.content_type or "")
-                self._full_data = parser.parse(self.stream, self.content_type, self.parser_context)
-        return self._full_data
 
 
 class JSONContentNegotiation(BaseContentNegotiation):

@@ -6,10 +6,12 @@ redirects and host checks that pages need. The steps of a request are those of `
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, resolve
+from rest_framework.settings import api_settings
 
 from petstore.api.context import RequestContext
 from petstore.api.errors import build_error_response
@@ -51,6 +53,8 @@ def call_view(request: HttpRequest) -> Response:
     except Exception as error:  # noqa: BLE001  Of the resolver, or of DRF outside the view's steps.
         response = build_error_response(error)
         add_headers(request, response)
+    throttle_class: Any = api_settings.DEFAULT_THROTTLE_CLASSES[0]
+    throttle_class.record_response(request, response.status_code)
     return response
 
 

@@ -16,6 +16,8 @@ from django.http import QueryDict
 from petstore.api import int64
 from petstore.api.errors import invalid_parameter
 
+MAX_IDS = 100
+
 
 def get_single_value(query: QueryDict, name: str) -> str | None:
     """Return the value, or None if it was not sent. Raises ApiError 400 if it was repeated."""
@@ -39,7 +41,7 @@ def get_bounded_integer(query: QueryDict, name: str, default: int, minimum: int,
 class Filter:
     """A query parameter that selects the rows with its value, which is a choice or an id."""
 
-    name: str  # The name of the parameter and of the member.
+    name: str  # The name of the parameter and of the field.
     description: str  # For the OpenAPI document.
     column: str  # The name of the model's column.
     choices: type[TextChoices] | None = None  # None accepts any int64.
@@ -62,6 +64,27 @@ class Filter:
         schema = {"$ref": f"#/components/schemas/{self.choices.__name__}"}  # Responses use it as well.
         example = str(self.choices.values[0])
         return parameter | {"schema": schema, "description": self.description, "example": example}
+
+
+@dataclass(frozen=True)
+class IdsFilter(Filter):
+    """A query parameter that selects rows by their ids, which are separated by commas (D61)."""
+
+    column: str = "id__any_of"
+
+    def parse(self, text: str) -> str:
+        ids = text.split(",")
+        if len(ids) > MAX_IDS or None in map(int64.parse_int64, ids):
+            raise invalid_parameter(
+                f"`{self.name}` must be 1 to {MAX_IDS} whole numbers from -2^63 to 2^63 - 1, "
+                "separated by commas."
+            )
+        return text
+
+    def build_parameter(self) -> dict[str, Any]:
+        schema = {"type": "array", "items": int64.SCHEMA, "minItems": 1, "maxItems": MAX_IDS}
+        style = {"style": "form", "explode": False, "schema": schema, "example": [1, 2, 3]}
+        return {"in": "query", "name": self.name, "description": self.description} | style
 
 
 Filters = tuple[Filter, ...]

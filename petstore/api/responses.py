@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from django.http import HttpResponse
+from rest_framework import response as drf
 
 
 class Response:
@@ -41,3 +42,11 @@ class Response:
         if "Content-Type" not in self.headers:
             del response["Content-Type"]
         return response
+
+
+def from_drf(response: Response | drf.Response) -> Response:
+    """Convert a response of DRF's own class, such as its mixins build. Returns ours unchanged."""
+    if isinstance(response, Response):
+        return response
+    headers = {name: value for name, value in response.items() if name != "Content-Type"}
+    return Response(response.data, response.status_code, headers)

@@ -26,7 +26,7 @@ Values = dict[str, Any]
 # Values of these fields are not recorded, because entries cannot be erased on request.
 SECRET_FIELDS = {
     "password", "digest", "pepper_number", "key", "token", "secret", "session_data", "session_key",
-    "contact_email", "notes",
+    "contact_email", "notes", "url",
 }  # fmt: skip
 HIDDEN, HIDDEN_NEW = "(not shown)", "(not shown, but changed)"
 MAX_VALUE_LENGTH = 2000  # Characters.
@@ -128,7 +128,8 @@ def get_field_values(row: Model) -> Values:
     values: Values = {field.name: field.value_from_object(row) for field in fields}
     for field in row._meta.many_to_many:
         values[field.name] = sorted(str(related) for related in field.value_from_object(row))
-    return values
+    # Of rows that are edited with this one.
+    return values | getattr(row, "get_related_values", dict)()
 
 
 def read_stored_values(obj: Model) -> Values:

@@ -8,11 +8,14 @@ from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from petstore.audit.actions import labels
+from petstore.db.keysets import TwoFilterKey
 
 
 class AuditQuerySet(QuerySet["AuditEntry"]):
     def for_object(self, obj: models.Model) -> Self:
-        return self.filter(model=obj._meta.label_lower, object_id=str(obj.pk))
+        """Select the entries of a row, newest first."""
+        entries = self.filter(model=obj._meta.label_lower, object_id=str(obj.pk))
+        return entries.alias(key=TwoFilterKey("id")).order_by("-key")
 
 
 class AuditEntry(models.Model):
@@ -47,7 +50,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["actor_id", "-id"], name="audit_by_staff"),
             models.Index(fields=["action", "-id"], name="audit_by_action"),
             models.Index(fields=["model", "-id"], name="audit_by_model"),
-            models.Index(fields=["object_id", "-id"], name="audit_by_object"),
+            models.Index("object_id", "model", TwoFilterKey("id"), name="audit_by_object_and_model"),
             models.Index(fields=["object_text", "-id"], name="audit_by_object_text"),
             models.Index(fields=["request_id", "-id"], name="audit_by_request"),
         ]

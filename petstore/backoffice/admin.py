@@ -2,7 +2,6 @@
 
 import json
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from functools import partial
@@ -10,29 +9,25 @@ from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
-from django.apps import apps
 from django.contrib import admin, messages
-from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NO_ADDRESS
-from petstore.api.int64 import parse_id
-from petstore.audit.actions import Action, labels, routine
+from petstore.audit.actions import labels, routine
 from petstore.audit.models import AuditEntry, FailedSignIn
 from petstore.backoffice.changelist import ChoiceFilter, LargeTableMixin, TimeFilter
-from petstore.backoffice.history import Change, get_changes
+from petstore.backoffice.history import EntryFormatter, render_link
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 from petstore.backoffice.spreadsheets import send_export, write_csv
 from petstore.db.names import to_nfc
-from petstore.text import truncate
 
 MAX_EXPORTED = 50_000
 MAX_CHANGES = 5  # Per entry in the list.
@@ -108,20 +103,21 @@ class ReadOnlyAdmin(LargeTableMixin):
     ordering = ["-id"]
     list_filter_submit = False
 
-    user_field: str
     palette_text: str  # Describes the entries of a request.
     palette_query: dict[str, str] = {}
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Add whether the user is on the staff. Customers have no page to link to."""
-        staff = User.objects.filter(pk=OuterRef(self.user_field), is_staff=True)
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(is_staff=Exists(staff))
-        return rows
-
     def get_palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         if self.model._default_manager.filter(request_id=term).exists():
-            link = f"{self.list_url()}?{urlencode({'q': term} | self.palette_query)}"
+            link = self.get_request_url(term)
             yield SearchResult(1, "history", f"Request {term}", self.palette_text, link)
+
+    def get_request_url(self, request_id: str) -> str:
+        return f"{self.list_url()}?{urlencode({'q': request_id} | self.palette_query)}"
+
+    @admin.display(description="request ID")
+    def request_link(self, obj: AuditEntry | FailedSignIn) -> str:
+        """Link to everything in this list that the request did."""
+        return render_link(self.get_request_url(obj.request_id), obj.request_id)
 
     @admin.display(description="at")
     def timestamp(self, obj: AuditEntry | FailedSignIn) -> str:
@@ -130,20 +126,19 @@ class ReadOnlyAdmin(LargeTableMixin):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    user_field = "actor_id"
     palette_text = "Its changes in the audit trail"
     palette_query = {"sign_ins": "shown"}
     list_display = [
-        "timestamp", "actor", "action", "kind", "object_link", "changes", "reason", "from_address",
+        "timestamp", "actor", "action_name", "kind", "object_link", "changes", "reason", "from_address",
     ]  # fmt: skip
     list_filter = [StaffFilter, ActionFilter, KindFilter, DateFilter, SignInFilter]
     list_before_template: Any = "admin/audit_list.html"
-    list_pages = {"export/": ("export", "view")}
+    pages = {"export/": ("export", "view")}
     search_fields = ["object_id"]
     search_help_text = "An exact object ID, object name or request ID."
     readonly_fields = fields = (
-        "timestamp", "actor", "action", "kind", "object_id", "object_link", "old_values", "new_values",
-        "reason", "from_address", "request_id",
+        "timestamp", "actor", "action_name", "kind", "object_key", "object_link", "all_changes", "reason",
+        "from_address", "request_link",
     )  # fmt: skip
 
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
@@ -153,55 +148,48 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
-        add_object_labels(changelist.result_list)
+        set_formatter(changelist.result_list, request)
         return changelist
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        entry = super().get_object(request, object_id, from_field)
+        set_formatter([entry] if entry else [], request)
+        return entry
 
     @admin.display(description="by")
     def actor(self, entry: Any) -> str:
-        return render_link("auth.user", entry.is_staff and entry.actor_id, entry.actor_name)
+        return str(entry.formatter.link_actor(entry))
 
     @admin.display(description="action")
-    def action(self, entry: AuditEntry) -> str:
+    def action_name(self, entry: AuditEntry) -> str:
         return entry.get_action_display()
 
     @admin.display
-    def kind(self, entry: AuditEntry) -> str:
-        try:
-            return str(apps.get_model(entry.model)._meta.verbose_name)
-        except (LookupError, ValueError):  # The model was removed, or the entry has none.
-            return entry.model
+    def kind(self, entry: Any) -> str:
+        return str(entry.formatter.name_kind(entry))
+
+    @admin.display(description="object's ID")
+    def object_key(self, entry: AuditEntry) -> str:
+        return entry.object_id
 
     @admin.display(description="object")
     def object_link(self, entry: Any) -> str:
-        is_deleted = entry.action == Action.DELETED
-        is_own = entry.model == "auth.user" and entry.object_id == str(entry.actor_id)
-        has_page = not is_deleted and (entry.is_staff or not is_own)
-        link = render_link(entry.model, has_page and entry.object_id, entry.object_text)
-        label = getattr(entry, "object_label", "")
-        return format_html("{} ({})", link, label) if label else link
+        return str(entry.formatter.link_object(entry))
 
     @admin.display
-    def changes(self, entry: AuditEntry) -> SafeString:
+    def changes(self, entry: Any) -> SafeString:
         """Render the first changes, truncated. The page of the entry shows all of them."""
-        changes = get_changes(entry)
-        lines = [
-            [Change(name, truncate(before, MAX_VALUE_LENGTH), truncate(after, MAX_VALUE_LENGTH))]
-            for name, before, after in changes[:MAX_CHANGES]
-        ]
+        changes = entry.formatter.list_changes(entry, MAX_VALUE_LENGTH)
         suffix = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
-        return format_html("{}{}", format_html_join(SafeString("<br> "), "{}", lines), suffix)
+        return format_html("{}{}", join_lines(changes[:MAX_CHANGES]), suffix)
+
+    @admin.display(description="changes")
+    def all_changes(self, entry: Any) -> SafeString:
+        return join_lines(entry.formatter.list_changes(entry) or ["none"])
 
     @admin.display
     def from_address(self, entry: AuditEntry) -> str:
         return "" if entry.address == str(NO_ADDRESS) else entry.address
-
-    @admin.display
-    def old_values(self, entry: AuditEntry) -> SafeString:
-        return format_values(entry.before)
-
-    @admin.display
-    def new_values(self, entry: AuditEntry) -> SafeString:
-        return format_values(entry.after)
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         entries = self.get_changelist_instance(request).get_queryset(request)
@@ -214,13 +202,18 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
 @admin.register(FailedSignIn)
 class FailedSignInAdmin(ReadOnlyAdmin):
-    user_field = "user_id"
     palette_text = "A failed sign-in"
-    list_display = ["timestamp", "user", "reason", "address", "request_id"]
-    readonly_fields = fields = ("timestamp", "user", "reason", "address", "request_id")
+    list_display = ["timestamp", "user", "reason", "address", "request_link"]
+    readonly_fields = fields = ("timestamp", "user", "reason", "address", "request_link")
     list_filter = [DateFilter]
     search_fields = ["username"]
     search_help_text = "An exact username or request ID."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Add whether the user is on the staff: None if the user was deleted, or is unknown."""
+        users = User.objects.filter(pk=OuterRef("user_id")).values("is_staff")
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(is_staff=Subquery(users))
+        return rows
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return may_view(request, "backoffice.auditentry")
@@ -231,7 +224,9 @@ class FailedSignInAdmin(ReadOnlyAdmin):
     @admin.display(description="name")
     def user(self, failed_sign_in: Any) -> str:
         name = failed_sign_in.username or "Unknown"
-        return render_link("auth.user", failed_sign_in.is_staff and failed_sign_in.user_id, name)
+        if failed_sign_in.is_staff:
+            return render_link(reverse("admin:auth_user_change", args=[failed_sign_in.user_id]), name)
+        return name if failed_sign_in.is_staff is None else f"member {name}"
 
 
 def format_export_row(entry: AuditEntry) -> list[str]:
@@ -244,35 +239,11 @@ def format_export_row(entry: AuditEntry) -> list[str]:
     ]  # fmt: skip
 
 
-def add_object_labels(entries: Iterable[AuditEntry]) -> None:
-    """Set `object_label` on entries whose model has an `audit_description`, with one query per model."""
-    by_model: dict[str, list[AuditEntry]] = defaultdict(list)
+def set_formatter(entries: Iterable[AuditEntry], request: HttpRequest) -> None:
+    formatter = EntryFormatter(entries, request)
     for entry in entries:
-        by_model[entry.model].append(entry)
-    for model in admin.site._registry:
-        model_entries = by_model.get(model._meta.label_lower)
-        if not model_entries or not hasattr(model, "audit_description"):
-            continue
-        ids = {parse_id(entry.object_id) for entry in model_entries} - {None}
-        rows = model._base_manager.select_related().in_bulk(ids)
-        for entry in model_entries:
-            row: Any = rows.get(parse_id(entry.object_id))
-            entry.__dict__["object_label"] = row.audit_description if row else ""
+        entry.__dict__["formatter"] = formatter
 
 
-def render_link(model: str, pk: Any, text: str) -> str:
-    """Render a link to the page of a row, or only the text if it has no page."""
-    if not pk:
-        return text
-    try:
-        url = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])
-    except NoReverseMatch:
-        return text
-    return format_html('<a class="office-link" href="{}">{}</a>', url, text or pk)
-
-
-def format_values(values: dict[str, Any]) -> SafeString:
-    if not values:
-        return SafeString("none")
-    lines = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(values.items()))
-    return format_html('<pre class="values">{}</pre>', "\n".join(lines))
+def join_lines(lines: Iterable[str]) -> SafeString:
+    return format_html_join(SafeString("<br> "), "{}", ([line] for line in lines))

@@ -99,9 +99,8 @@ class KeysetChangeList(ChangeList):
         if name in {"pk", "id", "key"}:
             return Q(**{f"{name}__{lookup}": pk})
         # The list is ordered by a value, then by ID. The value may have changed since the page was loaded.
-        manager = queryset.model._base_manager
-        expressions = cast("LargeTableMixin", self.model_admin).expressions
-        value = manager.filter(pk=pk).values_list(expressions.get(name, name), flat=True).first()
+        manager, expression = queryset.model._base_manager, queryset.query.annotations.get(name, name)
+        value = manager.filter(pk=pk).values_list(expression, flat=True).first()
         if value is None:
             return None
         # The first condition bounds the index scan, and the second skips rows with an equal value.
@@ -120,8 +119,6 @@ class LargeTableMixin(PetstoreModelAdmin):
     sortable_by = ["id"]  # Other columns have no index to sort by.
     # For combinations of filter parameters, the indexed expression that replaces the ID in their ordering.
     keys: Mapping[tuple[str, ...], Key] = {}
-    # Annotations by which the list may be ordered, in addition to columns.
-    expressions: Mapping[str, Any] = {}
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return KeysetChangeList
@@ -129,12 +126,6 @@ class LargeTableMixin(PetstoreModelAdmin):
     def get_ordering_key(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
         """Return the expression that these filters order by, or None for the ID itself."""
         return None if request.GET.get(SEARCH_VAR, "").strip() else self.keys.get(filters)
-
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        fields = [item[0] for item in self.get_list_filter(request) if isinstance(item, tuple)]
-        suffixes = ("__exact", "__id__exact", "_from", "_to")  # The last two belong to range filters.
-        allowed = {f"{field}{suffix}" for field in fields for suffix in suffixes}
-        return lookup in allowed or super().lookup_allowed(lookup, value, request)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:
         """Run the action on the selected rows, or on the first MAX_ACTION_ROWS of the list."""

@@ -62,11 +62,10 @@ def check_input(request: HttpRequest) -> str:
     sent = [request.META.get("HTTP_USER_AGENT", ""), *chain(*stored)]
     if any(map(contains_key, sent)):  # Of a sign-in, the list of sessions stores the User-Agent.
         return CONTAINS_KEY
-    limits = (
-        (name, MAX_URL_LENGTH if name in URL_PARAMETERS else MAX_VALUE_LENGTH) for name in request.GET
-    )
-    is_long = any(len(value) > limit for name, limit in limits for value in request.GET.getlist(name))
-    return TOO_LONG if is_long or len(request.path) > MAX_URL_LENGTH else ""
+    for name, values in request.GET.lists():
+        if max(map(len, values)) > (MAX_URL_LENGTH if name in URL_PARAMETERS else MAX_VALUE_LENGTH):
+            return TOO_LONG
+    return TOO_LONG if len(request.path) > MAX_URL_LENGTH else ""
 
 
 def render_error(request: HttpRequest, status: int, text: str) -> HttpResponse:
@@ -143,7 +142,7 @@ NOT_FOUND = "This page does not exist, or its record was deleted. Press Ctrl+K t
 NOT_ALLOWED = "This is not possible in the back office."
 ASK_OWNER = "Your role can't open this page. Ask an Owner."
 # The permissions of Django's pages of a model, by the last part of the URL name. Pages that are not listed
-# here or in `list_pages` require the permission `change`.
+# here or in `pages` require the permission `change`.
 PERMISSIONS = {"changelist": "view", "change": "view", "history": "view", "add": "add", "delete": "delete"}
 
 
@@ -186,7 +185,7 @@ def describe_denial(site: Any, request: HttpRequest) -> str:
     model_admin, page = get_model_admin(site, request)
     if model_admin is None:
         return ASK_OWNER
-    permission = (PERMISSIONS | dict(model_admin.list_pages.values())).get(page, "change")
+    permission = (PERMISSIONS | dict(model_admin.pages.values())).get(page, "change")
     if not getattr(model_admin, f"can_{permission}", True) or request.user.is_superuser:
         return NOT_ALLOWED
     opts, codename = model_admin.opts, get_permission_codename(permission, model_admin.opts)

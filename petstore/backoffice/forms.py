@@ -64,14 +64,15 @@ class MultilineField(forms.CharField):
 class EditForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
     """Rejects a save if the row has changed since the form was loaded (optimistic locking).
 
-    `version` is a keyed hash of the stored values of the form's fields. Other fields are left out: a key's
-    last use changes every minute without conflicting with any edit. Text that the user left alone keeps its
-    stored value byte for byte, although browsers change line breaks.
+    `version` is a keyed hash of the stored values of the form's fields and of rows edited with it. Other
+    fields are left out: a key's last use changes every minute without conflicting with any edit. Text that
+    the user left alone keeps its stored value byte for byte, although browsers change line breaks.
     """
 
     @cached_property
     def version(self) -> str:
         values = [(name, serialize(self.initial[name])) for name in sorted(self.initial)]
+        values += getattr(self.instance, "get_related_values", dict)().items()
         return salted_hmac("petstore edit", repr(values), algorithm="sha256").hexdigest()
 
     @cached_property

@@ -42,7 +42,6 @@ from petstore.templatetags.names import heading
 
 PermissionCheck = Callable[[HttpRequest, Any], bool]
 
-MAX_REMEMBERED = 500  # Rows per action. Changed values of further rows are not recorded.
 MAX_EXAMPLES = 3  # Referring rows that a message lists per relation.
 
 
@@ -55,15 +54,11 @@ class PetstoreModelAdmin(ModelAdmin):
     list_per_page = 50
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    # Pages of an object, as URL suffix and name. `revoke_view(request, object_id)` serves `revoke`.
-    object_pages: Mapping[str, str] = {}
-    # Pages of the list, as URL suffix, name and permission. `export_view(request)` serves `export`.
-    list_pages: Mapping[str, tuple[str, str]] = {}
+    # Pages in addition to Django's, as route, name and permission. `export_view(request)` serves `export`.
+    pages: Mapping[str, tuple[str, str]] = {}
     deletion_hint = ""  # Suggests an alternative to deleting a protected row.
-    add_title = ""  # Overrides Django's title of the add page.
     palette_commands: Sequence[palette.PaletteCommand] = ()
-    # Require `find_command_rows(request, name)` and `build_command_result(command, row)`.
-    row_commands: Sequence[palette.RowCommand] = ()
+    list_commands: Sequence[palette.ListCommand] = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.can_add and super().has_add_permission(request)
@@ -76,10 +71,10 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow only the filters of the list. Other lookups would leak fields that are not displayed."""
-        filters = self.get_list_filter(request)
-        if lookup in [getattr(item, "parameter_name", None) for item in filters]:
-            return True
-        return lookup.split("__", maxsplit=1)[0] in filters and lookup.endswith(("__exact", "__isnull"))
+        filters = [item[0] if isinstance(item, tuple) else item for item in self.get_list_filter(request)]
+        names = {getattr(item, "parameter_name", item) for item in filters}
+        field, *parts = lookup.split("__")  # Such as `plan__exact` or, for a relation, `plan__code__exact`.
+        return lookup in names or (field in names and len(parts) <= 2 and parts[-1:] == ["exact"])
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         return redirect_search(request) or super().changelist_view(request, extra_context)
@@ -130,7 +125,7 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """For a POST, also remember the values for the audit trail. A save locks the row."""
-        obj = super().get_object(request, object_id, from_field)
+        obj: Any = super().get_object(request, object_id, from_field)
         if obj is not None and request.method == "POST":
             if VERSION_FIELD in request.POST and connection.in_atomic_block:
                 # FOR NO KEY UPDATE does not block writes of rows that refer to this one. A stronger lock
@@ -138,7 +133,8 @@ class PetstoreModelAdmin(ModelAdmin):
                 rows = self.model._base_manager.select_for_update(no_key=True).filter(pk=obj.pk)
                 if rows.values_list("pk"):
                     obj = super().get_object(request, object_id, from_field)
-            remember_values(request, [obj] if obj is not None else [])
+            if obj is not None:  # It may have left the list since, as a removed member of staff does.
+                obj.values_before = audit.get_field_values(obj)
         return obj
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
@@ -149,8 +145,6 @@ class PetstoreModelAdmin(ModelAdmin):
             context["title"] = heading(self.opts.verbose_name_plural)
             if self.can_delete:
                 context["show_delete"] = not is_protected(obj)
-        elif self.add_title:
-            context["title"] = self.add_title
         context |= self.get_form_context(request, obj)
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -168,17 +162,17 @@ class PetstoreModelAdmin(ModelAdmin):
         filter_chips.set_chips(changelist)
         return changelist
 
-    def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:
-        remember_values(request, queryset[:MAX_REMEMBERED])
-        return super().response_action(request, queryset, *args, **kwargs)
-
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         after, reason = audit.read_stored_values(obj), get_reason(request, message)
         audit.record(Actor.from_request(request), obj, Action.ADDED, after=after, reason=reason)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Record a change. If the message is a string, it is the reason."""
-        record_change(request, obj, get_reason(request, message))
+        """Record what has changed since `get_object`. An unchanged row is recorded only with a reason."""
+        before, after = obj.values_before, audit.read_stored_values(obj)
+        reason = get_reason(request, message)
+        if before != after or reason:
+            actor = Actor.from_request(request)
+            audit.record(actor, obj, Action.CHANGED, before=before, after=after, reason=reason)
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         actor, reason = Actor.from_request(request), get_reason(request)
@@ -198,11 +192,11 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         obj = self.get_permitted_object(request, object_id)
-        history = self.get_history(obj)
+        history = self.get_history(request, obj)
         return self.render_page(request, "object_history", f"History of {obj}", object=obj, history=history)
 
-    def get_history(self, row: Any) -> list[HistoryEntry]:
-        return build_history(AuditEntry.objects.for_object(row))
+    def get_history(self, request: HttpRequest, row: Any) -> list[HistoryEntry]:
+        return build_history(AuditEntry.objects.for_object(row), request)
 
     # --- Additional pages
 
@@ -211,23 +205,21 @@ class PetstoreModelAdmin(ModelAdmin):
         return path(route, self.admin_site.admin_view(view), name=url_name)
 
     def get_urls(self) -> list[Any]:
-        row_urls = [
-            self.make_url(f"<path:object_id>/{suffix}", name, getattr(self, f"{name}_view"))
-            for suffix, name in self.object_pages.items()
+        urls = [
+            self.make_url(route, name, partial(self.serve_page, name, permission))
+            for route, (name, permission) in self.pages.items()
         ]
-        list_urls = [
-            self.make_url(suffix, name, partial(self.serve_list_page, name, permission))
-            for suffix, (name, permission) in self.list_pages.items()
-        ]
-        return [*list_urls, *row_urls, *super().get_urls()]
+        return [*urls, *super().get_urls()]
 
-    def serve_list_page(self, name: str, permission: str, request: HttpRequest) -> HttpResponseBase:
-        """Serve a page of the list. As in Django, invalid filters redirect to the list itself."""
+    def serve_page(
+        self, page: str, permission: str, request: HttpRequest, **arguments: Any
+    ) -> HttpResponseBase:
+        """Serve an additional page. As in Django, invalid filters redirect to the list itself."""
         if not getattr(self, f"has_{permission}_permission")(request):
             raise PermissionDenied
-        view: Callable[[HttpRequest], HttpResponseBase] = getattr(self, f"{name}_view")
+        view: Callable[..., HttpResponseBase] = getattr(self, f"{page}_view")
         try:
-            return view(request)
+            return view(request, **arguments)
         except IncorrectLookupParameters:
             return HttpResponseRedirect(f"{self.list_url()}?e=1")
 
@@ -295,21 +287,3 @@ def describe_referring_rows(obj: models.Model) -> Iterator[str]:
         yield from descriptions[:MAX_EXAMPLES]
         if len(descriptions) > MAX_EXAMPLES:
             yield "and more"
-
-
-def remember_values(request: HttpRequest, rows: Iterable[models.Model]) -> None:
-    """Store the current values on the request, so that `record_change` can compare them after the save."""
-    remembered = request.__dict__.setdefault("_petstore_before", {})
-    for row in rows:
-        remembered[row._meta.label_lower, row.pk] = audit.get_field_values(row)
-
-
-def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
-    """Record the changes since `remember_values`. An unchanged row is recorded only with a reason."""
-    after = audit.read_stored_values(obj)
-    remembered = request.__dict__.get("_petstore_before", {})
-    before = remembered.get((obj._meta.label_lower, obj.pk), after)
-    if before != after or reason:
-        audit.record(
-            Actor.from_request(request), obj, Action.CHANGED, before=before, after=after, reason=reason
-        )

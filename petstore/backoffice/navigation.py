@@ -18,7 +18,7 @@ PAGES = {
         ("accounts.apikey", "API keys", "key", "tokens ban unban rotate revoke"),
         ("accounts.plan", "Plans", "speed", "limits quota"),
         ("accounts.event", "Events", "rss_feed", ""),
-        ("accounts.refusal", "Why refused?", "help", "rejections 401 403 429 banned"),
+        ("accounts.rejection", "Rejected requests", "help", "rejections 401 403 429 banned"),
         ("health.incident", "Incidents", "campaign", "outage status"),
     ],
     "Staff": [

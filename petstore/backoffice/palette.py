@@ -41,28 +41,22 @@ class PaletteCommand(NamedTuple):
     permission: str = "add"
 
 
-class RowCommand(NamedTuple):
-    """A command for the rows of a filtered list."""
+class ListCommand(NamedTuple):
+    """A command for rows, which a list shows with its links. `suspend acme` leads to the list of Acme."""
 
     icon: str
     phrase: str  # Precedes the name of the row.
     keywords: str  # Further words that find it.
-    page: str  # The last part of the URL name.
+    permission: str
     filters: Mapping[str, str] = {}
-    permission: str = ""  # Defaults to that of changing the row.
 
     def get_name(self, term: str) -> str | None:
-        """Return the text after the words of the command, or "" for their beginning; None without a match.
-
-        `Acme` in `issue key Acme` and in `Issue a key for Acme`, and "" in `iss` and `issue a key fo`.
-        """
-        words, known = term.split(), f"{self.phrase} {self.keywords}".lower().split()
-        rest = list(dropwhile(lambda word: word.lower() in known, words))
-        if len(term) < MIN_VERB_LENGTH or len(rest) == len(words) > 1:
-            return None
-        if len(rest) == 1 and any(word.startswith(rest[0].lower()) for word in known):
+        """Return the text after the words of the command, "" for their beginnings, else None."""
+        if rank_title(term, self.phrase, self.keywords):
             return ""
-        return " ".join(rest) if len(rest) < len(words) else None
+        words, known = term.split(), f"{self.phrase} {self.keywords}".lower().split()
+        name = list(dropwhile(lambda word: word.lower() in known, words))
+        return " ".join(name) if len(name) < len(words) else None
 
 
 def strip_secret(term: str) -> str:
@@ -83,7 +77,7 @@ def search(request: HttpRequest, text: str) -> list[SearchResult]:
 def find_actions(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model, model_admin in admin.site._registry.items():
         app, name = model._meta.app_label, model._meta.model_name
-        for icon, title, page, permission in getattr(model_admin, "palette_commands", ()):
+        for icon, title, page, permission in model_admin.palette_commands:  # type: ignore[attr-defined]
             rank = rank_title(term, title)
             if rank and request.user.has_perm(f"{app}.{permission}_{name}"):
                 yield SearchResult(rank, icon, title, "", reverse(f"admin:{app}_{name}_{page}"))
@@ -102,33 +96,22 @@ def find_rows(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model_admin in admin.site._registry.values():
         if model_admin.has_view_permission(request):
             yield from model_admin.get_palette_results(request, term)  # type: ignore[attr-defined]
-            yield from find_row_commands(request, term, model_admin)
+            yield from find_list_commands(request, term, model_admin)
 
 
-def find_row_commands(request: HttpRequest, term: str, model_admin: Any) -> Iterator[SearchResult]:
-    """Find the list of rows that a command applies to, and the rows with the name after its phrase."""
-    opts = model_admin.opts
-    for command in model_admin.row_commands:
+def find_list_commands(request: HttpRequest, term: str, model_admin: Any) -> Iterator[SearchResult]:
+    """Link to the rows that a command applies to, or to those with the name after its words."""
+    for command in model_admin.list_commands:
         name = command.get_name(term)
-        permission = command.permission or f"{opts.app_label}.change_{opts.model_name}"
-        if name is None or not request.user.has_perm(permission):
-            continue
-        queryset = model_admin.find_command_rows(request, name)
-        for list_filter in model_admin.list_filter:
-            if (parameter := getattr(list_filter, "parameter_name", "")) in command.filters:
-                params = {parameter: [command.filters[parameter]]}
-                queryset = list_filter(request, params, opts.model, model_admin).queryset(request, queryset)
-        rows = list(queryset[: MAX_RESULTS + 1])
-        yield from [model_admin.build_command_result(command, row) for row in rows[:MAX_RESULTS]]
-        if not name or len(rows) > MAX_RESULTS:
+        if name is not None and request.user.has_perm(command.permission):
             query = {**command.filters, SEARCH_VAR: name} if name else command.filters
-            yield list_result(command.icon, f"{command.phrase} ...", opts.model, query, rows)
+            yield list_result(command.icon, f"{command.phrase} {name or '...'}", model_admin.model, query)
 
 
 def list_result(
-    icon: str, title: str, model: type[Model], query: Mapping[str, str], rows: Sized
+    icon: str, title: str, model: type[Model], query: Mapping[str, str], rows: Sized = ()
 ) -> SearchResult:
-    """Link to the list of all rows of which at most MAX_RESULTS + 1 were read."""
+    """Link to a list. `rows` are the first ones, at most MAX_RESULTS + 1, if they are results as well."""
     link = list_url(model._meta.label_lower.replace(".", "_"), **query)
     return SearchResult(2, icon, title, "List", link, len(rows) > MAX_RESULTS)
 

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.contrib.auth import SESSION_KEY, get_user_model, logout
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model, logout
 from django.contrib.auth.signals import user_logged_in
 from django.contrib.sessions.backends.base import SessionBase
 from django.contrib.sessions.backends.db import SessionStore
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 STAFF_PAGES, CUSTOMER_PAGES = "/admin/", "/account/"
+MAX_SESSIONS = 20  # Per user.
 STARTED_AT, LAST_SEEN_AT = "session started", "session last seen"  # Unix times, in seconds.
 TOUCH_INTERVAL = 60  # Seconds between writes of LAST_SEEN_AT.
 
@@ -40,8 +41,9 @@ def find_session_user(cookies: str) -> User | None:
         session = SessionStore(parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME))
         if SESSION_KEY not in session or has_expired(session, time.time()):
             return None
-        users = get_user_model().objects.filter(pk=session[SESSION_KEY], is_active=True)
-        return users.first()
+        user = get_user_model().objects.filter(pk=session[SESSION_KEY], is_active=True).first()
+        hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()] if user else []
+        return user if session.get(HASH_SESSION_KEY) in hashes else None
     except Error:
         return None
 
@@ -66,3 +68,9 @@ def log_out_if_expired(request: HttpRequest) -> None:
             logout(request)
         else:
             touch(request.session, now)
+
+
+def end_oldest_sessions(user: User) -> None:
+    """Leave the newest MAX_SESSIONS."""
+    for session in user.usersession_set.order_by("-pk")[MAX_SESSIONS:]:
+        session.end()

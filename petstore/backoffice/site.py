@@ -16,7 +16,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
@@ -25,7 +25,6 @@ from unfold.sites import UnfoldAdminSite
 from petstore.backoffice import palette
 from petstore.backoffice.error_pages import View, render_errors
 from petstore.backoffice.forms import use_unfold_widgets
-from petstore.backoffice.password_links import NewPasswordView
 
 NOT_SAVED_COOKIE = "not_saved"
 TWO_FACTOR_REQUIRED = "Two-factor sign-in is required for all staff. Set it up to continue."
@@ -85,14 +84,6 @@ class PetstoreAdminSite(UnfoldAdminSite):
             secure = settings.SESSION_COOKIE_SECURE
             response.set_cookie(NOT_SAVED_COOKIE, "1", httponly=True, samesite="Lax", secure=secure)
         return response
-
-    def get_urls(self) -> list[Any]:
-        """Add the page for choosing a password, which requires no sign-in."""
-        new_password = NewPasswordView.as_view(site=self)
-        return [
-            path("new-password/<uidb64>/<token>/", new_password, name="new_password"),
-            *super().get_urls(),
-        ]
 
     def render_page(
         self, request: HttpRequest, template: str, title: str, *, status: int = 200, **context: Any

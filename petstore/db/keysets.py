@@ -14,7 +14,7 @@ table is small, and keep that plan as the table grows.
 
 from typing import Any
 
-from django.db.models import BigIntegerField, F, Func, Model, Q
+from django.db.models import BigIntegerField, F, Func, Lookup, Model, Q
 from django.db.models.expressions import Combinable
 
 
@@ -29,6 +29,21 @@ class OneFilterKey(Key):
 
 class TwoFilterKey(Key):
     template = "(0 + %(expressions)s)"
+
+
+@BigIntegerField.register_lookup
+class AnyOf(Lookup):
+    """Compares with the numbers of a text such as "1,2,3": one parameter, however many there are."""
+
+    lookup_name = "any_of"
+    prepare_rhs = False
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[Any, ...]]:
+        column, parameters = self.process_lhs(compiler, connection)
+        comparison = "IN (SELECT value FROM json_each('[' || %s || ']'))"  # SQLite.
+        if connection.vendor == "postgresql":
+            comparison = "= ANY (string_to_array(%s, ',')::bigint[])"
+        return f"{column} {comparison}", (*parameters, str(self.rhs))
 
 
 def is_one_row(model: type[Model], columns: frozenset[str]) -> bool:
@@ -51,7 +66,7 @@ def choose_order(model: type[Model], columns: frozenset[str]) -> Combinable:
     filter_columns = {F(field.name) for field in fields.values()}
     for index in model._meta.indexes:
         *index_columns, key = index.expressions or ("",)
-        if isinstance(key, Key) and filter_columns == set(index_columns):
+        if isinstance(key, Key) and filter_columns == set(index_columns) and not index.condition:
             return key
     if len(fields) == 1:  # Each choice of the column may have a partial index of ids.
         ((name, field),) = fields.items()

@@ -11,7 +11,7 @@ from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
-from django.db.models import Index
+from django.db.models import BaseConstraint, Index, Model, UniqueConstraint
 
 # to_regclass takes the table as text, so that the search path applies.
 INDEX_EXISTS = """
@@ -69,21 +69,6 @@ class RemoveIndexConcurrently(PortableOperation, operations.RemoveIndexConcurren
     plain = migrations.RemoveIndex
 
 
-class RemoveIndexFromPostgresql(operations.RemoveIndexConcurrently):
-    """Leaves the index in the model's state and on SQLite. Requires `atomic = False`."""
-
-    def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        pass
-
-    def database_forwards(self, *args: Any) -> None:
-        if uses_postgresql(*args):
-            super().database_forwards(*args)
-
-    def database_backwards(self, *args: Any) -> None:
-        if uses_postgresql(*args):
-            super().database_backwards(*args)
-
-
 class AddConstraintNotValid(PortableOperation, operations.AddConstraintNotValid):
     """Adds a constraint that existing rows may violate. SQLite checks existing rows at once."""
 
@@ -107,3 +92,52 @@ def drop_existing_index(schema_editor: BaseDatabaseSchemaEditor, table: str, ind
         exists = cursor.fetchone() is not None
     if exists:
         schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(index.name)}")
+
+
+class RenameConstraints(Operation):
+    """Renames constraints of a model, by their names. SQLite recreates the table once for all of them."""
+
+    reversible = True
+
+    def __init__(self, model_name: str, names: dict[str, str]) -> None:
+        self.model_name, self.names = model_name, names
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        options = state.models[app_label, self.model_name].options
+        options["constraints"] = [self.rename(constraint) for constraint in options["constraints"]]
+        state.reload_model(app_label, self.model_name, delay=True)
+
+    def rename(self, constraint: BaseConstraint) -> BaseConstraint:
+        renamed = constraint.clone()
+        renamed.name = self.names.get(constraint.name, constraint.name)
+        return renamed
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        self.alter(schema_editor, to_state.apps.get_model(app_label, self.model_name), self.names)
+
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        names = {new: old for old, new in self.names.items()}
+        self.alter(schema_editor, to_state.apps.get_model(app_label, self.model_name), names)
+
+    def alter(self, schema_editor: Any, model: type[Model], names: dict[str, str]) -> None:
+        if not uses_postgresql("", schema_editor):
+            schema_editor._remake_table(model)
+            return
+        table, quote = model._meta.db_table, schema_editor.quote_name
+        constraints = {constraint.name: constraint for constraint in model._meta.constraints}
+        for old, new in names.items():
+            constraint = constraints[new]
+            # A conditional unique constraint is an index.
+            if isinstance(constraint, UniqueConstraint) and constraint.condition:
+                schema_editor.execute(f"ALTER INDEX {quote(old)} RENAME TO {quote(new)}")
+            else:
+                schema_editor.execute(
+                    f"ALTER TABLE {quote(table)} RENAME CONSTRAINT {quote(old)} TO {quote(new)}"
+                )
+
+    def describe(self) -> str:
+        return f"Rename constraints of {self.model_name}"

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -36,8 +37,6 @@ logger = logging.getLogger(__name__)
 WRITE_SECONDS = 1
 SECOND = 1_000_000  # Microseconds.
 
-ALIASES = tuple(alias for alias in settings.DATABASES if alias != DEFAULT_DB_ALIAS)
-
 READS = Counter(
     "petstore_reads_total", "Reads of the API by database, if there are replicas.", ["database"]
 )
@@ -46,6 +45,11 @@ FAILED_READS = Counter(
     "Reads that failed on a replica and were retried on the primary.",
     ["database"],
 )
+
+
+@cache
+def get_aliases() -> tuple[str, ...]:
+    return tuple(alias for alias in settings.DATABASES if alias != DEFAULT_DB_ALIAS)
 
 
 def get_pinning_period() -> int:
@@ -58,15 +62,15 @@ def choose_alias(account_id: int, time_since_write: int) -> str:
 
     Until the set of healthy replicas changes, an account uses the same one, so its reads are monotonic.
     """
-    if not ALIASES or time_since_write <= get_pinning_period():
+    if not get_aliases() or time_since_write <= get_pinning_period():
         return DEFAULT_DB_ALIAS
-    healthy = [alias for alias in ALIASES if get_state(alias) == "ok"]
+    healthy = [alias for alias in get_aliases() if get_state(alias) == "ok"]
     return healthy[account_id % len(healthy)] if healthy else DEFAULT_DB_ALIAS
 
 
 def read(alias: str, run: Callable[..., Result], *arguments: Any) -> Result:
     """Call `run` with the alias and the arguments. If a replica fails, call it again for the primary."""
-    if not ALIASES:
+    if not get_aliases():
         return run(alias, *arguments)
     if alias != DEFAULT_DB_ALIAS:
         try:
@@ -81,12 +85,12 @@ def read(alias: str, run: Callable[..., Result], *arguments: Any) -> Result:
 
 
 def get_state(alias: str) -> str:
-    """Return `ok`, `behind` or `away`."""
+    """Return `ok`, `lagging` or `unavailable`."""
     replica = monitor.servers.get(alias)
     if replica is None or replica.unavailable:
-        return "away"
-    return "ok" if replica.lag <= settings.REPLICA_MAX_LAG else "behind"
+        return "unavailable"
+    return "ok" if replica.lag <= settings.REPLICA_MAX_LAG else "lagging"
 
 
 def get_states() -> dict[str, str]:
-    return {alias: get_state(alias) for alias in ALIASES}
+    return {alias: get_state(alias) for alias in get_aliases()}

@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections, models
-from django.db.models import QuerySet
+from django.db.models import Case, F, QuerySet, When
 
 from petstore.db import replicas
 from petstore.db.keysets import choose_order, is_one_row
@@ -23,6 +23,7 @@ from petstore.event_loop.shared_connection import get_read_pipeline
 
 Rows = list[dict[str, Any]]
 
+IDS = "id__any_of"  # The filter by ids.
 FIRST_PLACEHOLDER = -(10**15)  # Stands for a filter's value during compilation. No queryset contains it.
 
 
@@ -49,10 +50,11 @@ class Read:
     queryset each time, which takes longer than everything else that a request for a list does. A Read
     compiles its SQL once for each set of filters, and on the event loop all reads share a connection.
 
-    It supports filters by equality, `__gt` and the like, whose values have the types of their fields. It
-    adds the order and the limit itself. Running it raises LookupError if the model has no index for its
-    filters, and Django's database errors. In `transaction.atomic()` it reads on the connection of the
-    block, so it sees the block's own writes. It locks no rows: for that, use `select_for_update()`.
+    It supports filters by equality, `__gt` and the like, whose values have the types of their fields, and
+    `id__any_of`. It adds the order and the limit itself. Running it raises LookupError if the model has no
+    index for its filters, and Django's database errors. In `transaction.atomic()` it reads on the
+    connection of the block, so it sees the block's own writes. It locks no rows: for that, use
+    `select_for_update()`.
     """
 
     _model: type[models.Model]
@@ -98,7 +100,8 @@ class Read:
         columns = frozenset(name for name in self._filters if "__" not in name)
         if is_one_row(self._model, columns):
             return self._get_queryset().order_by()
-        queryset: QuerySet[Any, Any] = self._get_queryset().alias(keyset=choose_order(self._model, columns))
+        order = F("id") if IDS in self._filters else choose_order(self._model, columns)
+        queryset: QuerySet[Any, Any] = self._get_queryset().alias(keyset=order)
         return queryset.order_by("keyset")
 
 
@@ -137,7 +140,7 @@ def compile_read(
 ) -> CompiledRead:
     """Compile a queryset, with choices as literals and the values of other filters as parameters."""
     placeholders = {name: choices.get(name, FIRST_PLACEHOLDER - n) for n, name in enumerate(filters)}
-    compiler = queryset.filter(**placeholders).query.get_compiler(alias)
+    compiler = apply_filters(queryset, dict(placeholders)).query.get_compiler(alias)
     sql, values = compiler.as_sql()
     names: dict[Any, str] = {placeholder: name for name, placeholder in placeholders.items()}
     # Text fields convert their placeholders to strings.
@@ -159,3 +162,13 @@ def compile_read(
         columns=tuple(alias for *_, alias in compiler.select),
         convert=(lambda rows: compiler.apply_converters(rows, converters)) if converters else None,
     )
+
+
+def apply_filters(queryset: QuerySet[Any, Any], values: dict[str, Any]) -> QuerySet[Any, Any]:
+    """Filter a queryset. No index helps to filter rows with known ids, which are few, by other columns."""
+    if IDS in values:
+        columns = {name: values.pop(name) for name in list(values) if "__" not in name}
+        if columns:
+            values["matches"] = 1
+            queryset = queryset.alias(matches=Case(When(**columns, then=1), default=0))
+    return queryset.filter(**values)

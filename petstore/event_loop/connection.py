@@ -1,4 +1,9 @@
-"""The base class of the event loop's connections, which owns the queue of pending replies.
+"""PostgreSQL connections of the event loop, which use libpq's pipeline mode through psycopg's wrapper.
+
+Requests that are sent together form one batch with one Sync, and therefore one transaction. For this
+reason, only reads may share a connection, unless each statement has its own BEGIN and COMMIT (counting.py).
+A failed statement aborts the later ones of its batch. Reads among them are retried in separate batches.
+Results are delivered at the Sync, so all requests of a batch share a timeout.
 
 A closed connection is never reopened, but replaced by a new object. Requests on a closed connection fail,
 so a reply can only reach the request that it belongs to. On a shared connection, all requests of one loop
@@ -13,24 +18,38 @@ the C stack away, where libuv keeps its lists of sockets and timers.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self
 
+import psycopg
+from django.db import OperationalError
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg import errors, pq
+from psycopg.adapt import Transformer
+from psycopg.types.datetime import TimestamptzLoader
+
+from petstore.db.monitor import DatabaseUnavailableError, get_response_timeout, is_unavailable, servers
+from petstore.event_loop.connector import connect_in_thread
+from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError
 from petstore.event_loop.greenlets import TICK, current_task, pause, timeout_in_ticks
+from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
 
-Result = TypeVar("Result")
+Rows = list[tuple[Any, ...]]
 
+MAX_ATTEMPTS = 3
 TIMED_OUT = "The server did not respond in time."
+FATAL_SEVERITIES = {b"FATAL", b"PANIC"}  # After these, PostgreSQL closes the connection.
+SUCCESS = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
+# SQLSTATE codes
+INVALID_STATEMENT_NAME = b"26000"
+DUPLICATE_STATEMENT = b"42P05"
+FEATURE_NOT_SUPPORTED = b"0A000"
+PLAN_CHANGED = b"RevalidateCachedQuery"  # This function reports 0A000 after a table was altered.
 
 
-class ConnectionFailedError(Exception):
-    """The server can't be reached, did not respond in time, or became a standby."""
-
-
-class ConnectionClosedError(ConnectionFailedError):
-    """The connection closed before the request was sent or before its reply arrived."""
+class NotExecutedError(ConnectionFailedError):
+    """The statement was not executed, so it may be retried."""
 
 
 class Receiver(Protocol):
@@ -41,41 +60,147 @@ class Receiver(Protocol):
     def throw(self, error: ConnectionFailedError) -> Any: ...
 
 
-class Connection(ABC):
-    """Sends requests in order and matches replies to them by that order."""
+class PostgresqlConnection:
+    """A connection in pipeline mode, with Django's settings for its alias.
 
-    def __init__(self, timeout: float, *, batched: bool = False) -> None:
-        """Set the timeout of a reply in seconds, and whether to send only once per loop iteration."""
+    It sends requests in order and matches replies to them by that order.
+    """
+
+    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool) -> None:
+        """Take over an open connection. If it is `shared`, many requests use it concurrently."""
         self.error: ConnectionFailedError | None = None  # The reason for closing, once closed.
-        self._batched = batched
+        self._batched = shared  # Whether to send only once per loop iteration.
         self._flush_is_due = False
-        self._timeout_ticks = timeout_in_ticks(timeout)
+        self._timeout_ticks = timeout_in_ticks(get_response_timeout(wrapper.alias))
         self._now = 0  # In ticks.
         # Each receiver, or None (also after its timeout), with the tick at which it was queued.
         self._queue: deque[tuple[Receiver | None, int]] = deque()
         self._sent_count = 0  # The number of requests in the queue that have been sent.
         self._head_since = 0  # The tick since which the head of the queue has been waiting.
         self._loop = asyncio.get_running_loop()
-        self._next_tick: asyncio.TimerHandle | None = None
-
-    def _start_clock(self) -> None:
+        self._alias = wrapper.alias
+        self._wrapper = wrapper
+        self._connection: Any = wrapper.connection
+        # Django's loader supports all time zones but is slower, because it is written in Python.
+        self._connection.adapters.register_loader("timestamptz", TimestamptzLoader)
+        self._libpq = self._connection.pgconn
+        # Transaction poolers don't keep statements prepared.
+        self._prepares = wrapper.settings_dict["OPTIONS"].get("prepare_threshold") is not None
+        # By statement name, a token of its preparation. Failures of older preparations don't remove it.
+        self._prepared: dict[bytes, object] = {}
+        self._transformers: dict[bytes, Any] = {}  # Convert results to Python types. By statement name.
+        self._put_count = 0  # The number of messages since the last Sync.
+        self._batch_sizes: deque[int] = deque()  # The sizes of the batches in transit.
+        self._results: list[Any] = []  # The results of the first batch, until its Sync.
+        self._libpq.nonblocking = 1
+        self._libpq.enter_pipeline_mode()
+        self._socket = self._libpq.socket
+        self._loop.add_reader(self._socket, self._read)
         self._next_tick = self._loop.call_later(TICK, self._tick)
 
-    @abstractmethod
-    def _flush(self) -> None:
-        """Send the buffered requests. Any exception closes the connection."""
+    @classmethod
+    async def open(cls, alias: str, *, shared: bool) -> Self:
+        wrapper = await connect_in_thread(alias)
+        try:
+            return cls(wrapper, shared=shared)
+        except BaseException:
+            wrapper.connection.pgconn.finish()
+            raise
 
-    @abstractmethod
-    def _disconnect(self) -> None:
-        """Close the socket if there is one. The loop calls this once."""
+    @property
+    def is_usable(self) -> bool:
+        # After an outage, another server may be the primary.
+        server = servers.get(self._alias)
+        return self.error is None and (server is None or self._connection.generation == server.generation)
 
-    @abstractmethod
-    def _is_unavailable(self) -> bool:
-        """Return whether the monitor finds the server unavailable."""
+    @property
+    def is_idle(self) -> bool:
+        return not self._queue and self._libpq.transaction_status == pq.TransactionStatus.IDLE
 
-    @abstractmethod
-    def _read(self) -> None:
-        """Read input, of which the loop may not have been notified."""
+    @property
+    def has_pending_results(self) -> bool:
+        return self._sent_count > 0
+
+    def fetch_rows(self, statement: Statement, values: Sequence[Value], *, isolated: bool = False) -> Rows:
+        """Run a statement. Raises ConnectionFailedError and Django's database errors.
+
+        An `isolated` statement is not prepared and has its own batch, so other failures can't affect it.
+        """
+        if isolated:
+            result = self.round_trip(self._put_isolated, statement, values)
+        else:
+            result = self.execute(statement, values)
+        self.check_result(statement, result)
+        return self.load_rows(statement, result)
+
+    def load_rows(self, statement: Statement, result: Any) -> Rows:
+        transformer = self._transformers.get(statement.name)
+        if transformer is None:
+            transformer = Transformer(self._connection)
+            transformer.set_pgresult(result)
+            if statement.name:
+                self._transformers[statement.name] = transformer
+        else:
+            transformer.set_pgresult(result, set_loaders=False)
+        return transformer.load_rows(0, result.ntuples, tuple)
+
+    def execute(self, statement: Statement, values: Sequence[Value]) -> Any:
+        """Run a statement and return libpq's result, even if it failed. Raises ConnectionFailedError.
+
+        A statement without a name is not prepared.
+        """
+        types, parameters = encode_values(values)
+        preparation = self._prepared.get(statement.name)
+        if self._prepares and statement.name and preparation is None:
+            # Recorded before the reply arrives, because later requests are queued behind this one.
+            preparation = self._prepared[statement.name] = object()
+            result = self.round_trip(self._prepare, statement, types)
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                self.forget_preparation(statement, preparation)
+                return result
+        result = self.round_trip(self._put, statement, types, parameters)
+        if result.status not in SUCCESS and (
+            result.error_field(pq.DiagnosticField.SQLSTATE) == INVALID_STATEMENT_NAME
+        ):
+            self.forget_preparation(statement, preparation)
+        return result
+
+    def send(self, sql: bytes) -> None:
+        """Buffer a statement whose result is ignored. It is sent with the next round trip."""
+        self._enqueue(None, self._put_unprepared, sql, [], [])
+
+    @property
+    def info(self) -> Any:
+        """Psycopg's ConnectionInfo."""
+        return self._connection.info
+
+    def forget_preparation(self, statement: Statement, preparation: object) -> None:
+        """Prepare the statement again before its next use, unless that happened after `preparation`."""
+        if self._prepared.get(statement.name) is preparation:
+            self._prepared.pop(statement.name, None)
+
+    def check_result(self, statement: Statement, result: Any) -> None:
+        """Raise the error of a failed result, and close the connection if it became unusable."""
+        if result.status in SUCCESS:
+            return
+        if result.status == pq.ExecStatus.PIPELINE_ABORTED:
+            raise NotExecutedError("An earlier statement of the batch failed.")
+        code = result.error_field(pq.DiagnosticField.SQLSTATE)
+        if code == INVALID_STATEMENT_NAME:
+            raise NotExecutedError("The server has not prepared the statement.")
+        if code == DUPLICATE_STATEMENT:
+            self.close()  # The server's prepared statements differ from those recorded here.
+            raise NotExecutedError("The server has prepared another statement under this name.")
+        if code == FEATURE_NOT_SUPPORTED and (
+            result.error_field(pq.DiagnosticField.SOURCE_FUNCTION) == PLAN_CHANGED
+        ):
+            self.close()  # All of its prepared statements may be stale.
+            raise NotExecutedError("The tables have changed since the statement was prepared.")
+        failure = errors.error_from_result(result)
+        if isinstance(failure, errors.ReadOnlySqlTransaction):
+            self.fail(ConnectionFailedError("The server has become a standby, which accepts no writes."))
+        with self._wrapper.wrap_database_errors:
+            raise failure
 
     def round_trip(self, put: Callable[..., object], *arguments: Any) -> Any:
         """Buffer a request by calling `put`, and wait for its reply.
@@ -93,21 +218,102 @@ class Connection(ABC):
         """Accept no more requests. The loop then disconnects and fails the pending ones."""
         if self.error is None:
             self.error = error
-            if self._next_tick is not None:
-                self._next_tick.cancel()
+            self._next_tick.cancel()
             self._loop.call_soon(self._shut_down, error)
-
-    def _shut_down(self, error: ConnectionFailedError) -> None:
-        try:
-            self._disconnect()
-        finally:
-            while self._queue:
-                receiver, _ = self._queue.popleft()
-                if receiver is not None:
-                    receiver.throw(type(error)(*error.args))
 
     def close(self) -> None:
         self.fail(ConnectionClosedError("The connection was closed."))
+
+    # --- Messages
+
+    def _prepare(self, statement: Statement, types: Types) -> None:
+        self._libpq.send_prepare(statement.name, statement.sql, types)
+        self._put_count += 1
+
+    def _put(self, statement: Statement, types: Types, parameters: Parameters) -> None:
+        if self._prepares and statement.name:
+            self._libpq.send_query_prepared(statement.name, parameters)
+            self._put_count += 1
+        else:
+            self._put_unprepared(statement.sql, types, parameters)
+
+    def _put_unprepared(self, sql: bytes, types: Types, parameters: Parameters) -> None:
+        self._libpq.send_query_params(sql, parameters, types)
+        self._put_count += 1
+
+    def _put_isolated(self, statement: Statement, values: Sequence[Value]) -> None:
+        types, parameters = encode_values(values)
+        self._end_batch()
+        self._put_unprepared(statement.sql, types, parameters)
+        self._end_batch()
+
+    def _end_batch(self) -> None:
+        if self._put_count:
+            self._batch_sizes.append(self._put_count)
+            self._put_count = 0
+            self._libpq.pipeline_sync()
+
+    def _disconnect(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._libpq.finish()
+
+    def _flush(self) -> None:
+        self._end_batch()
+        if self._libpq.flush():
+            self._loop.call_soon(self._continue_flush)
+
+    def _continue_flush(self) -> None:
+        if self.error is not None:
+            return
+        try:
+            if self._libpq.flush():
+                self._loop.add_writer(self._socket, self._continue_flush)
+            else:
+                self._loop.remove_writer(self._socket)
+        except psycopg.Error as error:
+            self.fail(ConnectionClosedError(str(error)))
+
+    def _read(self) -> None:
+        # Ticks also call this, because libuv reports a broken connection only once, possibly before
+        # the last message.
+        if self.error is not None:
+            return
+        try:
+            self._libpq.consume_input()
+            for result in read_results(self._libpq):
+                self._receive(result)
+        except Exception as error:  # noqa: BLE001  The server disconnected or sent unexpected messages.
+            self.fail(ConnectionClosedError(str(error)))
+        if self.error is None and self._libpq.status == pq.ConnStatus.BAD:
+            self.fail(ConnectionClosedError("The server closed the connection."))
+
+    def _receive(self, result: Any) -> None:
+        """Collect a result until the Sync of its batch. Raises ConnectionClosedError for a fatal error."""
+        if result.status == pq.ExecStatus.PIPELINE_SYNC:
+            self._deliver_batch()
+        elif result.status == pq.ExecStatus.FATAL_ERROR and (
+            result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) in FATAL_SEVERITIES
+        ):
+            raise ConnectionClosedError(str(errors.error_from_result(result)))
+        else:
+            self._results.append(result)
+
+    def _deliver_batch(self) -> None:
+        """Deliver the results of a batch. If its commit failed, all requests receive that error."""
+        results, self._results = self._results, []
+        size = self._batch_sizes.popleft()
+        if len(results) > size:
+            results = [results[size]] * size
+        if len(results) != size:
+            raise ConnectionClosedError("The server sent too few results.")
+        self._deliver(results)
+
+    def _deliver(self, results: list[Any]) -> None:
+        for result in results:
+            self._resolve_next(result)
+
+    # --- The queue of pending replies
 
     def _enqueue(self, receiver: Receiver | None, put: Callable[..., object], *arguments: Any) -> None:
         if self.error is not None:
@@ -145,9 +351,8 @@ class Connection(ABC):
 
     def _tick(self) -> None:
         self._now += 1
-        if self._sent_count and (
-            self._is_unavailable() or self._now - self._head_since >= self._timeout_ticks
-        ):
+        is_late = self._now - self._head_since >= self._timeout_ticks
+        if self._sent_count and (is_late or is_unavailable(self._alias)):
             self.fail(ConnectionFailedError(TIMED_OUT))
             return
         self._next_tick = self._loop.call_later(TICK, self._tick)
@@ -165,18 +370,21 @@ class Connection(ABC):
                 self._queue[index] = None, queued_at
                 receiver.throw(ConnectionFailedError(TIMED_OUT))
 
+    def _shut_down(self, error: ConnectionFailedError) -> None:
+        """Disconnect, and fail all pending requests, except those whose COMMIT was confirmed."""
+        if self._results and self._results[-1].command_status == b"COMMIT":
+            self._deliver(self._results)
+        try:
+            self._disconnect()
+        finally:
+            while self._queue:
+                receiver, _ = self._queue.popleft()
+                if receiver is not None:
+                    receiver.throw(type(error)(*error.args))
 
-async def with_timeout(seconds: float, awaitable: Awaitable[Result]) -> Result:
-    """Await, or cancel the awaitable and raise TimeoutError.
 
-    The timeout excludes time for which the process was suspended.
-    """
-    task = asyncio.ensure_future(awaitable)
-    try:
-        for _ in range(timeout_in_ticks(seconds)):
-            await asyncio.wait([task], timeout=TICK)
-            if task.done():
-                return task.result()
-    finally:
-        task.cancel()
-    raise TimeoutError(f"The operation took longer than {seconds} seconds.")
+def to_django_error(alias: str, error: ConnectionFailedError) -> OperationalError:
+    """Convert to the exception that Django raises for a failed connection."""
+    if is_unavailable(alias):
+        return DatabaseUnavailableError(str(error))
+    return OperationalError(str(error))

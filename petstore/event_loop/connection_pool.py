@@ -9,11 +9,18 @@ from django.conf import settings
 from django.db import OperationalError
 
 from petstore.db.monitor import is_unavailable
-from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError, with_timeout
-from petstore.event_loop.connector import CONNECT_THREADS, get_connect_timeout
-from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, LoopTimer, RequestTask, current_task, pause
-from petstore.event_loop.pg_connection import PostgresqlConnection
-from petstore.event_loop.shared_connection import RECONNECT_DELAY
+from petstore.event_loop.connection import PostgresqlConnection
+from petstore.event_loop.connector import CONNECT_THREADS, RECONNECT_DELAY, get_connect_timeout
+from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError
+from petstore.event_loop.greenlets import (
+    QUEUED_TOO_LONG,
+    TICK,
+    LoopTimer,
+    RequestTask,
+    current_task,
+    pause,
+    with_timeout,
+)
 
 MAX_CONCURRENT_OPENS = CONNECT_THREADS - 1  # One thread remains free for reads.
 

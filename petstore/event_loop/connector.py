@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+RECONNECT_DELAY = 0.5  # Seconds, after a connection could not be opened.
 SETUP_SECONDS = 1.0  # Time for the statements that Django runs on a new connection.
 CONNECT_THREADS = 4
 # Every query on the loop has an index. PostgreSQL would plan a sequential scan for a small table, and keep

@@ -1,4 +1,4 @@
-"""Statements that count, on a connection that many requests share.
+"""Runs statements that count (petstore/db/counting.py) on a connection that many requests share.
 
 Each statement is a transaction of its own, so it holds its locks only while it runs, and within a process
 the statements of a group (an account) never wait for each other's locks. One that waits for a lock delays
@@ -15,23 +15,15 @@ from collections import deque
 from collections.abc import Hashable
 from functools import cache, partial
 from itertools import count
-from typing import Any
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection
+from django.db import DEFAULT_DB_ALIAS, OperationalError
 from psycopg.errors import LockNotAvailable
 
-from petstore.event_loop.connection import ConnectionFailedError
-from petstore.event_loop.greenlets import (
-    QUEUED_TOO_LONG,
-    LoopTimer,
-    RequestTask,
-    current_task,
-    is_on_loop,
-    pause,
-)
-from petstore.event_loop.libpq import Statement, Value, compile_named_parameters
-from petstore.event_loop.pg_connection import NotExecutedError, Rows, to_django_error
+from petstore.event_loop.connection import NotExecutedError, Rows, to_django_error
+from petstore.event_loop.errors import ConnectionFailedError
+from petstore.event_loop.greenlets import QUEUED_TOO_LONG, LoopTimer, RequestTask, current_task, pause
+from petstore.event_loop.libpq import Statement, Value
 from petstore.event_loop.shared_connection import SharedConnection
 from petstore.event_loop.transaction_pipeline import TransactionPipeline
 
@@ -39,24 +31,6 @@ MAX_ATTEMPTS = 5  # To execute a statement, if those before it fail.
 MAX_IN_FLIGHT = 3  # Statements per group. If they wait for a lock, so do the others of the connection.
 BLOCKED_SECONDS = 60  # Since the last statement of a group that waited too long for a lock.
 MAX_BLOCKED = 1_000  # Groups. The one that was blocked first is dropped.
-
-
-class CountingStatement:
-    """A raw SQL statement with %(name)s parameters that returns at most one row."""
-
-    def __init__(self, sql: str) -> None:
-        self._statement, self._names = compile_named_parameters(sql)
-
-    def execute(self, group: Hashable, **parameters: Value) -> tuple[Any, ...] | None:
-        """Run the statement in its own transaction. Raises Django's database errors."""
-        if is_on_loop():
-            values = [parameters[name] for name in self._names]
-            rows = get_counting_connections().fetch_rows(group, self._statement, values)
-        else:
-            with connection.cursor() as cursor:
-                cursor.execute(self._statement.django, parameters)
-                rows = cursor.fetchall()
-        return rows[0] if rows else None
 
 
 class CountingConnection(SharedConnection):

@@ -19,16 +19,16 @@ import psycopg
 from django.db import Error, OperationalError
 from greenlet import GreenletExit
 
-from petstore.event_loop.connection import ConnectionFailedError
-from petstore.event_loop.connection_pool import get_write_pool
-from petstore.event_loop.libpq import Statement, Value, compile_statement
-from petstore.event_loop.pg_connection import (
+from petstore.event_loop.connection import (
     MAX_ATTEMPTS,
     NotExecutedError,
     PostgresqlConnection,
     Rows,
     to_django_error,
 )
+from petstore.event_loop.connection_pool import get_write_pool
+from petstore.event_loop.errors import ConnectionFailedError
+from petstore.event_loop.libpq import Statement, Value, compile_statement
 
 Parameters = Sequence[Value] | Mapping[str, Value] | None
 

@@ -131,6 +131,22 @@ def timeout_in_ticks(seconds: float) -> int:
     return ceil(seconds / TICK) + 2
 
 
+async def with_timeout(seconds: float, awaitable: Awaitable[Result]) -> Result:
+    """Await, or cancel the awaitable and raise TimeoutError.
+
+    The timeout excludes time for which the process was suspended.
+    """
+    task = asyncio.ensure_future(awaitable)
+    try:
+        for _ in range(timeout_in_ticks(seconds)):
+            await asyncio.wait([task], timeout=TICK)
+            if task.done():
+                return task.result()
+    finally:
+        task.cancel()
+    raise TimeoutError(f"The operation took longer than {seconds} seconds.")
+
+
 class LoopTimer:
     """Calls a function after a delay, which excludes time for which the process was suspended."""
 

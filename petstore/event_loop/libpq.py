@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -55,6 +56,7 @@ def compile_statement(sql: str) -> Statement:
     return Statement(name.encode(), converted.replace("%%", "%").encode(), sql)
 
 
+@cache
 def compile_named_parameters(sql: str) -> tuple[Statement, list[str]]:
     """Convert %(name)s placeholders. Returns the statement and the names of its parameters in order."""
     names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))

@@ -6,19 +6,18 @@ from functools import cache
 from itertools import count
 
 from petstore.db.monitor import is_unavailable
-from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError, with_timeout
-from petstore.event_loop.connector import get_connect_timeout
-from petstore.event_loop.greenlets import wait
-from petstore.event_loop.libpq import Statement, Value
-from petstore.event_loop.pg_connection import (
+from petstore.event_loop.connection import (
     MAX_ATTEMPTS,
     NotExecutedError,
     PostgresqlConnection,
     Rows,
     to_django_error,
 )
+from petstore.event_loop.connector import RECONNECT_DELAY, get_connect_timeout
+from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError
+from petstore.event_loop.greenlets import wait, with_timeout
+from petstore.event_loop.libpq import Statement, Value
 
-RECONNECT_DELAY = 0.5  # Seconds.
 RETRY_WITHIN = 1.0  # Seconds since the first attempt, within which closed connections cause a retry.
 
 

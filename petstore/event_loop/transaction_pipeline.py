@@ -7,9 +7,9 @@ from typing import Any
 
 from psycopg import pq
 
-from petstore.event_loop.connection import ConnectionFailedError
+from petstore.event_loop.connection import SUCCESS, NotExecutedError, PostgresqlConnection
+from petstore.event_loop.errors import ConnectionFailedError
 from petstore.event_loop.libpq import Parameters, Statement, Types
-from petstore.event_loop.pg_connection import SUCCESS, NotExecutedError, PostgresqlConnection
 
 MESSAGES = 3  # BEGIN, the statement or its preparation, and COMMIT.
 IN_FAILED_SQL_TRANSACTION = b"25P02"  # An SQLSTATE code.

@@ -18,9 +18,10 @@ from django.db import Error, connection, transaction
 from django.utils import timezone
 
 from accounts.idempotency import RETENTION
-from accounts.models import EventDraft, IdempotencyRecord
+from accounts.models import IdempotencyRecord, OutboxEvent
+from accounts.webhooks.delivery import find_due_endpoints
 from petstore.api.link_header import get_page_url
-from petstore.db import failures
+from petstore.db import privileges
 from petstore.db.identity import is_postgresql
 from petstore.db.names import check_encoding
 from petstore.db.snapshots import get_oldest_snapshot_age
@@ -31,6 +32,7 @@ MAX_CLOCK_DIFFERENCE = 5.0  # Seconds.
 MIN_FREE = 16  # MiB.
 MAX_SNAPSHOT_AGE = 600  # Seconds.
 MAX_EVENT_AGE = 10  # Seconds for which an event may lack its position in the feed.
+MAX_WEBHOOK_DELAY = 60  # Seconds.
 RESPONSE_TIMEOUT = 5  # Seconds.
 CONNECTION_MIGRATION = Path("/proc/sys/net/ipv4/tcp_migrate_req")
 # The metrics in deploy/prometheus/alerts.yaml that every instance exports.
@@ -38,8 +40,8 @@ ALERT_METRICS = {
     "petstore_bans_total", "petstore_event_backlog_seconds",
     "petstore_http_request_duration_seconds_bucket", "petstore_http_requests_shed_total",
     "petstore_http_requests_total", "petstore_log_lines_dropped_total",
-    "petstore_start_time_seconds", "petstore_worker_exits_total", "petstore_workers",
-    "petstore_workers_configured",
+    "petstore_start_time_seconds", "petstore_webhook_delay_seconds",
+    "petstore_worker_exits_total", "petstore_workers", "petstore_workers_configured",
 }  # fmt: skip
 POSTGRESQL_METRICS = {"petstore_database_oldest_snapshot_seconds", "petstore_database_up"}
 
@@ -69,7 +71,7 @@ def check_database(host: str, port: int) -> tuple[str, str]:
             try_write()
     except Error as error:
         advice = "Start it, or correct DATABASE_URL. See PetstoreDatabaseDown in docs/runbooks.md."
-        return str(error), failures.explain_failure(error) or advice
+        return str(error), privileges.explain_failure(error) or advice
     for message in encoding_errors:
         return message.msg, message.hint or ""
     return f"{connection.display_name} {version} accepts writes.", ""
@@ -90,7 +92,7 @@ def check_schema(host: str, port: int) -> tuple[str, str]:
     if advice and not may_create_tables():
         return (
             "The database has no tables of this version, and the role may create none.",
-            failures.explain_missing_right(),
+            privileges.explain_missing_right(),
         )
     return f"The migrations of this version: {state}.", advice
 
@@ -136,7 +138,7 @@ def check_folders(host: str, port: int) -> tuple[str, str]:
     folders = {"COUNTERS_DIR": settings.COUNTERS_DIR, "METRICS_DIR": settings.METRICS_DIR}
     files = list(Path(settings.COUNTERS_DIR).glob("*"))
     if not is_postgresql():
-        files += failures.find_database_files()
+        files += privileges.find_database_files()
         folders["DATABASE_URL"] = str(files[-1].parent)
     found, is_problem = [], False
     for name, folder in folders.items():
@@ -147,7 +149,7 @@ def check_folders(host: str, port: int) -> tuple[str, str]:
         writable = os.access(path, os.W_OK | os.X_OK)
         found.append(f"{path} ({name}) {f'has {free} MiB left' if writable else 'is not writable'}")
         is_problem |= free < MIN_FREE or not writable
-    if unwritable := failures.describe_unwritable(files):
+    if unwritable := privileges.describe_unwritable(files):
         return f"{', '.join(found)}.", unwritable
     advice = "Free space, or set the variable to a folder that the user of the service can write to."
     return f"{', '.join(found)}.", advice if is_problem else ""
@@ -221,9 +223,16 @@ def check_metrics(host: str, port: int) -> tuple[str, str]:
 
 def check_events(host: str, port: int) -> tuple[str, str]:
     created_before = int((time.time() - MAX_EVENT_AGE) * 1_000_000)
-    count = EventDraft.objects.filter(created_at__lt=created_before).count()
+    count = OutboxEvent.objects.filter(created_at__lt=created_before).count()
     advice = 'Check the workers, and look for "Sequencing events failed" in the log.' if count else ""
     return f"{count} have waited for more than {MAX_EVENT_AGE} s for their position in the feed.", advice
+
+
+def check_webhooks(host: str, port: int) -> tuple[str, str]:
+    due_at = timezone.now() - timedelta(seconds=MAX_WEBHOOK_DELAY)
+    count = find_due_endpoints(due_at).count()
+    text = f"{count} have been due for more than {MAX_WEBHOOK_DELAY} s."
+    return text, "See PetstoreWebhooksLate in docs/runbooks.md." if count else ""
 
 
 def check_housekeeping(host: str, port: int) -> tuple[str, str]:
@@ -239,7 +248,8 @@ CHECKS: dict[str, Check] = {
     "settings": check_settings, "database": check_database, "migrations": check_schema,
     "commits": check_commits, "snapshots": check_snapshots, "clocks": check_clocks,
     "folders": check_folders, "kernel": check_kernel, "workers": check_workers, "address": check_address,
-    "metrics": check_metrics, "events": check_events, "housekeeping": check_housekeeping,
+    "metrics": check_metrics, "events": check_events, "webhooks": check_webhooks,
+    "housekeeping": check_housekeeping,
 }  # fmt: skip
 
 

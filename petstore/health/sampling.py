@@ -9,6 +9,7 @@ import os
 import time
 from collections import deque
 from functools import partial
+from itertools import starmap
 from random import uniform
 from threading import Thread
 
@@ -18,7 +19,8 @@ from accounts.usage.write_behind import run_safely
 from petstore.db.identity import is_postgresql
 from petstore.db.snapshots import get_oldest_snapshot_age
 from petstore.health.checks import OK, SLOW_SECONDS, TIMEOUT_SECONDS, checks, run_checks
-from petstore.health.models import State, StatusSample
+from petstore.health.history import MINUTES_PER_DAY, count_samples
+from petstore.health.models import DAYS, State, StatusDay, StatusSample
 from petstore.observability.healthcheck import is_alive
 from petstore.observability.metrics import OLDEST_SNAPSHOT
 from petstore.server.shutdown import is_draining
@@ -37,11 +39,15 @@ def measure() -> dict[str, State]:
 
 
 def write(sample: StatusSample, unwritten: deque[StatusSample]) -> None:
-    """Write samples unless another process has, and delete old ones. Raises django.db.Error."""
+    """Write samples and roll up past days, unless another process has. Raises django.db.Error."""
     unwritten.append(sample)
+    day = (sample.minute - RETENTION) // MINUTES_PER_DAY  # The first one that keeps its samples.
     with transaction.atomic():
         StatusSample.objects.bulk_create(unwritten, ignore_conflicts=True)
-        StatusSample.objects.filter(minute__lt=sample.minute - RETENTION).delete()
+        if past := list(count_samples(range(day * MINUTES_PER_DAY), MINUTES_PER_DAY)):
+            StatusDay.objects.bulk_create(starmap(StatusDay, past), ignore_conflicts=True)
+            StatusDay.objects.filter(day__lte=day - DAYS).delete()
+            StatusSample.objects.filter(minute__lt=day * MINUTES_PER_DAY).delete()
     unwritten.clear()
 
 

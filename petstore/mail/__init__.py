@@ -1,1 +1,1 @@
-"""Outgoing mail: an outbox in the database, and the threads that send it."""
+"""Outgoing emails: a queue in the database, and the threads that send them."""

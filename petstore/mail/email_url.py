@@ -26,7 +26,7 @@ def mail_server(name: str) -> dict[str, Any]:
     require(is_address, name, "must name a sender: ?from=address.")
     require(not parameters, name, f"has the unknown parameter {', '.join(parameters)}.")
     return {
-        "EMAIL_BACKEND": "petstore.mail.outbox.OutboxBackend",
+        "EMAIL_BACKEND": "petstore.mail.email_queue.QueueBackend",
         "EMAIL_HOST": url.hostname,
         "EMAIL_PORT": url.port or (465 if url.scheme == "smtps" else 587),
         "EMAIL_HOST_USER": unquote(url.username or ""),

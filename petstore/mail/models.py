@@ -1,11 +1,8 @@
-"""The outbox of mail. Entries contain addresses and links, so they are deleted once they are sent."""
+"""The queue of emails. Entries contain addresses and links, so they are deleted once they are sent."""
 
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
-from django.conf import settings
-from django.core.mail import EmailMessage
 from django.db import models
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -17,7 +14,7 @@ DISCARDED = "discarded@mail.invalid"  # A recipient to whom nothing is sent (RFC
 
 
 class QueuedMail(models.Model):
-    """An outbox entry: a plain-text mail to one recipient."""
+    """A plain-text email to one recipient."""
 
     id = models.UUIDField(primary_key=True, default=uuid4)
     recipient = models.EmailField()
@@ -38,12 +35,6 @@ class QueuedMail(models.Model):
         next_attempt_at = now + min(max(now - self.created_at, MIN_DELAY), MAX_DELAY)
         unclaimed = QueuedMail.objects.filter(pk=self.pk, next_attempt_at=self.next_attempt_at)
         return unclaimed.update(next_attempt_at=next_attempt_at) == 1
-
-    def build_message(self, smtp: Any = None) -> EmailMessage:
-        """Build the message. Its Message-ID, the same in each attempt, identifies duplicates."""
-        message_id = f"<{self.pk}@{settings.DEFAULT_FROM_EMAIL.rpartition('@')[2]}>"
-        headers = {"Message-ID": message_id, "Auto-Submitted": "auto-generated"}  # RFC 3834
-        return EmailMessage(self.subject, self.body, to=[self.recipient], connection=smtp, headers=headers)
 
 
 def find_expired() -> QuerySet[QueuedMail]:

@@ -9,6 +9,7 @@ import sys
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from textwrap import dedent, fill, indent
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,7 +19,7 @@ from django.core.management.base import BaseCommand, CommandError, DjangoHelpFor
 from django.core.management.color import no_style
 from django.db import OperationalError
 
-from petstore.db.failures import explain_failure
+from petstore.db.privileges import explain_failure
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -133,8 +134,8 @@ class JsonCommand(DocumentedCommand):
         except OperationalError as error:
             raise CommandError(describe_database_failure(error, self.interrupted_note)) from None
 
-    def write_result(self, data: Any, text: str, style: Any = None) -> None:
-        self.stdout.write(json.dumps(data) if self.prints_json else text, style)
+    def write_result(self, data: Any, text: str) -> None:
+        self.stdout.write(json.dumps(data, default=datetime.isoformat) if self.prints_json else text)
 
     def write_note(self, text: str) -> None:
         """Write to standard error without the style of an error."""

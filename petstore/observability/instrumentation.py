@@ -15,11 +15,15 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from petstore.observability import logs
-from petstore.observability.metrics import REQUEST_SECONDS, REQUESTS, deferred_updates
+from petstore.observability.metrics import (
+    METHODS,
+    OTHER_METHOD,
+    REQUEST_SECONDS,
+    REQUESTS,
+    deferred_updates,
+)
 from petstore.observability.request_log import LoggedContext, RequestLog
 
-METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
-OTHER_METHOD = "other"
 UNKNOWN_ROUTE = "unknown"  # No URL pattern, or a regular expression.
 
 # `next` is atomic, so no lock is needed; see `count_in_flight`.

@@ -10,6 +10,10 @@ from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from petstore import compatibility
+
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+OTHER_METHOD = "other"
 REQUESTS = Counter(
     "petstore_http_requests_total", "Requests that were served.", ["route", "method", "status"]
 )
@@ -34,12 +38,20 @@ DECISIONS = Counter(
     ["outcome", "counted_for"],
 )
 KEYS_REJECTED = Counter(
-    "petstore_keys_refused_total", "Requests with a well-formed key that was rejected, by reason.", ["why"]
+    "petstore_keys_rejected_total",
+    "Requests with a well-formed key that was rejected, by reason.",
+    ["reason"],
 )
 BANS = Counter("petstore_bans_total", "Keys that were banned.")
 REJECTIONS_DROPPED = Counter(
-    "petstore_refusals_not_kept_total",
+    "petstore_rejections_dropped_total",
     "Rejections missing from the rejection log because there were too many.",
+)
+EARLIER_KEYS_REJECTED = Counter(
+    compatibility.KEYS_REJECTED_METRIC, "The same as petstore_keys_rejected_total. Deprecated.", ["why"]
+)
+EARLIER_REJECTIONS_DROPPED = Counter(
+    compatibility.REJECTIONS_DROPPED_METRIC, "The same as petstore_rejections_dropped_total. Deprecated."
 )
 BACKGROUND_FAILURES = Counter(
     "petstore_background_failures_total",
@@ -49,6 +61,26 @@ BACKGROUND_FAILURES = Counter(
 EVENT_BACKLOG = Gauge(
     "petstore_event_backlog_seconds",
     "The age of the oldest committed event that has no position in the feed yet.",
+    multiprocess_mode="livemax",
+)
+WEBHOOK_ATTEMPTS = Counter(
+    "petstore_webhook_attempts_total",
+    "Attempts to deliver an event: success, or why it failed.",
+    ["outcome"],
+)
+WEBHOOK_DELAY = Gauge(
+    "petstore_webhook_delay_seconds",
+    "For how long the webhook that is due longest has waited for a process, measured every minute.",
+    multiprocess_mode="livemax",
+)
+WEBHOOK_BACKLOG = Gauge(
+    "petstore_webhook_backlog_seconds",
+    "The age of the oldest event that an enabled webhook has not got, measured every minute.",
+    multiprocess_mode="livemax",
+)
+WEBHOOKS_FAILING = Gauge(
+    "petstore_webhooks_failing",
+    "Enabled webhooks without a success since a failure, measured every minute.",
     multiprocess_mode="livemax",
 )
 OLDEST_SNAPSHOT = Gauge(
@@ -111,3 +143,13 @@ get_decision_counter = cache(DECISIONS.labels)
 
 def count_decision(outcome: str, counted_for: str) -> None:
     deferred_updates.add(get_decision_counter(outcome, counted_for).inc)
+
+
+def count_rejected_key(reason: str) -> None:
+    KEYS_REJECTED.labels(reason).inc()
+    EARLIER_KEYS_REJECTED.labels(compatibility.KEY_REJECTION_REASONS.get(reason, reason)).inc()
+
+
+def count_dropped_rejections(count: int) -> None:
+    REJECTIONS_DROPPED.inc(count)
+    EARLIER_REJECTIONS_DROPPED.inc(count)

@@ -17,7 +17,7 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
         r"\1***",
     ),
     # The tokens of invitations, password links and confirmations, in paths.
-    (re.compile(r"(/(?:account|admin/new-password)/[\w/-]{0,64}/)[\w:.=-]{25,}"), r"\1***"),
+    (re.compile(r"(/account/[\w/-]{0,64}/)[\w:.=-]{25,}"), r"\1***"),
     # Row values in PostgreSQL's error messages, such as email addresses.
     (re.compile(r"((?:Key \([^()\n]{1,256}\)=|Failing row contains )\()[^\r\n]+"), r"\1***"),
     # The password of a URL, up to the last @, since it may contain one.

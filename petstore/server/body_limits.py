@@ -1,4 +1,4 @@
-"""Deadlines and memory budgets for request bodies in transit."""
+"""Deadlines and memory budgets for request bodies in transit. MAX_BODY_BYTES, a setting, limits each."""
 
 import asyncio
 import math

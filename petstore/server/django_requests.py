@@ -19,7 +19,7 @@ from petstore.api.request_headers import (
     UNREADABLE,
     header_too_long,
 )
-from petstore.observability.instrumentation import METHODS, OTHER_METHOD
+from petstore.observability.metrics import METHODS, OTHER_METHOD
 from petstore.server.bodies import Body
 
 

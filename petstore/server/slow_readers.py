@@ -1,4 +1,4 @@
-"""Timeouts for clients that don't read their responses."""
+"""Timeouts for clients that don't read their responses: CLIENT_SECONDS in the settings."""
 
 import os
 import socket

@@ -1,10 +1,8 @@
 """Adapters that customize django-allauth."""
 
-from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
 
-import segno
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.internal.flows.login import get_authentication_records
 from allauth.core import context
@@ -18,7 +16,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from petstore.api.client_ip import get_client_address
 from petstore.api.link_header import get_page_url
-from petstore.mail.outbox import check_address
+from petstore.mail.email_queue import check_address
 
 WRONG_LOGIN = "Wrong username, email address or password."
 WRONG_CODE = "This code is wrong or has been used before. Wait for the next code and try again."
@@ -61,10 +59,6 @@ class AccountAdapter(DefaultAccountAdapter):
         last = records[-1]["at"] if records else 0.0
         return bool(timezone.now().timestamp() - last >= settings.ACCOUNT_REAUTHENTICATION_TIMEOUT)
 
-    def send_confirmation_mail(self, request: HttpRequest, emailconfirmation: Any, signup: bool) -> None:
-        # Sign-up uses the same template.
-        super().send_confirmation_mail(request, emailconfirmation, signup=False)
-
     def get_reset_password_from_key_url(self, key: str) -> str:
         return get_page_url(reverse("account_reset_password_from_key", args=key.split("-", 1)))
 
@@ -74,11 +68,6 @@ class AccountAdapter(DefaultAccountAdapter):
 
 class MfaAdapter(DefaultMFAAdapter):
     error_messages = DefaultMFAAdapter.error_messages | {"incorrect_code": WRONG_CODE}
-
-    def build_totp_svg(self, url: str) -> str:
-        svg = BytesIO()
-        segno.make(url, error="m").save(svg, kind="svg", scale=5, border=3, light="white")
-        return svg.getvalue().decode()
 
     def get_totp_label(self, user: AbstractBaseUser) -> str:
         return user.get_username()

@@ -18,6 +18,7 @@ from fido2.utils import websafe_decode
 
 from petstore.mail.models import DISCARDED
 from petstore.sign_in.backends import find_user, normalize_login
+from petstore.sign_in.password_links import PasswordLinkTokenGenerator
 from petstore.sign_in.rate_limits import check_limits, check_sign_in_limits, get_mail_limits
 from petstore.sign_in.receivers import record_failed_sign_in
 
@@ -156,11 +157,15 @@ class ResetPasswordForm(account_forms.ResetPasswordForm):
 
 
 class ResetTokenForm(account_forms.UserTokenForm):
-    """Rejects links of users who have since become staff or inactive."""
+    """Accepts links of emails from customers, and links of an Owner from staff."""
 
     def _get_user(self, uidb36: str) -> User | None:
-        user: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]
-        return user if user is not None and user.is_active and not user.is_staff else None
+        """Lock the user, so that of concurrent requests with a link only one succeeds."""
+        found: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]
+        user = User.objects.select_for_update().filter(pk=found.pk if found else 0, is_active=True).first()
+        if user is not None and user.is_staff:
+            self.token_generator = PasswordLinkTokenGenerator()
+        return user
 
 
 # --- Passkeys

@@ -67,11 +67,12 @@ def render_too_many(request: HttpRequest, seconds: int) -> HttpResponse:
 
 def limit_changes(view: View) -> View:
     """Limit the submissions of a page by its signed-in user."""
+    name = getattr(view, "view_class", view).__name__
 
     @wraps(view)
     def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.method == "POST" and request.user.is_authenticated:
-            limit = f"change by {view.__name__}", str(request.user.pk), CHANGES_PER_DAY
+            limit = f"change by {name}", str(request.user.pk), CHANGES_PER_DAY
             if seconds := count_attempt(request, [limit]):
                 return render_too_many(request, seconds)
         return view(request, *args, **kwargs)

@@ -3,6 +3,10 @@
 from typing import Any
 
 from allauth.account import signals as account_signals
+from allauth.account.internal.flows.login import (
+    AUTHENTICATION_METHODS_SESSION_KEY,
+    get_authentication_records,
+)
 from allauth.account.models import EmailAddress
 from allauth.mfa import signals as mfa_signals
 from allauth.mfa.models import Authenticator
@@ -16,13 +20,14 @@ from django.http import HttpRequest, HttpResponse
 
 from petstore.audit import Actor, Values, record, record_password_change
 from petstore.audit.models import FailedSignIn
+from petstore.backoffice.sessions import end_oldest_sessions
 from petstore.observability import logs
 from petstore.sign_in.actions import Action
 from petstore.sign_in.backends import find_user
 from petstore.sign_in.known_browsers import remember_browser
-from petstore.sign_in.second_factors import SECOND_FACTORS, has_second_factor
+from petstore.sign_in.second_factors import SECOND_FACTORS, describe, has_second_factor
 
-MAX_SESSIONS = 20  # Per user.
+MAX_AUTHENTICATION_RECORDS = 20  # Per session. Only the latest counts.
 
 
 def record_if_staff(request: HttpRequest | None, user: User | None, action: Action) -> None:
@@ -37,6 +42,13 @@ def record_password(request: HttpRequest, user: User, method: str, **kwargs: Any
         record_if_staff(request, user, Action.PASSWORD_ACCEPTED)
 
 
+@receiver(account_signals.authentication_step_completed, dispatch_uid="old authentication records")
+def drop_old_records(request: HttpRequest, user: User, **kwargs: Any) -> None:
+    """Keep sessions small, since a passkey may confirm any number of times."""
+    records = get_authentication_records(request, user)[-MAX_AUTHENTICATION_RECORDS:]
+    request.session[AUTHENTICATION_METHODS_SESSION_KEY] = records
+
+
 @receiver(user_logged_in, dispatch_uid="audit of sign-ins")
 def record_sign_in(request: HttpRequest | None, user: User, **kwargs: Any) -> None:
     record_if_staff(request, user, Action.SIGNED_IN)
@@ -46,8 +58,7 @@ def record_sign_in(request: HttpRequest | None, user: User, **kwargs: Any) -> No
 def remember_signed_in_browser(response: HttpResponse, user: User, **kwargs: Any) -> None:
     """Remember the browser, and end the oldest sessions: each sign-in checks all of a user's sessions."""
     remember_browser(response, user)
-    for session in UserSession.objects.filter(user=user).order_by("-pk")[MAX_SESSIONS:]:
-        session.end()
+    end_oldest_sessions(user)
 
 
 @receiver(user_logged_out, dispatch_uid="audit of sign-outs")
@@ -87,7 +98,7 @@ def handle_added_factor(
         others = UserSession.objects.filter(user=user).exclude(session_key=request.session.session_key)
         for session in others:
             session.end()
-        record(Actor.from_request(request), user, Action.TWO_FACTOR_ON, reason=str(authenticator))
+        record(Actor.from_request(request), user, Action.TWO_FACTOR_ON, reason=describe(authenticator))
     if authenticator.type == Authenticator.Type.TOTP:
         TOTP(authenticator).validate_code(request.POST.get("code", ""))  # Uses it up.
 
@@ -97,7 +108,7 @@ def handle_removed_factor(
     request: HttpRequest, user: User, authenticator: Authenticator, **kwargs: Any
 ) -> None:
     if authenticator.type in SECOND_FACTORS:
-        record(Actor.from_request(request), user, Action.TWO_FACTOR_OFF, reason=str(authenticator))
+        record(Actor.from_request(request), user, Action.TWO_FACTOR_OFF, reason=describe(authenticator))
 
 
 @receiver(mfa_signals.authenticator_reset, dispatch_uid="audit of recovery codes")
@@ -112,7 +123,8 @@ def handle_changed_password(request: HttpRequest, user: User, **kwargs: Any) -> 
 
 @receiver(account_signals.password_reset, dispatch_uid="audit of password resets")
 def handle_reset_password(request: HttpRequest, user: User, **kwargs: Any) -> None:
-    record_password_change(request, user, "Used a link from an email.")
+    reason = "Used a one-time link." if user.is_staff else "Used a link from an email."
+    record_password_change(request, user, reason)
 
 
 @receiver(post_save, sender=User, dispatch_uid="unconfirmed addresses")

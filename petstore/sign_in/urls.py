@@ -6,7 +6,6 @@ from allauth.mfa.base import views as mfa
 from allauth.mfa.recovery_codes import views as recovery_codes
 from allauth.mfa.totp import views as totp
 from allauth.mfa.webauthn import views as passkeys
-from allauth.usersessions import views as sessions
 from django.urls import path, re_path
 
 from petstore.sign_in import views
@@ -24,19 +23,13 @@ urlpatterns = [
     path("password/set/", account.password_set, name="account_set_password"),
     path("password/reset/", account.password_reset, name="account_reset_password"),
     path("password/reset/sent/", account.password_reset_done, name="account_reset_password_done"),
-    path(
-        "password/reset/done/",
-        account.password_reset_from_key_done,
-        name="account_reset_password_from_key_done",
-    ),
     re_path(
         r"^password/reset/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[0-9A-Za-z-]+)/$",
-        account.password_reset_from_key,
+        views.PasswordLinkView.as_view(),
         name="account_reset_password_from_key",
     ),
     # Email address
     path("email/", reauthentication_required(views.EmailView.as_view()), name="account_email"),
-    path("email/sent/", account.email_verification_sent, name="account_email_verification_sent"),
     re_path(
         r"^email/confirm/(?P<key>[-:\w]+)/$",
         views.ConfirmEmailView.as_view(),
@@ -66,7 +59,7 @@ urlpatterns = [
     ),
     path(
         "security/sessions/",
-        reauthentication_required(sessions.list_usersessions),
+        reauthentication_required(views.SessionsView.as_view()),
         name="usersessions_list",
     ),
 ]

@@ -15,10 +15,13 @@ from petstore.api.openapi.headers import COMMON_HEADERS, HEADERS
 from petstore.api.openapi.lists import get_list_filters
 from petstore.api.openapi.views import get_document
 from petstore.site.client_packages import get_package_urls
+from petstore.site.feeds import CHANGES
 from petstore.site.markdown import convert_to_markdown
 from petstore.site.reference import SAMPLES, get_operations
+from petstore.site.samples import TEMPLATES, TITLES, build_samples
 
 MARKDOWN = "text/markdown"
+DEMO_SCOPES = {None, "pets:read"}  # Of operations that the demo key may call.
 GUIDES = {
     "quickstart": "Quickstart",
     "clients": "Client packages",
@@ -33,6 +36,7 @@ GUIDES = {
     "retries": "Retries",
     "retry-clients": "Retries by client",
     "events": "Events",
+    "webhooks": "Webhooks",
     "deprecation": "Deprecation",
     "changes": "Changes",
 }
@@ -52,10 +56,12 @@ def get_context(page: str = "") -> dict[str, Any]:
         "staging_base_url": settings.STAGING_BASE_URL,
         "key_prefix": "psk_test_" if settings.ENVIRONMENT == "staging" else "psk_live_",
         "client_packages": get_package_urls(),
-        "events_kept_days": settings.EVENTS_KEPT_DAYS,
+        "webhook_networks": settings.WEBHOOK_SENT_FROM,
+        "event_retention_days": settings.EVENT_RETENTION_DAYS,
         "anonymous_per_minute": settings.ANONYMOUS_PER_MINUTE,
         "get_pet_deprecated_at": settings.GET_PET_DEPRECATED_AT,
         "get_pet_removed_at": settings.GET_PET_REMOVED_AT,
+        "changes": CHANGES,
     }
 
 
@@ -121,7 +127,9 @@ def operation(request: HttpRequest, operation_id: str, *, markdown: bool = False
         "title": operation["summary"],
         "operation": operation,
         "sample": SAMPLES.get(operation_id),
-        "demo_key": "" if markdown else settings.DEMO_KEY,
+        "samples": build_samples(operation),
+        "request_templates": [(suffix, title, TEMPLATES[suffix]) for suffix, title in TITLES.items()],
+        "demo_key": "" if markdown or operation["scope"] not in DEMO_SCOPES else settings.DEMO_KEY,
     }
     page = render(request, "docs/operation.html", get_context() | context)
     return finish(page, reverse("docs-operation-md", args=[operation_id]), markdown=markdown)

@@ -1,63 +1,36 @@
 """Converts pages to Markdown (CommonMark with GitHub's tables)."""
 
 import re
-from html.parser import HTMLParser
+from functools import lru_cache
+from typing import Any
 
-# The Markdown at the start and at the end of an element. handle_starttag() has code blocks and links.
-START = dict.fromkeys(("p", "figcaption", "summary", "dt", "table"), "\n\n") | {
-    "h1": "\n\n# ", "h2": "\n\n## ", "h3": "\n\n### ", "h4": "\n\n#### ", "ul": "\n", "ol": "\n",
-    "li": "\n- ", "dd": ": ", "strong": "**", "code": "`", "a": "[", "th": "| ", "td": "| ",
-}  # fmt: skip
-END = {"strong": "**", "code": "`", "th": " ", "td": " ", "tr": "|\n"}
-SKIPPED = {"button", "form", "nav", "script", "noscript"}  # Useful only in a browser.
-FENCE_LANGUAGES = {"sh": "sh", "py": "python", "mjs": "javascript"}
+SKIPPED = ["button", "form", "nav", "script", "noscript"]  # Useful only in a browser.
+FENCE_LANGUAGES = {"py": "python", "mjs": "javascript", "cs": "csharp", "rb": "ruby"}
 
 
 def convert_to_markdown(page: str, base_url: str) -> str:
     """Convert the `<main>` of a page. `base_url`, such as https://example.com, completes local links."""
-    converter = MarkdownConverter(base_url)
-    converter.feed(page.partition("<main")[2].partition(">")[2].partition("</main>")[0])
-    text = re.sub(r" +$", "", converter.text, flags=re.MULTILINE)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return convert_main("<main" + page.partition("<main")[2].partition("</main>")[0], base_url)
 
 
-class MarkdownConverter(HTMLParser):
-    """Supports only the elements that templates/docs uses."""
+@lru_cache(maxsize=100)  # Slow, but the same for all visitors, except for the accounts of members.
+def convert_main(page: str, base_url: str) -> str:
+    from bs4 import BeautifulSoup  # Slow to import.
+    from markdownify import ATX, MarkdownConverter
 
-    def __init__(self, base_url: str) -> None:
-        super().__init__()
-        self.text = ""
-        self._base_url = base_url
-        self._in_pre = False
-        self._skipped_depth = self._columns = 0
-        self._link = ""
+    main: Any = BeautifulSoup(page, "html.parser").main
+    for element in main(SKIPPED):
+        element.decompose()
+    for link in main("a", href=re.compile("^/")):
+        link["href"] = base_url + link["href"]
+    converter = MarkdownConverter(
+        heading_style=ATX, bullets="-", autolinks=False, escape_asterisks=False, escape_underscores=False,
+        code_language_callback=get_fence_language,
+    )  # fmt: skip
+    return converter.convert_soup(main).strip() + "\n"
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = {name: value or "" for name, value in attrs}
-        start = START.get(tag, "")
-        if tag == "code" and self._in_pre:
-            language = FENCE_LANGUAGES.get(attributes.get("id", "").rpartition(".")[2], "")
-            start = f"\n\n```{language}\n"
-        elif tag == "a":
-            href = attributes.get("href", "")
-            self._link = self._base_url + href if href.startswith("/") else href
-        self._in_pre |= tag == "pre"
-        self._columns = 0 if tag == "tr" else self._columns + (tag in {"th", "td"})
-        self._skipped_depth += tag in SKIPPED
-        self._append(start)
 
-    def handle_endtag(self, tag: str) -> None:
-        ends = END | {"a": f"]({self._link})", "thead": "|---" * self._columns + "|\n"}
-        self._append("\n```\n" if tag == "code" and self._in_pre else ends.get(tag, ""))
-        self._in_pre &= tag != "pre"
-        self._skipped_depth -= tag in SKIPPED
-
-    def handle_data(self, data: str) -> None:
-        if not self._in_pre:
-            data = re.sub(r"\s+", " ", data)
-            data = data.lstrip() if self.text.endswith("\n") or not self.text else data
-        self._append(data)
-
-    def _append(self, text: str) -> None:
-        if not self._skipped_depth:
-            self.text += text
+def get_fence_language(pre: Any) -> str:
+    """Return the language of a code block: the suffix of its ID, such as `listPets.py`."""
+    suffix = pre.code.get("id", "").rpartition(".")[2] if pre.code else ""
+    return FENCE_LANGUAGES.get(suffix, suffix)

@@ -1,20 +1,21 @@
-"""Search in guides, errors, operations and other pages. A linear scan suffices."""
+"""Search in guides, errors, operations and other pages, with SQLite's full-text search (FTS5) in memory."""
 
 import html
 import re
+import sqlite3
 import tomllib
-from difflib import get_close_matches
+import weakref
+from collections import Counter
 from functools import cache, lru_cache
 from pathlib import Path
-from textwrap import shorten
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.html import strip_tags
-from django.utils.safestring import mark_safe
+from django.utils.html import escape, strip_tags
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from petstore.db.names import fold_text
@@ -24,21 +25,30 @@ from petstore.site.reference import get_operations
 DATA = tomllib.loads(Path(__file__).with_name("search.toml").read_text("utf-8"))
 STOP_WORDS = frozenset(DATA["stop_words"].split())
 MAX_QUERY_LENGTH, MAX_WORDS = 100, 8
-MAX_CORRECTIONS = 2  # Of words in a query. Each compares the word with all known ones.
-MAX_RESULTS = 20
-MAX_SUGGESTIONS = 3
-EXCERPT_LENGTH = 160
-MIN_PREFIX_LENGTH = 3
-MIN_SIMILARITY = 0.8  # For correcting typos, from 0 to 1.
-ZONE_WEIGHTS = (6, 3, 1)  # Of a match in the heading, in the title with the guide's name, in the text.
+MAX_RESULTS, MAX_SUGGESTIONS = 20, 3
+MIN_PREFIX_LENGTH, MAX_EXTENSIONS = 3, 10
+MIN_TYPO_LENGTH = 6  # Shorter words may be a letter away from a word with another meaning.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
 OMITTED = re.compile(r"<figure.*?</figure>|<pre [^>]*><code id=.*?</pre>|<thead>.*?</thead>", re.DOTALL)
 CELL_END = re.compile(r"</t[dh]>\s*(?=<t[dh])")
 BLOCK_END = re.compile(r"</(?:dd|dt|li|p|pre)>")
 WORD = re.compile(r"[^\W_]+")
-SUFFIX = re.compile(
-    r"(?<=\w{3})(?:ations?|at(?:e[sd]?|ing)|ions?|ing|ie[sd]|e[sd]?|s|y)$|(?<=([^\W\d]))\1$"
+CREATE = """
+CREATE VIRTUAL TABLE heading USING fts5 (text, tokenize = porter);
+CREATE VIRTUAL TABLE entry USING fts5 (kind UNINDEXED, title, url UNINDEXED, text, tokenize = porter);
+CREATE VIRTUAL TABLE synonym USING fts5 (word, others, tokenize = porter);
+"""
+MARK, END_MARK = "\x02", "\x03"
+# The heading of a section counts most, then the name of its guide. Lower scores are better; similar
+# ones keep the order of the documentation.
+SELECT = """
+WITH headed AS MATERIALIZED (
+    SELECT rowid AS id, bm25(heading) AS score FROM heading WHERE heading MATCH :any
 )
+SELECT kind, highlight(entry, 1, char(2), char(3)), url, snippet(entry, 3, char(2), char(3), '…', 24)
+FROM entry LEFT JOIN headed ON headed.id = entry.rowid WHERE entry MATCH :query
+ORDER BY round(bm25(entry, 0, 3, 0, 1) + 4 * coalesce(score, 0)), entry.rowid LIMIT :limit
+"""
 
 
 class SearchResult(NamedTuple):
@@ -49,10 +59,9 @@ class SearchResult(NamedTuple):
 
 
 class Findings(NamedTuple):
-    results: list[SearchResult]
-    is_complete: bool  # Whether the results contain all words. Otherwise no entry does.
+    results: list[SearchResult]  # The best, with marked matches.
+    total: int  # Of the entries with all words. If 0, the results have some of the words.
     words: list[str]  # After the correction of typos.
-    matched: set[str]  # The words of the documentation that these match.
 
 
 @require_safe
@@ -62,8 +71,6 @@ def search(request: HttpRequest) -> HttpResponse:
     if query:
         words = split_query(query)
         findings = find(tuple(words))
-        shown = findings.results[: MAX_RESULTS if findings.is_complete else MAX_SUGGESTIONS]
-        context["results"] = [highlight(result, findings.matched) for result in shown]
         context |= {"findings": findings, "is_corrected": findings.words != words}
     return render(request, "docs/search.html", context)
 
@@ -75,8 +82,8 @@ def find(words: tuple[str, ...]) -> Findings:
 
 def suggest_pages(path: str) -> list[SearchResult]:
     """Return the pages whose titles match a path best, but none for a path longer than any page's."""
-    results, *_, matched = find(tuple(split_query(path if len(path) <= MAX_QUERY_LENGTH else "")))
-    return [page for page in results if matched & {*split_words(page.title)}][:MAX_SUGGESTIONS]
+    findings = find(tuple(split_query(path if len(path) <= MAX_QUERY_LENGTH else "")))
+    return [page for page in findings.results if "<mark>" in page.title][:MAX_SUGGESTIONS]
 
 
 def split_words(text: str) -> list[str]:
@@ -88,85 +95,68 @@ def split_query(query: str) -> list[str]:
     return ([word for word in words if word not in STOP_WORDS] or words)[:MAX_WORDS]
 
 
-def stem(word: str) -> str:
-    """Strip the suffixes of an English word, so that its forms share a stem."""
-    while (shorter := SUFFIX.sub("", word)) != word:
-        word = shorter
-    return word
-
-
 class SearchIndex:
     def __init__(self, entries: list[SearchResult]) -> None:
-        self._entries = []
-        for entry in entries:
-            zones = (entry.title.rpartition(": ")[2], entry.title, entry.text)
-            self._entries.append((entry, [set(split_words(zone)) for zone in zones]))
-        self._stems = {word: stem(word) for _, zones in self._entries for zone in zones for word in zone}
-        self._synonyms = {
-            stem(word): set(map(stem, split_words(others))) for word, others in DATA["synonyms"].items()
-        }
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._database.close)  # Since 3.13, Python warns of one left open.
+        self._database.executescript(CREATE)
+        headings = [(entry.title.rpartition(": ")[2],) for entry in entries]
+        self._database.executemany("INSERT INTO heading VALUES (?)", headings)
+        self._database.executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", entries)
+        self._database.executemany("INSERT INTO synonym VALUES (?, ?)", DATA["synonyms"].items())
+        texts = " ".join(f"{entry.title} {entry.text}" for entry in entries)
+        words = Counter([*DATA["synonyms"], *split_words(texts)])
+        self._words = [word for word, _ in words.most_common()]
 
     def find(self, words: list[str]) -> Findings:
         """Rank the entries with every word or, if there are none, those with some of them."""
-        unknown = [word for word in words if not self._match(word)]
-        corrections = {word: self._correct(word) for word in unknown[:MAX_CORRECTIONS]}
-        words = [corrections.get(word, word) for word in words]
-        matches = [self._match(word) for word in words]
-        matched = set().union(*matches)
-        ranked = []
-        for entry, zones in self._entries:
-            weighted = list(zip(ZONE_WEIGHTS, zones, strict=True))
-            weights = [
-                max((weight for weight, zone in weighted if zone & match), default=0) for match in matches
-            ]
-            covered = len(zones[0] & matched) / max(len(zones[0]), 1)
-            ranked.append((len(weights) - weights.count(0), sum(weights), covered, entry))
-        ranked.sort(key=lambda ranking: ranking[:-1], reverse=True)
-        is_complete = ranked[0][0] == len(words) > 0
-        results = [entry for found, *_, entry in ranked if found >= (len(words) if is_complete else 1)]
-        return Findings(results, is_complete, words, matched)
+        completed = [self._complete(word) for word in words]
+        words, forms = [word for word, _ in completed], [form for _, form in completed]
+        every, any_ = " AND ".join(forms), " OR ".join(forms)
+        total = self._count(every)
+        limit = MAX_RESULTS if total else MAX_SUGGESTIONS
+        values = {"query": every if total else any_, "any": any_, "limit": limit}
+        found = self._database.execute(SELECT, values) if forms else ()
+        return Findings([SearchResult(*map(to_markup, row)) for row in found], total, words)
 
-    def _match(self, word: str) -> set[str]:
-        """Return the words of the documentation that are other forms, synonyms or extensions of a word."""
-        roots = {stem(word)} | self._synonyms.get(stem(word), set())
-        is_prefix = len(word) >= MIN_PREFIX_LENGTH
-        return {
-            known
-            for known, root in self._stems.items()
-            if root in roots or (is_prefix and known.startswith(word))
-        }
+    def _count(self, query: str) -> int:
+        rows = self._database.execute("SELECT count(*) FROM entry WHERE entry MATCH ?", (query or '""',))
+        return int(rows.fetchone()[0])
 
-    def _correct(self, word: str) -> str:
-        """Return the most similar known word."""
-        similar = get_close_matches(word, [*self._stems, *DATA["synonyms"]], 1, MIN_SIMILARITY)
-        return similar[0] if similar else word
+    def _complete(self, word: str) -> tuple[str, str]:
+        """Return a word, corrected if it is a typo, and an expression that matches what it stands for."""
+        others = self._database.execute("SELECT others FROM synonym WHERE word MATCH ?", (f'"{word}"',))
+        form = match_any([word, *" ".join(row[0] for row in others).split()])
+        if self._count(form):
+            return word, form
+        longer = [known for known in self._words if known.startswith(word)][:MAX_EXTENSIONS]
+        if longer and len(word) >= MIN_PREFIX_LENGTH:
+            return word, match_any(longer)
+        meant = next((known for known in self._words if is_typo(word, known)), word)
+        return self._complete(meant) if meant != word else (word, form)
 
 
-def highlight(entry: SearchResult, matched: set[str]) -> SearchResult:
-    """Cut out the text around the first match, and mark the matches as HTML."""
-    words = "|".join(map(re.escape, matched))
-    pattern = re.compile(rf"(?<![^\W_]|[&#])({words})(?![^\W_])", re.IGNORECASE)  # Not the lt of &lt;.
-    first = pattern.search(entry.text)
-    title, text = (
-        mark_safe(pattern.sub(r"<mark>\1</mark>", html.escape(part)))  # noqa: S308
-        for part in (entry.title, extract_excerpt(entry.text, first.start() if first else 0))
-    )
-    return entry._replace(title=title, text=text)
+def match_any(words: list[str]) -> str:
+    return "({})".format(" OR ".join(f'"{word}"' for word in words))
 
 
-def extract_excerpt(text: str, position: int) -> str:
-    """Cut out the whole words around a position."""
-    start = max(position - EXCERPT_LENGTH // 2, 0)
-    start = text.find(" ", start) + 1 if start else 0
-    excerpt = shorten(text[start:], EXCERPT_LENGTH, placeholder=" …")
-    return f"… {excerpt}" if start else excerpt
+def is_typo(word: str, known: str) -> bool:
+    """Whether one letter was added, omitted or replaced, or two were exchanged, after the first letter."""
+    if len(word) < MIN_TYPO_LENGTH or word[0] != known[0] or abs(len(word) - len(known)) > 1:
+        return False
+    start = next((i for i, (a, b) in enumerate(zip(word, known, strict=False)) if a != b), len(known))
+    typed, meant = word[start:], known[start:]
+    return meant in {typed[1:], typed[1::-1] + typed[2:]} or meant[1:] in {typed, typed[1:]}
+
+
+def to_markup(text: str) -> SafeString:
+    return SafeString(escape(text).replace(MARK, "<mark>").replace(END_MARK, "</mark>"))
 
 
 @cache
 def build_index() -> SearchIndex:
     entries = index_operations()
-    for name, title, text in DATA["pages"]:
-        entries.append(SearchResult("Page", title, reverse(name), text))
+    entries += [SearchResult(*entry) for entry in DATA["entries"]]
     for name in GUIDES:
         page = render_to_string(f"docs/{name}.html", get_context(name), HttpRequest())
         entries += index_sections(name, page)
@@ -174,12 +164,13 @@ def build_index() -> SearchIndex:
 
 
 def index_operations() -> list[SearchResult]:
+    """Index operations by their description, unless it is about the operation that replaces them."""
     return [
         SearchResult(
             "Operation",
             f"{operation['summary']}: {operation['method']} {operation['path']}",
             reverse("docs-operation", args=[name]),
-            f"{name}: {operation['description']}".replace("`", ""),
+            name if "deprecated" in operation else f"{name}: {operation['description']}".replace("`", ""),
         )
         for name, operation in get_operations().items()
     ]

@@ -31,8 +31,8 @@ HIGHLIGHTED_TOKENS = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 
 
 @register.inclusion_tag("docs/example-tabs.html")
-def examples(name: str, key: str = "") -> dict[str, Any]:
-    """Render an example in each language, with `key` filled in if given. reading.js shows them as tabs.
+def examples(name: str, key: str = "", more: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Render an example in each language, with `key` filled in if given, then `more`, as tabs.
 
     Those with the client packages are first, if there are any.
     """
@@ -41,7 +41,7 @@ def examples(name: str, key: str = "") -> dict[str, Any]:
         *(file for file in packages if (EXAMPLES / file).exists()),
         *(f"{name}.{suffix}" for suffix in LANGUAGES),
     ]
-    return {"examples": [example(file, key) for file in files]}
+    return {"examples": [*(example(file, key) for file in files), *more]}
 
 
 @register.inclusion_tag("docs/example.html")
@@ -55,6 +55,21 @@ def example(file: str, key: str = "") -> dict[str, Any]:
     markup = fill_in_key(code, language, key) if key else highlighted(code, language)
     titles = PACKAGES if file.startswith("client_") else LANGUAGES
     return {"file": file, "title": titles[language], "code": markup, "notes": notes, "output": output}
+
+
+@register.inclusion_tag("docs/example-tabs.html")
+def receivers(name: str) -> dict[str, Any]:
+    """Render a receiver of webhooks in each language, from templates/docs/receivers."""
+    return {
+        "examples": [
+            {
+                "file": f"{name}.{suffix}",
+                "title": LANGUAGES[suffix],
+                "code": highlighted(render_text(f"docs/receivers/{name}.{suffix}"), suffix),
+            }
+            for suffix in PACKAGES
+        ]
+    }
 
 
 def fill_in_key(code: str, language: str, key: str) -> SafeString:

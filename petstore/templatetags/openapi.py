@@ -52,16 +52,16 @@ def constraints_of(schema: Schema) -> list[str]:
 
 
 @register.filter
-def members_of(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema, bool]]:
-    """Yield each member's path, such as `quota.day.limit`, its schema, and whether it is required."""
+def fields_of(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema, bool]]:
+    """Yield each field's path, such as `quota.day.limit`, its schema, and whether it is required."""
     for part in get_parts(schema):
-        yield from members_of(part, path)
+        yield from fields_of(part, path)
     if "items" in schema:
-        yield from members_of(schema["items"], path and f"{path}[]")
-    for name, member in schema.get("properties", {}).items():
-        member_path = f"{path}.{name}" if path else name
-        yield member_path, member, name in schema.get("required", ())
-        yield from members_of(member, member_path)
+        yield from fields_of(schema["items"], path and f"{path}[]")
+    for name, field in schema.get("properties", {}).items():
+        field_path = f"{path}.{name}" if path else name
+        yield field_path, field, name in schema.get("required", ())
+        yield from fields_of(field, field_path)
 
 
 @register.filter

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from accounts.events.sequencing import sequence_all
-from accounts.models import Account, EventDraft, EventType
+from accounts.models import Account, EventType, OutboxEvent
 from inventory.models import Category, Order, Pet
 from tests.conftest import Api
 
@@ -16,36 +16,35 @@ def path(request: Any, pet: Pet, account: Account) -> str:
     return str(request.param).format(pet=pet.pk, order=order.pk)
 
 
-@pytest.mark.parametrize("form", ["{0}", "W/{0}", '"other", {0}', "*", '"a" , W/{0} '])
-def test_matching_etag_gets_304_and_counts(api: Api, path: str, form: str) -> None:
+def test_every_read_is_cached_privately_and_revalidated(api: Api, anonymous_api: Api, path: str) -> None:
     first = api.get(path)
     tag, left = first.headers["ETag"], int(first.headers["X-RateLimit-Remaining"])
     for costs, method in enumerate(("GET", "HEAD"), 1):
-        response = api(method, path, If_None_Match=form.format(tag))
+        response = api(method, path, If_None_Match=tag)
         assert (response.status_code, response.content, response.headers["ETag"]) == (304, b"", tag)
+        assert "Content-Type" not in response.headers
         assert int(response.headers["X-RateLimit-Remaining"]) == left - costs
-
-
-@pytest.mark.parametrize("sent", ['"other"', "", "nonsense", '"', "W/", "é"])
-def test_other_etag_gets_the_full_response(api: Api, path: str, sent: str) -> None:
-    assert api.get(path, If_None_Match=sent).status_code == 200
-
-
-def test_changed_row_has_another_etag(api: Api, path: str) -> None:
-    tag = api.get(path).headers["ETag"]
     Pet.objects.update(name="Pickle")
     Category.objects.update(description="Changed.")
     Order.objects.update(status="approved")
-    response = api.get(path, If_None_Match=tag)
-    assert response.status_code == 200
-    assert response.headers["ETag"] != tag
-
-
-def test_responses_are_cached_privately(api: Api, anonymous_api: Api, path: str) -> None:
-    response = api.get(path)
-    assert response.headers["Cache-Control"] == "private, no-cache"
-    assert response.headers["Vary"] == "Authorization"
+    changed = api.get(path, If_None_Match=tag)
+    assert (changed.status_code, changed.headers["ETag"] != tag) == (200, True)
+    assert (changed.headers["Cache-Control"], changed.headers["Vary"]) == (
+        "private, no-cache", "Authorization"
+    )  # fmt: skip
     assert anonymous_api.get(path).headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ("W/{0}", 304), ('"other", {0}', 304), ("*", 304), ('"a" , W/{0} ', 304),
+        ('"other"', 200), ("", 200), ("nonsense", 200), ('"', 200), ("W/", 200), ("é", 200),
+    ],
+)  # fmt: skip
+def test_if_none_match_lists_strong_or_weak_tags(api: Api, sent: str, status: int) -> None:
+    tag = api.get("/categories").headers["ETag"]
+    assert api.get("/categories", If_None_Match=sent.format(tag)).status_code == status
 
 
 def add_pet(account: Account) -> Pet:
@@ -61,44 +60,32 @@ def add_order(account: Account) -> None:
 
 
 def add_event(account: Account) -> None:
-    EventDraft.build(EventType.ORDER_PLACED, {}, account.pk).save()
+    OutboxEvent.build(EventType.ORDER_PLACED, {}, account.pk).save()
     sequence_all()
 
 
-LISTS = {"/pets": add_pet, "/categories": add_category, "/store/orders": add_order}
-FEED = {"/events": add_event}
+LISTS = {"/pets": add_pet, "/categories": add_category, "/store/orders": add_order, "/events": add_event}
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("path", LISTS)
-def test_full_last_page_has_a_new_etag_once_a_row_follows(
-    api: Api, account: Account, path: str, method: str
-) -> None:
+def test_full_last_page_has_a_new_etag_once_its_link_changes(api: Api, account: Account, path: str) -> None:
     LISTS[path](account)
     full = f"{path}?limit={len(api.get(f'{path}?limit=100').json())}"
-    before = api(method, full)
-    LISTS[path](account)
-    after = api(method, full, If_None_Match=before.headers["ETag"])
-    assert (after.status_code, after.headers["ETag"] != before.headers["ETag"]) == (200, True)
-    assert "Link" not in before.headers
-    assert 'rel="next"' in after.headers["Link"]
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_feed_page_has_a_new_etag_once_its_link_moves(api: Api, account: Account, method: str) -> None:
-    add_event(account)
-    before = api(method, "/events")
-    EventDraft.build(EventType.ORDER_PLACED, {}, account.pk + 1).save()
-    sequence_all()
-    after = api(method, "/events", If_None_Match=before.headers["ETag"])
+    before = api.get(full)
+    if path == "/events":  # Every page of the feed has a link, which an event of another account moves.
+        full, before = path, api.get(path)
+        add_event(Account(pk=account.pk + 1))
+    else:
+        LISTS[path](account)
+    after = api.get(full, If_None_Match=before.headers["ETag"])
     assert (after.status_code, after.content) == (200, before.content)
-    assert after.headers["Link"] != before.headers["Link"]
+    assert 'rel="next"' in after.headers["Link"] != before.headers.get("Link")
 
 
-@pytest.mark.parametrize(("path", "add"), (LISTS | FEED).items())
-def test_304_of_a_page_has_its_link(api: Api, account: Account, path: str, add: Any) -> None:
+@pytest.mark.parametrize("path", LISTS)
+def test_304_of_a_page_has_its_link(api: Api, account: Account, path: str) -> None:
     for _ in range(2):
-        add(account)
+        LISTS[path](account)
     page = api.get(f"{path}?limit=1")
     again = api.get(f"{path}?limit=1", If_None_Match=page.headers["ETag"])
     assert (again.status_code, again.headers["Link"]) == (304, page.headers["Link"])

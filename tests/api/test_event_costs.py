@@ -10,8 +10,8 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.events.feed import SINCE_QUERY, compile_page_query
-from accounts.events.views import TYPES
 from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode
+from accounts.models.events import TYPES
 from accounts.quota.limits import to_microseconds
 from petstore.event_loop.compiled_reads import RawRead
 from tests.conftest import COMMITTED
@@ -25,7 +25,7 @@ OWN, OTHER = 7, 8  # Accounts.
 MANY, FEW = 20_000, 30
 AT = 1_795_400_000_000_000
 FILL = """
-INSERT INTO accounts_event (id, account_id, type, created_at, numbered_at, data)
+INSERT INTO accounts_event (id, account_id, type, created_at, sequenced_at, data)
 WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < %s)
 SELECT %s + i, %s, %s, %s + i, %s + i, '{}' FROM numbers
 """

@@ -13,10 +13,9 @@ from django.db import IntegrityError, InterfaceError, transaction
 from prometheus_client import REGISTRY
 
 from accounts.events import sequencing
-from accounts.events.feed import compile_page_query
 from accounts.events.sequencing import sequence_all
 from accounts.management.commands import clear_events
-from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
+from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, OutboxEvent, PlanCode
 from accounts.models.events import now_in_microseconds
 from accounts.quota.limits import SECOND, to_datetime
 from inventory.import_export import add_pets
@@ -57,7 +56,7 @@ def other(db: None) -> Account:
 def add_outbox_entries(count: int, account_id: int = 0) -> None:
     kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
     for number in range(count):
-        EventDraft.build(kind, {"number": number}, account_id).save()
+        OutboxEvent.build(kind, {"number": number}, account_id).save()
 
 
 def add_events(count: int) -> None:
@@ -65,21 +64,13 @@ def add_events(count: int) -> None:
     sequence_all()
 
 
-def test_event_has_an_id_a_type_a_time_and_data(api: Api, pet: Pet) -> None:
-    (*_, event) = follow(api)
-    assert list(event) == ["id", "type", "createdAt", "data"]
-    at = datetime.fromisoformat(event["createdAt"])
-    assert timedelta() <= datetime.now(UTC) - at < timedelta(minutes=1)
-    assert event["data"] == {"pet": pet.as_json()}
-
-
-@pytest.mark.parametrize("fraction", [0, 1, 1_000, 500_000, 999_999])
+@pytest.mark.parametrize("fraction", [0, 1, 500_000, 999_999])
 def test_json_is_the_same_on_every_database(api: Api, fraction: int) -> None:
     sequence_all()
     data = {"pet": {"name": 'A "quoted" \u00e9\u4f60 \\ one', "categoryId": None, "price": 1.5}}
     last, at = Feed.objects.get(), 1_795_400_000 * SECOND + fraction
     for number in (1, 2):
-        row = EventDraft.build(EventType.PET_CREATED, data)
+        row = OutboxEvent.build(EventType.PET_CREATED, data)
         fields = {"type": row.type, "account_id": 0, "data": row.data}
         Event.objects.create(id=last.last_id + number, created_at=at, sequenced_at=at, **fields)
     Feed.objects.update(last_id=last.last_id + 2, last_sequenced_at=at)
@@ -92,37 +83,43 @@ def test_json_is_the_same_on_every_database(api: Api, fraction: int) -> None:
 
 
 def test_every_status_of_an_order_and_its_pet_is_an_event(api: Api, pet: Pet) -> None:
+    cancelled = api.post("/store/orders", {"petId": pet.pk}).json()
+    for _ in range(2):  # The second time, nothing changes.
+        assert api("DELETE", f"/store/orders/{cancelled['id']}").status_code == 204
     order = api.post("/store/orders", {"petId": pet.pk}).json()
     row = Order.objects.get(pk=order["id"])
     row.approve(by="staff")
     row.ship(by="staff")
     shipped = api.get(f"/store/orders/{order['id']}").json()
     row.deliver(by="staff")
+    row.return_pet(by="staff", reason="Allergic.")
     events = event_data(api)
     steps = [data["order"] for kind, data in events if kind.startswith("order.")]
     assert [kind for kind, _ in events if kind.startswith("order.")] == [
-        "order.placed", "order.approved", "order.shipped", "order.delivered",
+        "order.placed", "order.cancelled",
+        "order.placed", "order.approved", "order.shipped", "order.delivered", "order.returned",
     ]  # fmt: skip
-    assert (steps[0], steps[2]) == (order, shipped)
+    assert steps[:3] == [cancelled, cancelled | {"status": "cancelled"}, order]
+    assert steps[4] == shipped
     assert steps[-1] == api.get(f"/store/orders/{order['id']}").json()
     statuses = [data["pet"]["status"] for kind, data in events if kind == "pet.status_changed"]
-    assert statuses == ["pending", "sold"]
+    assert statuses == ["pending", "available", "pending", "sold", "available"]
 
 
-def test_cancelled_order_is_an_event(api: Api, pet: Pet) -> None:
-    order = api.post("/store/orders", {"petId": pet.pk}).json()
-    for _ in range(2):
-        assert api("DELETE", f"/store/orders/{order['id']}").status_code == 204
-    cancelled = event_data(api, EventType.ORDER_CANCELLED)
-    assert cancelled == [("order.cancelled", {"order": order | {"status": "cancelled"}})]
-    assert event_data(api)[-1] == ("pet.status_changed", {"pet": pet.as_json()})
-
-
-def test_edited_pet_is_an_event_only_if_a_public_member_changed(api: Api, pet: Pet) -> None:
+def test_pet_has_an_event_for_its_creation_each_public_change_and_its_deletion(api: Api, pet: Pet) -> None:
+    created = pet.as_json()
     pet.name = "Marble"
     pet.save()
     pet.save()
-    assert event_data(api, EventType.PET_UPDATED) == [("pet.updated", {"pet": pet.as_json()})]
+    duplicate = Pet.objects.get(pk=pet.pk)
+    Pet.objects.filter(pk=pet.pk).update(name="Rex")  # Concurrently.
+    updated, deleted = created | {"name": "Marble"}, created | {"name": "Rex"}
+    pet.delete()
+    duplicate.delete()
+    assert event_data(api)[1:] == [
+        (f"pet.{verb}", {"pet": data})
+        for verb, data in (("created", created), ("updated", updated), ("deleted", deleted))
+    ]
 
 
 @pytest.mark.parametrize(("count", "kinds"), [(1_000, ["pet.created"] * 1_000), (1_001, ["pets.imported"])])
@@ -130,7 +127,7 @@ def test_import_of_more_than_1000_pets_is_one_event(
     api: Api, category: Category, count: int, kinds: list[str]
 ) -> None:
     row = {"name": "Pet", "category_id": category.pk, "status": "available"}
-    add_pets([[row] * 600, [row] * (count - 600)])
+    add_pets([row] * count)
     events = [event for event in follow(api, "/events?limit=100") if event["type"].startswith("pet")]
     assert [event["type"] for event in events] == kinds
     if count > 1_000:
@@ -138,11 +135,22 @@ def test_import_of_more_than_1000_pets_is_one_event(
         assert events[0]["data"] == {"count": count, "firstId": ids[0], "lastId": ids[count - 1]}
 
 
-def test_failed_import_leaves_no_event(api: Api, category: Category) -> None:
+def test_change_that_fails_or_is_rolled_back_leaves_no_event(
+    api: Api, category: Category, account: Account
+) -> None:
     row = {"name": "Pet", "category_id": category.pk, "status": "available"}
     with pytest.raises(IntegrityError):
-        add_pets([[row], [row | {"status": "unknown"}]])
-    assert event_data(api, EventType.PET_CREATED) == []
+        add_pets([row, row | {"status": "unknown"}])
+    with transaction.atomic():
+        Pet.objects.create(name="Ghost", category=category)
+        transaction.set_rollback(True)
+    account.name = "Acme"
+    account.save()
+    account.assign(PlanCode.PRO)
+    (_, (kind, data)) = event_data(api)  # The first is that of the key.
+    assert (kind, data["account"]["plan"], data["account"]["id"]) == (
+        "plan.changed", "pro", account.public_id
+    )  # fmt: skip
 
 
 def test_events_of_a_key_contain_no_secret(api: Api, key: Any, account: Account) -> None:
@@ -159,22 +167,6 @@ def test_events_of_a_key_contain_no_secret(api: Api, key: Any, account: Account)
     ]
     assert all(list(event["data"]["key"]) == ["id", "name", "expiresAt"] for event in events)
     assert text not in str(events)
-
-
-def test_plan_event_requires_a_different_plan(api: Api, account: Account) -> None:
-    account.assign(PlanCode.PRO)
-    account.name = "Acme"
-    account.save()
-    ((_, data),) = event_data(api, EventType.PLAN_CHANGED)
-    assert data["account"]["plan"] == "pro"
-    assert data["account"]["id"] == account.public_id
-
-
-def test_rolled_back_change_leaves_no_event(api: Api, category: Category) -> None:
-    with transaction.atomic():
-        Pet.objects.create(name="Ghost", category=category)
-        transaction.set_rollback(True)
-    assert event_data(api, EventType.PET_CREATED) == []
 
 
 def test_account_sees_public_events_and_its_own_in_one_order(
@@ -198,7 +190,7 @@ def test_account_sees_public_events_and_its_own_in_one_order(
 def test_type_selects_one_type_or_all_with_a_prefix(api: Api, account: Account) -> None:
     add_outbox_entries(3)
     add_outbox_entries(2, account.pk)
-    EventDraft.build(EventType.PETS_IMPORTED, {}).save()
+    OutboxEvent.build(EventType.PETS_IMPORTED, {}).save()
     counts = {"pet.created": 3, "pet": 4, "pets": 1, "order": 2, "order.placed": 2, "quota": 0}
     for kind, count in counts.items():
         events = list(follow(api, f"/events?limit=2&type={kind}"))
@@ -221,7 +213,7 @@ def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
     sequence_all()
     began = datetime.now(UTC)
     ahead = round((began + timedelta(days=365)).timestamp() * SECOND)
-    EventDraft(account_id=0, type=EventType.PET_CREATED, data="{}", created_at=ahead).save()
+    OutboxEvent(account_id=0, type=EventType.PET_CREATED, data="{}", created_at=ahead).save()
     add_outbox_entries(1)
     assert [event["type"] for event in follow(api, f"/events?since={began:%Y-%m-%dT%H:%M:%S.%fZ}")] == [
         "pet.created",
@@ -277,19 +269,22 @@ def test_sequencing_continues_after_any_failure(monkeypatch: pytest.MonkeyPatch,
 def test_backlog_is_the_age_of_the_oldest_entry() -> None:
     assert sequencing.measure_backlog() == 0
     add_outbox_entries(2)
-    EventDraft.objects.filter(pk=EventDraft.objects.earliest("pk").pk).update(
+    OutboxEvent.objects.filter(pk=OutboxEvent.objects.earliest("pk").pk).update(
         created_at=now_in_microseconds() - 90 * SECOND
     )
     assert 90 <= sequencing.measure_backlog() < 120
-    EventDraft.objects.update(created_at=now_in_microseconds() + 90 * SECOND)  # By a clock that is ahead.
+    OutboxEvent.objects.update(created_at=now_in_microseconds() + 90 * SECOND)  # By a clock that is ahead.
     assert sequencing.measure_backlog() == 0
 
 
 def test_empty_page_has_a_next_link_and_stays_304(api: Api, account: Account) -> None:
     sequence_all()
-    response = api.get("/events?type=order")
+    response = api.get("/events?type=order&limit=7&since=2999-01-01T00:00:00Z")
     assert response.json() == []
     path = next_path(response)
+    assert path.startswith("/events?type=order&limit=7&cursor=")
+    assert api.get(f"{path}&since=2026-11-23T09:30:00Z").json()["code"] == "invalid_parameter"
+    response = api.get(path)
     again = api.get(path, **{"If-None-Match": response.headers["ETag"]})
     assert again.status_code == 304
     assert next_path(again) == path
@@ -297,33 +292,9 @@ def test_empty_page_has_a_next_link_and_stays_304(api: Api, account: Account) ->
     moved = api.get(path, **{"If-None-Match": response.headers["ETag"]})
     assert (moved.status_code, moved.content) == (304, b"")
     assert next_path(moved) != path
+    Feed.objects.update(last_pruned_id=Event.objects.latest("id").pk - 1)
     add_outbox_entries(1, account.pk)
     assert len(list(follow(api, next_path(moved)))) == 1
-
-
-def test_link_repeats_limit_and_type_but_not_since(api: Api) -> None:
-    response = api.get("/events?limit=7&type=order&since=2999-01-01T00:00:00Z")
-    assert next_path(response).startswith("/events?type=order&limit=7&cursor=")
-
-
-def test_cursor_of_a_filtered_feed_survives_pruning(api: Api, account: Account, other: Account) -> None:
-    add_outbox_entries(1, account.pk)
-    (event,) = follow(api, "/events?type=order")
-    add_outbox_entries(5, other.pk)
-    sequence_all()
-    path = next_path(api.get("/events?type=order"))
-    Feed.objects.update(last_pruned_id=Event.objects.latest("id").pk - 1)
-    assert api.get(path).status_code == 200
-    assert event["type"] == "order.placed"
-
-
-def test_deleted_pet_has_one_final_event(api: Api, pet: Pet) -> None:
-    duplicate = Pet.objects.get(pk=pet.pk)
-    Pet.objects.filter(pk=pet.pk).update(name="Rex")  # Concurrently.
-    expected = pet.as_json() | {"name": "Rex"}
-    pet.delete()
-    duplicate.delete()
-    assert event_data(api, EventType.PET_DELETED) == [("pet.deleted", {"pet": expected})]
 
 
 def test_cursor_from_before_a_restore_gets_410_even_if_its_id_was_reassigned(api: Api) -> None:
@@ -352,16 +323,6 @@ def test_reassigned_id_is_detected_after_the_clock_was_set_back(api: Api) -> Non
     assert api.get(reassigned).json()["code"] == "cursor_expired"
 
 
-@pytest.mark.parametrize("kind", [None, "order", "pet.created"])
-def test_all_limits_share_one_statement(api: Api, kind: str | None) -> None:
-    compile_page_query.cache_clear()
-    add_events(101)
-    for limit in (1, 7, 20, 21, 99, 100):
-        page = api.get(f"/events?limit={limit}" + (f"&type={kind}" if kind else ""))
-        assert len(page.json()) == (0 if kind == "order" else limit)
-    assert compile_page_query.cache_info().currsize == 1
-
-
 def test_cursor_continues_after_everything_before_it_was_pruned(api: Api) -> None:
     add_events(3)
     path = next_path(api.get("/events"))
@@ -375,7 +336,7 @@ def test_cursor_continues_after_everything_before_it_was_pruned(api: Api) -> Non
 
 
 def test_since_before_the_oldest_stored_event_is_410(api: Api) -> None:
-    old = datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)
+    old = datetime.now(UTC) - timedelta(days=settings.EVENT_RETENTION_DAYS, minutes=1)
     response = api.get(f"/events?since={old:%Y-%m-%dT%H:%M:%SZ}")
     assert (response.status_code, response.json()["code"]) == (410, "cursor_expired")
     add_events(2)
@@ -407,11 +368,6 @@ def test_unencoded_plus_in_since_is_explained(api: Api, time: str) -> None:
     assert "%2B" not in api.get("/events?since=2026-11-23+09:30:00Z").json()["message"]
 
 
-def test_since_and_cursor_exclude_each_other(api: Api) -> None:
-    path = next_path(api.get("/events"))
-    assert api.get(f"{path}&since=2026-11-23T09:30:00Z").json()["code"] == "invalid_parameter"
-
-
 def test_sequencing_continues_where_it_stopped(account: Account) -> None:
     sequence_all()
     first = Feed.objects.get().last_id
@@ -421,7 +377,7 @@ def test_sequencing_continues_where_it_stopped(account: Account) -> None:
     assert list(Event.objects.filter(pk__gt=first).order_by("pk").values_list("pk", flat=True)) == [
         first + number for number in range(1, 6)
     ]
-    assert (sequence_all(), Feed.objects.get().last_id, EventDraft.objects.count()) == (0, first + 5, 0)
+    assert (sequence_all(), Feed.objects.get().last_id, OutboxEvent.objects.count()) == (0, first + 5, 0)
 
 
 def test_events_are_pruned_after_30_days_and_the_feed_records_the_last_one(
@@ -430,11 +386,13 @@ def test_events_are_pruned_after_30_days_and_the_feed_records_the_last_one(
     monkeypatch.setattr(clear_events, "BATCH_SIZE", 2)
     add_events(8)
     path = next_path(api.get("/events?limit=1"))
-    old = (datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)).timestamp() * SECOND
+    old = (
+        datetime.now(UTC) - timedelta(days=settings.EVENT_RETENTION_DAYS, minutes=1)
+    ).timestamp() * SECOND
     Event.objects.filter(pk__lte=5).update(sequenced_at=round(old))
     add_outbox_entries(3)
     call_command("clear_events")
-    assert EventDraft.objects.count() == 0  # Other processes rarely get the lock during pruning.
+    assert OutboxEvent.objects.count() == 0  # Other processes rarely get the lock during pruning.
     assert [event["id"] for event in api.get("/events").json()] == [
         *range(6, Feed.objects.get().last_id + 1)
     ]

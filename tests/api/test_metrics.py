@@ -9,8 +9,8 @@ from django.test import Client
 from prometheus_client import REGISTRY
 
 from accounts.models import Account
-from petstore.observability.instrumentation import METHODS, count_in_flight, format_route
-from petstore.observability.metrics import DeferredUpdates
+from petstore.observability.instrumentation import count_in_flight, format_route
+from petstore.observability.metrics import METHODS, DeferredUpdates
 from petstore.observability.sampler import ConnectionTracker
 from tests.conftest import Api
 

@@ -13,6 +13,7 @@ from django.db import connection
 
 from accounts.models import Account
 from inventory.models import Order, Pet
+from inventory.serializers import MAX_BATCH
 from tests.conftest import Api
 from tests.support.costs import recorded_statements
 
@@ -21,7 +22,7 @@ ADMIT = "UPDATE accounts_quotausage"
 
 
 def insert_with_event(table: str) -> list[str]:
-    return [f"WITH {table}"] if ON_POSTGRESQL else [f"INSERT {table}", "INSERT accounts_eventdraft"]
+    return [f"WITH {table}"] if ON_POSTGRESQL else [f"INSERT {table}", "INSERT accounts_outboxevent"]
 
 
 CREATE_PET = insert_with_event("inventory_pet")
@@ -88,7 +89,7 @@ def test_read_takes_one_statement(
 def test_account_is_read_without_counting(used_api: Api) -> None:
     assert list_statements(lambda: used_api.get("/account"), 200) == [
         "SELECT accounts_apikey",
-        "INSERT accounts_keystanding",
+        "INSERT accounts_ratelimitstate",
         "SELECT accounts_apikey",
     ]
 
@@ -102,11 +103,20 @@ def test_create(used_api: Api, pet: Pet) -> None:
     def send_with_key() -> Any:
         return used_api("POST", "/pets", body, Idempotency_Key="a")
 
-    find_category = "SELECT inventory_category"
-    assert list_statements(send, 201) == [ADMIT, find_category, *CREATE_PET]
-    statements = [ADMIT, FIND_RECORD, find_category, *CLAIM, *CREATE_PET, STORE_RESPONSE]
+    assert list_statements(send, 201) == [ADMIT, *CREATE_PET]
+    statements = [ADMIT, FIND_RECORD, *CLAIM, *CREATE_PET, STORE_RESPONSE]
     assert list_statements(send_with_key, 201) == statements
     assert list_statements(send_with_key, 201) == [ADMIT, FIND_RECORD]  # It is replayed.
+
+
+def test_batch_takes_as_many_statements_for_any_number_of_pets(used_api: Api, pet: Pet) -> None:
+    new_pet = {"name": "Rex", "categoryId": pet.category_id}
+    counts = []
+    for count in (2, MAX_BATCH):
+        with recorded_statements() as statements:
+            assert used_api.post("/pets/batch", {"pets": [new_pet] * count}).status_code == 201
+        counts.append(len([sql for sql, _ in statements if "SAVEPOINT" not in sql]))
+    assert counts[0] == counts[1] <= len([ADMIT, "SELECT inventory_category", *CREATE_PET]) + 2
 
 
 def test_order_is_placed_and_cancelled(used_api: Api, pet: Pet) -> None:
@@ -118,6 +128,6 @@ def test_order_is_placed_and_cancelled(used_api: Api, pet: Pet) -> None:
 
     assert list_statements(place, 201) == [ADMIT, *PLACE_ORDER]
     assert list_statements(place, 409) == [ADMIT, "SELECT inventory_pet"]
-    find = ["SELECT inventory_order"] * 2  # The first is the test's.
-    assert list_statements(cancel, 204) == [find[0], ADMIT, find[1], *CANCEL_ORDER]
-    assert list_statements(cancel, 204) == [find[0], ADMIT, find[1], "SELECT inventory_order"]
+    find = "SELECT inventory_order"  # The test's.
+    assert list_statements(cancel, 204) == [find, ADMIT, *CANCEL_ORDER]
+    assert list_statements(cancel, 204) == [find, ADMIT, "SELECT inventory_order"]

@@ -9,13 +9,12 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from accounts.keys import key_format
-from accounts.models import Account, ApiKey, PlanCode, Refusal
+from accounts.models import Account, ApiKey, PlanCode, Rejection
 from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.limits import (
     DAY,
     HOUR,
     MINUTE,
-    Counters,
     Limits,
     RateLimitDecision,
     build_windows,
@@ -38,7 +37,7 @@ def low_limit(account: Account) -> None:
 def build_rejection(
     key: ApiKey, *, now: int = NOON, request_id: str = "r", banned_until: int = 0
 ) -> RejectedRequest:
-    windows = build_windows(Limits(2, 100), Counters(now + MINUTE, 2, now // DAY, 2), now)
+    windows = build_windows(now, Limits(2, 100), now + MINUTE, 2, now // DAY, 2)
     decision = RateLimitDecision(False, windows, now, banned_until)
     rule = decision.error_code.value
     return RejectedRequest(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, decision)
@@ -62,23 +61,23 @@ def test_rejection_is_found_by_its_request_id(
     before = timezone.now()
     for number in range(4):
         response = api.get("/pets/7", X_Request_Id=f"mine-{number}")
-    assert not Refusal.objects.exists()  # No request waits for a write.
+    assert not Rejection.objects.exists()  # No request waits for a write.
     usage_recorder.write()
-    (refusal,) = Refusal.objects.for_request("mine-3")
-    assert (refusal.account, refusal.key, refusal.address) == (key.account, key, "127.0.0.1")
-    assert (refusal.reason, refusal.method, refusal.route) == (
+    (rejection,) = Rejection.objects.for_request("mine-3")
+    assert (rejection.account, rejection.key, rejection.address) == (key.account, key, "127.0.0.1")
+    assert (rejection.reason, rejection.method, rejection.route) == (
         "rate_limit_exceeded", "GET", "/v1/pets/{petId}"
     )  # fmt: skip
-    assert (refusal.minute_limit, refusal.minute_used) == (2, 2)
-    assert (refusal.day_limit, refusal.day_used) == (100, 2)
-    assert before <= refusal.rejected_at <= timezone.now()
-    assert refusal.minute_ends_at is not None
-    assert refusal.day_ends_at is not None
-    assert -(-refusal.minute_ends_at.timestamp() // 1) == int(response.headers["X-RateLimit-Reset"])
-    assert refusal.day_ends_at.timestamp() % 86_400 == 0
-    assert refusal.day_ends_at > refusal.rejected_at
-    assert refusal.ban_ends_at is None
-    assert Refusal.objects.count() == 2  # The two admitted requests are not logged.
+    assert (rejection.minute_limit, rejection.minute_used) == (2, 2)
+    assert (rejection.day_limit, rejection.day_used) == (100, 2)
+    assert before <= rejection.rejected_at <= timezone.now()
+    assert rejection.minute_ends_at is not None
+    assert rejection.day_ends_at is not None
+    assert -(-rejection.minute_ends_at.timestamp() // 1) == int(response.headers["X-RateLimit-Reset"])
+    assert rejection.day_ends_at.timestamp() % 86_400 == 0
+    assert rejection.day_ends_at > rejection.rejected_at
+    assert rejection.ban_ends_at is None
+    assert Rejection.objects.count() == 2  # The two admitted requests are not logged.
 
 
 def test_rejection_is_found_by_a_generated_request_id(
@@ -86,7 +85,7 @@ def test_rejection_is_found_by_a_generated_request_id(
 ) -> None:
     ids = [api.get("/pets").headers["X-Request-Id"] for _ in range(3)]
     usage_recorder.write()
-    assert [Refusal.objects.for_request(request_id).count() for request_id in ids] == [0, 0, 1]
+    assert [Rejection.objects.for_request(request_id).count() for request_id in ids] == [0, 0, 1]
 
 
 def test_exhausted_daily_quota_is_named_as_the_rule(
@@ -96,8 +95,8 @@ def test_exhausted_daily_quota_is_named_as_the_rule(
     for _ in range(2):
         api.post("/pets", {}, X_Request_Id="x")
     usage_recorder.write()
-    refusal = Refusal.objects.for_request("x").get()
-    assert (refusal.reason, refusal.method, refusal.day_used) == ("daily_quota_exceeded", "POST", 1)
+    rejection = Rejection.objects.for_request("x").get()
+    assert (rejection.reason, rejection.method, rejection.day_used) == ("daily_quota_exceeded", "POST", 1)
 
 
 def test_ban_is_named_as_the_rule_with_its_end(
@@ -106,11 +105,11 @@ def test_ban_is_named_as_the_rule_with_its_end(
     ban_by_now(key.text)
     api.get("/nothing-here", X_Request_Id="n")
     usage_recorder.write()
-    refusal = Refusal.objects.for_request("n").get()
-    assert (refusal.reason, refusal.route) == ("api_key_banned", rejection_log.NO_SUCH_PATH)
-    assert refusal.ban_ends_at is not None
-    assert refusal.ban_ends_at == to_datetime(key.rate_limit_state.banned_until)
-    assert refusal.ban_ends_at - refusal.rejected_at <= timedelta(microseconds=BAN_LENGTHS[0])
+    rejection = Rejection.objects.for_request("n").get()
+    assert (rejection.reason, rejection.route) == ("api_key_banned", rejection_log.NO_SUCH_PATH)
+    assert rejection.ban_ends_at is not None
+    assert rejection.ban_ends_at == to_datetime(key.rate_limit_state.banned_until)
+    assert rejection.ban_ends_at - rejection.rejected_at <= timedelta(microseconds=BAN_LENGTHS[0])
 
 
 def test_reused_id_finds_all_its_rejections_the_newest_first(
@@ -119,13 +118,13 @@ def test_reused_id_finds_all_its_rejections_the_newest_first(
     for path in ("/pets", "/pets", "/pets", "/categories"):
         api.get(path, X_Request_Id="again")
     usage_recorder.write()
-    routes = [refusal.route for refusal in Refusal.objects.for_request("  again\n")]
+    routes = [rejection.route for rejection in Rejection.objects.for_request("  again\n")]
     assert routes == ["/v1/categories", "/v1/pets"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\0", "\ud800", "a'b", "x" * 100_000, "../..", "<b>"])
 def test_invalid_request_id_finds_nothing(db: None, text: str) -> None:
-    assert list(Refusal.objects.for_request(text)) == []
+    assert list(Rejection.objects.for_request(text)) == []
 
 
 def test_rejections_of_a_key_are_bounded_per_hour_and_the_others_counted(key: ApiKey) -> None:
@@ -133,10 +132,10 @@ def test_rejections_of_a_key_are_bounded_per_hour_and_the_others_counted(key: Ap
     for _ in range(rejection_log.MAX_PER_KEY_AND_HOUR + 20):
         recorder.record_rejection(build_rejection(key))
     recorder.write()
-    assert Refusal.objects.count() == rejection_log.MAX_PER_KEY_AND_HOUR
+    assert Rejection.objects.count() == rejection_log.MAX_PER_KEY_AND_HOUR
     recorder.record_rejection(build_rejection(key, now=NOON + HOUR))
     recorder.write()
-    assert Refusal.objects.count() == rejection_log.MAX_PER_KEY_AND_HOUR + 1
+    assert Rejection.objects.count() == rejection_log.MAX_PER_KEY_AND_HOUR + 1
     assert dropped_count() - before == 20
 
 
@@ -165,7 +164,7 @@ def test_failed_write_loses_no_rejections_within_the_bound(
         recorder.record_rejection(build_rejection(key, request_id="late"))
         recorder.write()
     recorder.write()
-    assert [refusal.request_id for refusal in Refusal.objects.order_by("id")] == ["early", "late"]
+    assert [rejection.request_id for rejection in Rejection.objects.order_by("id")] == ["early", "late"]
     assert "Writing usage failed and will be retried." in caplog.text
 
 
@@ -173,76 +172,81 @@ def test_rejections_of_a_deleted_key_block_no_others(key: ApiKey, issue: Any) ->
     deleted = issue()[0]
     ApiKey.objects.filter(pk=deleted.pk)._raw_delete("default")
     write_log(build_rejection(deleted, request_id="gone"), build_rejection(key, request_id="stays"))
-    assert [refusal.request_id for refusal in Refusal.objects.all()] == ["stays"]
+    assert [rejection.request_id for rejection in Rejection.objects.all()] == ["stays"]
 
 
 def test_rejections_are_pruned_by_age(key: ApiKey, settings: Any) -> None:
     for days in (0, 6, 8):
         write_log(build_rejection(key, now=NOON - days * DAY, request_id=f"days-{days}"))
     rejection_log.prune(NOON)
-    assert {refusal.request_id for refusal in Refusal.objects.all()} == {"days-0", "days-6"}
-    settings.REFUSALS_KEPT_DAYS = 5
+    assert {rejection.request_id for rejection in Rejection.objects.all()} == {"days-0", "days-6"}
+    settings.REJECTION_RETENTION_DAYS = 5
     rejection_log.prune(NOON)
-    assert {refusal.request_id for refusal in Refusal.objects.all()} == {"days-0"}
+    assert {rejection.request_id for rejection in Rejection.objects.all()} == {"days-0"}
 
 
 def test_oldest_rejections_are_pruned_beyond_the_maximum(key: ApiKey, settings: Any) -> None:
-    settings.REFUSALS_KEPT_MOST = 3
+    settings.MAX_REJECTIONS_PER_ACCOUNT = 3
     quiet_account = Account.objects.create(name="Quiet", plan_id="free")
     quiet_key, _ = ApiKey.objects.issue(quiet_account, by=OPERATOR)
     write_log(*[build_rejection(quiet_key, request_id="quiet")] * 3)
     write_log(*[build_rejection(key, request_id=str(number)) for number in range(5)])
     for _ in range(2):
         rejection_log.prune(NOON)
-    assert [refusal.request_id for refusal in Refusal.objects.all()] == ["4", "3", "2", *["quiet"] * 3]
+    assert [rejection.request_id for rejection in Rejection.objects.all()] == [
+        "4",
+        "3",
+        "2",
+        *["quiet"] * 3,
+    ]
 
 
 def test_unknown_method_is_stored_as_other(key: ApiKey) -> None:
     write_log(build_rejection(key)._replace(method="X\0" * 99))
-    assert Refusal.objects.get().method == "(other)"
+    assert Rejection.objects.get().method == "(other)"
 
 
 def test_rejection_has_the_ban_end_only_while_banned(key: ApiKey) -> None:
     write_log(build_rejection(key, banned_until=NOON - 1), build_rejection(key, banned_until=NOON + 1))
-    assert [refusal.reason for refusal in Refusal.objects.order_by("id")] == [
+    assert [rejection.reason for rejection in Rejection.objects.order_by("id")] == [
         "rate_limit_exceeded",
         "api_key_banned",
     ]
-    assert Refusal.objects.latest("id").ban_ends_at == to_datetime(NOON + 1)
+    assert Rejection.objects.latest("id").ban_ends_at == to_datetime(NOON + 1)
 
 
 # --- 401 and 403 ----------------------------------------------------------------------------------
 
 
-def get_logged(request_id: str) -> Refusal:
-    return Refusal.objects.for_request(request_id).get()
+def get_logged(request_id: str) -> Rejection:
+    return Rejection.objects.for_request(request_id).get()
 
 
 def test_rejected_keys_are_stored_with_reason_and_address(
     issue: Any, account: Account, usage_recorder: UsageRecorder
 ) -> None:
-    keys = {name: issue(name=name) for name in ("revoked", "expired", "elsewhere", "suspended")}
+    keys = {name: issue(name=name) for name in ("revoked", "expired", "network_not_allowed", "suspended")}
     keys["revoked"][0].revoke(reason="Leaked", by=OPERATOR)
     expire(keys["expired"][0])
-    ApiKey.objects.filter(name="elsewhere").update(allowed_networks=["203.0.113.0/24"])
+    ApiKey.objects.filter(name="network_not_allowed").update(allowed_networks=["203.0.113.0/24"])
     for name, (_, text) in keys.items():
         if name == "suspended":
             account.suspend(reason="Unpaid", by=OPERATOR)
         Api(text).get("/pets/7", X_Request_Id=name)
     usage_recorder.write()
     for name, (key, _) in keys.items():
-        refusal = get_logged(name)
-        assert (refusal.reason, refusal.key, refusal.account) == (name, key, account)
-        assert (refusal.method, refusal.route) == ("GET", "/v1/pets/{petId}")
-        assert (refusal.address, refusal.minute_limit) == ("127.0.0.1", None)
+        rejection = get_logged(name)
+        assert (rejection.reason, rejection.key, rejection.account) == (name, key, account)
+        assert (rejection.method, rejection.route) == ("GET", "/v1/pets/{petId}")
+        assert (rejection.address, rejection.minute_limit) == ("127.0.0.1", None)
 
 
 def test_missing_scope_is_stored_by_its_name(issue: Any, usage_recorder: UsageRecorder) -> None:
     key, text = issue(key_scopes=["pets:read"])
     assert Api(text).post("/pets", {}, X_Request_Id="narrow").status_code == 403
     usage_recorder.write()
-    refusal = get_logged("narrow")
-    assert (refusal.reason, refusal.scope, refusal.key) == ("insufficient_scope", "pets:write", key)
+    rejection = get_logged("narrow")
+    assert (rejection.reason, rejection.scope, rejection.key) == ("insufficient_scope", "pets:write", key)
 
 
 def test_request_without_the_secret_is_not_logged(
@@ -254,7 +258,7 @@ def test_request_without_the_secret_is_not_logged(
         assert Api(text).get("/pets").status_code == 401
     assert anonymous_api.get("/pets").status_code == 429
     usage_recorder.write()
-    assert not Refusal.objects.exists()
+    assert not Rejection.objects.exists()
 
 
 def build_key_rejection(number: int, address: str = "192.0.2.1", account: int = 1) -> RejectedRequest:

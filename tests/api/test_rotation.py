@@ -14,7 +14,7 @@ from accounts.quota import store
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Issue
 from tests.support.customers import expire
-from tests.support.quota import ADDRESS, parse, replace_secret
+from tests.support.quota import ADDRESS, find_rejection, parse, replace_secret
 
 BOTH = {1: b"an older pepper", 2: b"a newer pepper"}
 
@@ -32,7 +32,7 @@ def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
 
 def use(text: str) -> KeyRejectionReason | None:
     """Send one request with the key, and write its usage."""
-    rejection = store.admit(parse(text), ADDRESS).rejection
+    rejection = find_rejection(store.admit, parse(text), ADDRESS)
     write_behind.recorder.write()
     return rejection
 
@@ -99,11 +99,18 @@ def test_list_of_peppers_counts_the_keys_that_can_still_be_used(issue: Issue, se
     old_key(issue, settings)
     issue()
     old_pepper, new_pepper = json.loads(list_peppers("--json"))
-    assert old_pepper == {"number": 1, "known": True, "signs": False, "keys": 1, "last_used_at": None}
+    assert old_pepper == {
+        "number": 1,
+        "known": True,
+        "signs": False,
+        "keys": 1,
+        "webhooks": 0,
+        "last_used_at": None,
+    }
     assert (new_pepper["number"], new_pepper["signs"], new_pepper["keys"]) == (2, True, 1)
-    assert "Pepper 1: 1 key. Keep it" in list_peppers()
+    assert "Pepper 1: 1 key, 0 webhooks. Keep it" in list_peppers()
     ApiKey.objects.filter(pepper_number=1).update(pepper_number=2)
-    assert "Pepper 1: 0 keys. It may be removed" in list_peppers()
+    assert "Pepper 1: 0 keys, 0 webhooks. It may be removed" in list_peppers()
 
 
 def test_list_of_peppers_fails_if_keys_need_a_removed_pepper(issue: Issue, settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""The status page: the state now, samples of the last day, and incidents."""
+"""The status page: the state now, the last 24 hours and 90 days, and incidents."""
 
 import re
 from collections import deque
@@ -9,19 +9,23 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import OperationalError, connection
 from django.test import Client, RequestFactory
+from django.test.utils import CaptureQueriesContext
 
 from petstore.health import sampling
 from petstore.health.checks import OK, Check
-from petstore.health.models import Incident, State, StatusSample
+from petstore.health.history import MINUTES_PER_DAY
+from petstore.health.models import DAYS, Impact, Incident, Stage, State, StatusDay, StatusSample
 from petstore.health.sampling import RETENTION, measure, write
 from petstore.health.views import StatusView
+from petstore.site.home import HomeView
 from tests.conftest import COMMITTED
 from tests.support.concurrency import run_concurrently
 
 NOW = datetime(2026, 11, 26, 12, 10, tzinfo=UTC)
 MINUTE = int(NOW.timestamp()) // 60
+TODAY = MINUTE // MINUTES_PER_DAY
 UP = {"api": State.UP, "database": State.UP}
 DOWN = dict.fromkeys(UP, State.DOWN)
 
@@ -36,15 +40,21 @@ def get_page(states: dict[str, State] = UP) -> str:
     return " ".join(response.render().text.split())
 
 
-def get_parts(page: str) -> dict[str, tuple[str, list[str], str]]:
-    """The state now, the bars and the summary of each part."""
+def get_parts(page: str, unit: str = "hour") -> dict[str, tuple[list[str], str]]:
+    """The bars and the summary of each part. A span of several hours or days is one bar."""
+    section = page.split(f'<h2 id="{unit}s">')[1].split("<details>", maxsplit=1)[0]
     return {
-        name: (state, re.findall(r'<li class="([\w-]+)">', bars), summary)
-        for name, state, bars, summary in re.findall(
-            r'<h3>([\w ]+) <span class="state \w+">([\w ]+)</span></h3> <ol.*?>(.*?)</ol> <p>(.*?)</p>',
-            page,
+        name: (re.findall(r'<td class="([\w-]+)"', bars), summary)
+        for name, bars, summary in re.findall(
+            r"<h3>([\w ]+)</h3> <table.*?>(.*?)</table> (?:<p>(.*?)</p>)?", section
         )
     }
+
+
+def get_rows(page: str, unit: str) -> list[tuple[str, str]]:
+    """The first column of a table and that of the API, newest first."""
+    table = page.split(f'aria-label="Each {unit}"')[1].split("</table>", maxsplit=1)[0]
+    return re.findall(r'<th scope="row">(.*?)</th> <td>(.*?)</td>', table)
 
 
 def add_samples(start: int, count: int, states: dict[str, State] = UP) -> None:
@@ -62,17 +72,24 @@ def test_page_reports_the_state_now(client: Client, db: None) -> None:
     assert client.get("/").text.count('href="/status"') == 2
 
 
-def test_minutes_without_a_sample_have_no_data(db: None) -> None:
+def test_consecutive_hours_without_data_are_one_bar(db: None) -> None:
     add_samples(MINUTE - 70, 59)  # From 11:00 to 11:58.
-    state, bars, summary = get_parts(get_page())["API"]
-    assert (state, bars) == ("Up now", ["no-data"] * 25)
-    assert summary == "Up in 100% of the measured minutes: 1,391 min without data, 59 min up."
+    page = get_page()
+    bars, summary = get_parts(page)["API"]
+    assert bars == ["no-data", "gaps", "no-data"]
+    assert page.count("<span>No data</span>") == 2 * 2 + 2
+    assert summary == "100% up, 23 hours 1 minute without data."
+    assert get_rows(page, "hour")[-1] == ("2026-11-25 12:00 UTC to 2026-11-26 10:00 UTC", "No data")
     add_samples(MINUTE - 11, 1)
-    assert get_parts(get_page())["API"][1] == ["no-data"] * 23 + ["up", "no-data"]
+    assert get_parts(get_page())["API"][0] == ["no-data", "up", "no-data"]
 
 
-def test_without_any_sample_there_is_no_percentage(db: None) -> None:
-    assert get_parts(get_page())["Database"][2] == "1,450 min without data."
+def test_page_without_any_sample_says_so_once(db: None) -> None:
+    page = get_page()
+    for unit in ("day", "hour"):
+        assert get_parts(page, unit) == dict.fromkeys(("API", "Database"), (["no-data"], ""))
+        assert len(get_rows(page, unit)) == 1
+    assert "?" not in page.split("<main")[1].split("</main>")[0]
 
 
 def test_bars_show_the_worst_minute_of_an_hour(db: None) -> None:
@@ -82,17 +99,55 @@ def test_bars_show_the_worst_minute_of_an_hour(db: None) -> None:
     add_samples(MINUTE - 1, 1, UP | {"database": State.DEGRADED})
     page = get_page(DOWN)
     parts = get_parts(page)
-    assert parts["API"][:2] == ("Down now", ["no-data"] * 23 + ["up", "down"])
-    assert parts["API"][2].startswith("Up in 98.57% of the measured minutes: 1 min down, ")
-    assert "1 min down, 2 min degraded" in parts["Database"][2]
-    cells = "<td>1 min down, 9 min up</td><td>1 min down, 2 min degraded, 7 min up</td>"
+    assert page.count("Down now") == 2
+    assert parts["API"][0] == ["no-data", "up", "down"]
+    assert parts["API"][1] == "98.57% up, 1 minute down, 22 hours 50 minutes without data."
+    summary = "95.71% up, 1 minute down, 2 minutes degraded, 22 hours 50 minutes without data."
+    assert parts["Database"][1] == summary
+    cells = "<td>90% up, 1 minute down</td><td>70% up, 1 minute down, 2 minutes degraded</td>"
     assert f"12:00 UTC</th> {cells}" in page
 
 
 def test_samples_outside_the_period_are_not_shown(db: None) -> None:
     add_samples(MINUTE, 5, DOWN)
-    add_samples(MINUTE - 24 * 60 - 11, 1, DOWN)
-    assert get_parts(get_page())["API"][2] == "1,450 min without data."
+    add_samples(MINUTE - 24 * 60 - 1, 1, DOWN)
+    assert get_parts(get_page())["API"] == (["no-data"], "")
+
+
+def add_day(days_ago: int, **counts: int) -> None:
+    fields = [f"{part}_{state}" for part in UP for state in State]
+    StatusDay.objects.create(day=TODAY - days_ago, **dict.fromkeys(fields, 0) | counts)
+
+
+def test_bars_show_the_last_90_days(db: None) -> None:
+    add_day(90, api_down=1440)
+    add_day(89, api_up=1439, api_down=1, database_up=1440)
+    add_day(30, api_up=1440, database_up=720)
+    add_samples(TODAY * MINUTES_PER_DAY - 1, 1 + 12 * 60 + 10)
+    page = get_page()
+    parts = get_parts(page, "day")
+    assert parts["API"][0] == ["down", "no-data", "up", "no-data", "gaps", "up"]
+    assert parts["Database"][0] == ["up", "no-data", "gaps", "no-data", "gaps", "up"]
+    assert parts["API"][1] == "99.97% up, 1 minute down, 86 days 23 hours without data."
+    assert get_rows(page, "day") == [
+        ("2026-11-26", "100% up"),
+        ("2026-11-25", "100% up, 23 hours 59 minutes without data"),
+        ("2026-10-28 to 2026-11-24", "No data"),
+        ("2026-10-27", "100% up"),
+        ("2026-08-30 to 2026-10-26", "No data"),
+        ("2026-08-29", "99.93% up, 1 minute down"),
+    ]
+    assert 'colspan="58" title="2026-08-30 to 2026-10-26: No data"' in page
+
+
+def test_page_needs_five_queries(db: None) -> None:
+    for days_ago in range(1, 90):
+        add_day(days_ago, api_up=1440, database_up=1440)
+    for hours in range(3):
+        add_incident("Slow", timedelta(hours=-hours), timedelta())
+    with CaptureQueriesContext(connection) as queries:
+        get_page()
+    assert len(queries) == 5
 
 
 @COMMITTED
@@ -103,7 +158,7 @@ def test_page_works_without_the_database() -> None:
     assert page.count("Down now") == 2
     assert "The history can't be shown while the database is unavailable." in page
     assert "Incidents can't be shown while the database is unavailable." in page
-    assert "min up" not in page
+    assert "% up" not in page
     assert "There were no incidents" not in page
 
 
@@ -135,17 +190,27 @@ def test_outage_of_the_database_is_written_after_it() -> None:
     for minute in (MINUTE - 3, MINUTE - 2):
         with database_down(), pytest.raises(OperationalError):
             write(StatusSample(minute=minute, **DOWN), unwritten)
-    assert "1 min up" in get_page()
+    assert get_parts(get_page())["Database"][1] == "100% up, 23 hours 59 minutes without data."
     write(StatusSample(minute=MINUTE - 1, **UP), unwritten)
-    assert "2 min down, 1,446 min without data, 2 min up" in get_parts(get_page())["Database"][2]
+    assert (
+        "50% up, 2 minutes down, 23 hours 56 minutes without data." in get_parts(get_page())["Database"][1]
+    )
     assert not unwritten
 
 
 @COMMITTED
-def test_writer_prunes_old_samples() -> None:
-    add_samples(MINUTE - RETENTION - 5, 10)
-    write(StatusSample(minute=MINUTE, **UP), deque())
-    assert StatusSample.objects.earliest("minute").minute == MINUTE - RETENTION
+def test_days_are_rolled_up_once_they_have_left_the_24_hours() -> None:
+    first = (TODAY - 1) * MINUTES_PER_DAY
+    add_samples(first, 1438)
+    add_samples(first + 1438, 1, UP | {"database": State.DEGRADED})
+    add_samples(first + 1439, 2, DOWN)
+    add_day(DAYS + 1)
+    last = first + MINUTES_PER_DAY + RETENTION
+    write(StatusSample(minute=last - 1, **UP), deque())
+    assert StatusSample.objects.earliest("minute").minute == first
+    run_concurrently(*[lambda: write(StatusSample(minute=last, **UP), deque())] * 4)
+    assert StatusSample.objects.earliest("minute").minute == first + MINUTES_PER_DAY
+    assert list(StatusDay.objects.values_list()) == [(TODAY - 1, 1439, 0, 1, 1438, 1, 1)]
 
 
 def replace_checks(monkeypatch: pytest.MonkeyPatch, **results: str) -> None:
@@ -177,24 +242,71 @@ def test_slow_database_is_degraded(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Incidents -----------------------------------------------------------------------------------
 
 
-def add_incident(title: str, start: timedelta, end: timedelta | None = None, text: str = "Text.") -> None:
-    ends_at = None if end is None else NOW + end
-    Incident.objects.create(title=title, text=text, starts_at=NOW + start, ends_at=ends_at)
+def add_incident(
+    title: str, start: timedelta, end: timedelta | None = None, text: str = "Text.", **fields: Any
+) -> Incident:
+    incident = Incident.objects.create(title=title, **fields)
+    incident.updates.create(posted_at=NOW + start, text=text)
+    if end is not None:
+        incident.updates.create(stage=Stage.RESOLVED, posted_at=NOW + end, text="Done.")
+    return incident
 
 
-def test_incidents_are_shown_from_their_start_until_30_days_after_their_end(db: None) -> None:
-    assert "There were no incidents in the last 30 days." in get_page()
+def get_incidents(page: str) -> list[list[str]]:
+    """The titles of the open and of the past incidents."""
+    return [
+        re.findall(r"<h\d>([^<]*?) <span class=\"state \w+\">Impact", part)
+        for part in page.split('<h2 id="past">')
+    ]
+
+
+def test_incidents_are_shown_from_their_first_update_until_90_days_after_their_end(db: None) -> None:
+    page = get_page()
+    assert "There were none in the last 90 days." in page
+    assert "Open incidents" not in page
     hour, day = timedelta(hours=1), timedelta(days=1)
+    Incident.objects.create(title="Unpublished")
     add_incident("Future", hour)
-    add_incident("Old", -32 * day, -31 * day)
+    add_incident("Old", -92 * day, -91 * day)
     add_incident("Recent", -2 * hour, -hour)
-    add_incident("Last month", -40 * day, -29 * day)
-    add_incident("Open", -3 * day)
+    add_incident("Long", -100 * day, -89 * day)
+    add_incident("Open", -91 * day)
     add_incident("Ends soon", -hour, hour)
-    shown = re.findall(r"<article class=\"incident\"> <h3>(.*?)</h3>", get_page())
-    current = ' <span class="state down">Current</span>'
-    assert shown == [f"Open{current}", f"Ends soon{current}", "Recent", "Last month"]
-    assert "2026-11-26 10:10 UTC to 2026-11-26 11:10 UTC" in get_page()
+    reopened = add_incident("Reopened", -3 * day, -2 * day)
+    reopened.updates.create(posted_at=NOW - day, text="It is back.")
+    page = get_page()
+    assert get_incidents(page) == [["Ends soon", "Reopened", "Open"], ["Recent", "Long"]]
+    sentence = 'The service is ready, but <a href="/status#incidents">3 incidents are open</a>.'
+    assert sentence in page
+    home: Any = HomeView.as_view(
+        clock=lambda: NOW,
+        check_readiness=lambda: {"status": OK},
+        count_open_incidents=Incident.objects.count_open,
+    )
+    assert sentence in home(RequestFactory().get("/")).render().text
+    assert page.index("Open incidents") < page.index("The last 90 days")
+    days = re.findall(r"<h3>([\d-]+)</h3> <article", page)
+    assert days == ["2026-11-26", "2026-08-29"]
+
+
+def test_incidents_are_at_most_the_newest(monkeypatch: pytest.MonkeyPatch, db: None) -> None:
+    monkeypatch.setattr("petstore.health.models.MAX_INCIDENTS", 2)
+    for title in ("First", "Second", "Third"):
+        add_incident(title, -timedelta(hours=1))
+    assert get_incidents(get_page()) == [["Third", "Second"], []]
+    assert Incident.objects.count_open(NOW) == 2
+
+
+def test_incident_has_its_impact_and_its_updates_latest_first(db: None) -> None:
+    incident = add_incident("Slow", timedelta(hours=-2), timedelta(hours=-1), impact=Impact.CRITICAL)
+    incident.updates.create(stage=Stage.MONITORING, posted_at=NOW - timedelta(minutes=90), text="We wait.")
+    page = get_page()
+    assert '<h4>Slow <span class="state critical">Impact: critical</span></h4>' in page
+    assert re.findall(r"<strong>(\w+)</strong> (.{20})</p> <p>(.*?)</p>", page) == [
+        ("Resolved", "2026-11-26 11:10 UTC", "Done."),
+        ("Monitoring", "2026-11-26 10:40 UTC", "We wait."),
+        ("Investigating", "2026-11-26 10:10 UTC", "Text."),
+    ]
 
 
 def test_incidents_are_plain_text(db: None) -> None:
@@ -202,8 +314,3 @@ def test_incidents_are_plain_text(db: None) -> None:
     page = get_page()
     assert "<h3>&lt;b&gt;&amp; " in page
     assert "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p> <p>Second {{ paragraph }}</p>" in page
-
-
-def test_incident_cannot_end_before_it_starts(db: None) -> None:
-    with pytest.raises(IntegrityError), transaction.atomic():
-        add_incident("Wrong", timedelta(), -timedelta(hours=1))

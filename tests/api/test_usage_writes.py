@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from django.db import transaction
 
-from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteLoad, PlanCode
+from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteCount, PlanCode
 from accounts.quota.limits import DAY, MINUTE, to_datetime
 from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
@@ -57,7 +57,7 @@ def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
         build_batch(keys).write(NOON)
     assert len(statements) == 4
     assert DailyUsage.objects.filter(admitted=1, rejected=1).count() == MANY
-    assert MinuteLoad.objects.filter(requests=1).count() == MANY
+    assert MinuteCount.objects.filter(requests=1).count() == MANY
     assert ApiKey.objects.filter(last_used_at=to_datetime(NOON)).count() == MANY
 
 
@@ -76,7 +76,7 @@ def test_writes_add_up(db: None) -> None:
     build_batch(keys[1:]).write(NOON)
     rows = DailyUsage.objects.order_by("key_id").values_list("admitted", "rejected")
     assert list(rows) == [(1, 1), (2, 2), (2, 2)]
-    assert list(MinuteLoad.objects.order_by("account_id").values_list("requests", flat=True)) == [1, 2, 2]
+    assert list(MinuteCount.objects.order_by("account_id").values_list("requests", flat=True)) == [1, 2, 2]
     assert [use.admitted for key in keys for use in key.account.deprecated_calls.all()] == [1, 2, 2]
 
 
@@ -88,7 +88,7 @@ def test_usage_of_deleted_keys_and_accounts_is_dropped(db: None) -> None:
     batch.write(NOON)
     assert DailyUsage.objects.get().key == stays
     remaining = {without_key.account_id, stays.account_id}
-    assert {load.account_id for load in MinuteLoad.objects.all()} == remaining
+    assert {load.account_id for load in MinuteCount.objects.all()} == remaining
     assert {use.account_id for use in DeprecatedUse.objects.all()} == remaining
 
 

@@ -10,7 +10,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from accounts.events.warnings import send_missed_warnings, send_quota_warnings
-from accounts.models import Account, EventDraft, EventType, Feed, PlanCode
+from accounts.models import Account, EventType, Feed, OutboxEvent, PlanCode
 from accounts.quota import store
 from accounts.quota.limits import to_microseconds
 from accounts.usage import write_behind
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def event_data(kind: EventType) -> list[Any]:
-    return [orjson.loads(row.data) for row in EventDraft.objects.filter(type=kind).order_by("pk")]
+    return [orjson.loads(row.data) for row in OutboxEvent.objects.filter(type=kind).order_by("pk")]
 
 
 def force_check() -> None:
@@ -107,7 +107,7 @@ def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
     use_quota(huge, 1_000)
     use_quota(account, account.limits.per_day)
     force_check()
-    assert {row.account_id for row in EventDraft.objects.filter(type=EventType.QUOTA_REACHED)} == {
+    assert {row.account_id for row in OutboxEvent.objects.filter(type=EventType.QUOTA_REACHED)} == {
         account.pk
     }
 
@@ -118,13 +118,6 @@ def test_check_by_a_clock_that_was_ahead_does_not_block_later_checks() -> None:
     assert send_missed_warnings(now)
     assert not send_missed_warnings(now)  # One check per minute.
     assert send_missed_warnings(now + timedelta(minutes=1))
-
-
-def test_ban_has_one_event() -> None:
-    sender = Sender(per_minute=1, per_day=100)
-    sender.get_banned()
-    sender.admitted(5)
-    assert [data["key"]["id"] for data in event_data(EventType.KEY_BANNED)] == [sender.keys[0].public_id]
 
 
 @COMMITTED

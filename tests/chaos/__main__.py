@@ -6,7 +6,6 @@
 A proxy closes connections (when accepted, after the handshake, at a random byte), resets, delays, freezes
 and drops them. At the same time, eight accounts send requests, and staff revoke keys and lift bans. A seed
 determines the faults and their order. The exit status is 1 if a response or the final state is wrong.
-CONTRIBUTING.md explains the violations.
 """
 
 import argparse
@@ -25,7 +24,7 @@ from tests.chaos.faults import FaultKind
 from tests.chaos.report import report
 from tests.chaos.run import run
 from tests.run import postgresql
-from tests.support.live import manage, temporary_database
+from tests.support.migrated import migrated_database
 
 
 def main(options: argparse.Namespace) -> int:
@@ -38,10 +37,8 @@ def main(options: argparse.Namespace) -> int:
             print("No PostgreSQL server found. Install PostgreSQL, or set DATABASE_URL.")
             return 1
         os.environ |= environment.FIXED | {"DATABASE_URL": url}
-        template = stack.enter_context(temporary_database(folder))
-        manage(os.environ | {"DATABASE_URL": template}, "migrate", "--verbosity", "0")
         chaos = run(
-            folder, template, seed=options.seed, seconds=options.seconds, kinds=options.kinds,
+            folder, migrated_database(), seed=options.seed, seconds=options.seconds, kinds=options.kinds,
             log=partial(print, flush=True), **settings,
         )  # fmt: skip
         outcome = asyncio.run(chaos)

@@ -14,6 +14,7 @@ from tests.chaos.client import LOST, SILENT, TIMEOUT, Reply
 from tests.chaos.journal import Journal
 
 MINUTE = 60  # Seconds: a window of the minute limit.
+RECOVERY_SECONDS = 5.0  # From the end of a fault until no request fails.
 
 GET_ACCOUNT = "get account"  # Free, with a limit of its own (D39).
 ACCOUNT_LIMIT = 60  # Requests a minute.

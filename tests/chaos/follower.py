@@ -57,7 +57,7 @@ class Follower(Customer):
 def outbox_is_empty(database: str) -> bool:
     """Whether all events have positions in the feed."""
     with psycopg.connect(database) as connection:
-        return connection.execute("SELECT count(*) FROM accounts_eventdraft").fetchone() == (0,)
+        return connection.execute("SELECT count(*) FROM accounts_outboxevent").fetchone() == (0,)
 
 
 def check_feed(

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit, urlunsplit
 from tests.chaos.faults import Fault, FaultKind
 from tests.chaos.proxy import READY_FOR_QUERY, Proxy
 from tests.load.requests import memory_mib
-from tests.support.live import ROOT, Service, stopped_service, temporary_database
+from tests.support.live import ROOT, Service, stopped_service
+from tests.support.migrated import temporary_database
 from tests.support.packages import python
 
 WORKERS = 2

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from tests.chaos.checks import Kind, Violation, check_limits
+from tests.chaos.checks import RECOVERY_SECONDS, Kind, Violation, check_limits
 from tests.chaos.client import Client
 from tests.chaos.customers import CALM_PAUSE, FAULT_PAUSE, Shop
 from tests.chaos.faults import FaultKind, plan
@@ -22,7 +22,6 @@ from tests.chaos.rig import Rig, Usage, rig
 from tests.chaos.staff import Key, Staff
 from tests.support.servers import wait_until
 
-RECOVERY_SECONDS = 5.0  # The limit of a recovery.
 TIMEOUT = 12.0  # Seconds until the next cycle starts anyway.
 WARM_UP_SECONDS = 1.5  # Without faults, at the start.
 POLL_SECONDS = 0.3  # Within which no request may fail.

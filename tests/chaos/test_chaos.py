@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.chaos.report import report
 from tests.chaos.run import run
-from tests.support.live import migrated_database
+from tests.support.migrated import migrated_database
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import times
 

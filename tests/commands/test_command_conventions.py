@@ -11,17 +11,18 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from accounts.keys import key_format
-from accounts.models import Account, ApiKey, KeyStanding
+from accounts.models import Account, ApiKey, RateLimitState
 from petstore.management.base import DocumentedCommand, JsonCommand
 from tests.support.commands import run, run_json
 from tests.support.live import ROOT
 
+pytestmark = pytest.mark.same_on_both
 OWN_COMMANDS = sorted(
     (app, name)
     for name, app in get_commands().items()
     if isinstance(app, str) and app.split(".")[0] in {"petstore", "accounts", "inventory"}
 )
-WITHOUT_JSON = {"serve"}
+WITHOUT_JSON = {"serve", "deliver_webhooks"}
 
 
 # --- Help ----------------------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def test_names_cannot_control_the_terminal(hostile_key: ApiKey, tmp_path: Path) 
     leak = tmp_path / HOSTILE
     leak.write_text(key_format.generate("live", "a" * 8).text)
     ban = {"banned_at": 0, "banned_until": 4_000_000_000_000_000, "ban_level": 1}
-    KeyStanding.objects.update_or_create(key=hostile_key, defaults=ban)
+    RateLimitState.objects.update_or_create(key=hostile_key, defaults=ban)
     reason = ("--reason", "x")
     for command in (
         ("list_keys",), ("scan_keys", str(leak)), ("unban_key", hostile_key.public_id, *reason),

@@ -1,44 +1,48 @@
 """Migrations that change rows."""
 
 from importlib import import_module
-from types import SimpleNamespace
+from typing import Any
 
-import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
 from django.db import connection
 
-from accounts.keys.scopes import ALL_SCOPES
-from accounts.models import Account, ApiKey
-from accounts.quota.store import read_windows
-from tests.conftest import Issue
-from tests.support.quota import NOON
-
-SCOPES = import_module("accounts.migrations.0013_keys_with_all_scopes")
-COUNTERS = import_module("accounts.migrations.0030_counters_without_redis")
-OLD_COUNTER = """
-INSERT INTO accounts_quotacounter
-    (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted, day_here)
-VALUES (%s, %s, 3, 20800, 40, 0, true, 0)
-"""
+from tests.conftest import COMMITTED
+from tests.support.staff import PASSWORD, enter_password, is_signed_in
+from tests.support.two_factor import current_code, get_recovery_codes
 
 
-def test_keys_with_all_scopes_get_the_new_one(issue: Issue) -> None:
-    """D43"""
-    full, _ = issue(key_scopes=SCOPES.BEFORE.split())
-    narrow, _ = issue(key_scopes=["pets:read"])
-    SCOPES.widen(None, SimpleNamespace(connection=connection))
-    assert ApiKey.objects.get(pk=full.pk).scopes == ALL_SCOPES
-    assert ApiKey.objects.get(pk=narrow.pk).scopes == "pets:read"
-
-
-@pytest.mark.parametrize("is_deleted", [False, True])
-def test_counts_are_copied_for_accounts_that_exist(account: Account, *, is_deleted: bool) -> None:
+@COMMITTED
+def test_upgrade_keeps_apps_and_recovery_codes() -> None:
+    boss = User.objects.create_superuser("boss", password=PASSWORD)
+    tables = {
+        "otp_totp_totpdevice": "id integer, user_id integer, key varchar(80), confirmed boolean",
+        "otp_static_staticdevice": "id integer, user_id integer",
+        "otp_static_statictoken": "id integer, device_id integer, token varchar(16)",
+    }
+    rows: dict[str, list[tuple[Any, ...]]] = {
+        "otp_totp_totpdevice": [
+            (1, boss.pk, b"12345678901234567890".hex(), True),
+            (2, boss.pk, "00", False),
+        ],
+        "otp_static_staticdevice": [(3, boss.pk)],
+        "otp_static_statictoken": [(4, 3, "aaaaaaaa"), (5, 3, "bbbbbbbb")],
+    }
+    migration: Any = import_module("petstore.sign_in.migrations.0001_initial")
     with connection.cursor() as cursor:
-        cursor.execute(OLD_COUNTER, [account.pk, NOON + 1])
-        if is_deleted:
-            account.delete()
-        for statement in (COUNTERS.COPY_GENERATIONS, COUNTERS.COPY_COUNTS):
-            cursor.execute(statement)
-        cursor.execute("SELECT count(*) FROM accounts_quotausage")
-        assert cursor.fetchone() == (int(not is_deleted),)
-    if not is_deleted:
-        assert [window.used for window in read_windows(account, NOON)] == [3, 40]
+        for table, columns in tables.items():
+            cursor.execute(f"CREATE TABLE {table} ({columns})")
+            for row in rows[table]:
+                values = [value.hex() if isinstance(value, bytes) else value for value in row]
+                cursor.execute(f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(row))})", values)
+    try:
+        with connection.schema_editor() as editor:
+            migration.copy_second_factors(apps, editor)
+    finally:
+        with connection.cursor() as cursor:
+            for table in tables:
+                cursor.execute(f"DROP TABLE {table}")
+    client = enter_password()
+    client.post("/account/login/code/", {"code": current_code("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ")})
+    assert is_signed_in(client)
+    assert get_recovery_codes(boss) == ["aaaaaaaa", "bbbbbbbb"]

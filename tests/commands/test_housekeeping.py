@@ -14,7 +14,7 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
-from accounts.models import Account, Event, EventDraft, EventType, IdempotencyRecord
+from accounts.models import Account, Event, EventType, IdempotencyRecord, OutboxEvent
 from inventory.models import PetUpload
 from petstore.db import batches
 from petstore.health.management.commands.housekeeping import TASKS
@@ -37,11 +37,13 @@ def create_records(account: Account, age: timedelta) -> None:
         account=account, idempotency_key=name, fingerprint="f", created_at=now - age - timedelta(hours=24)
     )
     Session.objects.create(session_key=name, session_data="", expire_date=now - age)
-    PetUpload.objects.create(user=user, token=uuid4(), content=b"", made_at=now - age - timedelta(hours=1))
+    PetUpload.objects.create(
+        user=user, token=uuid4(), content=b"", created_at=now - age - timedelta(hours=1)
+    )
     UserSession.objects.create(user=user, session_key=name, ip="::1", user_agent="")
     CacheEntry.objects.create(cache_key=name, value="", expires=now - age)
     QueuedMail.objects.create(recipient="a@b.example", created_at=now - age - timedelta(days=3))
-    EventDraft.build(EventType.PET_DELETED, {}).save()
+    OutboxEvent.build(EventType.PET_DELETED, {}).save()
     sequence_all()
     sequenced_at = time.time_ns() // 1000 - int((age + timedelta(days=30)).total_seconds() * 1_000_000)
     Event.objects.filter(pk=Event.objects.latest("pk").pk).update(sequenced_at=sequenced_at)

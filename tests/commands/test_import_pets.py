@@ -16,8 +16,9 @@ from django.db import OperationalError
 
 from inventory.import_export import add_pets
 from inventory.import_export.readers import MAX_LINE_LENGTH
-from inventory.import_export.validation import BATCH_SIZE, InvalidRecord, PetAttributes, Validator
+from inventory.import_export.validation import InvalidRecord, PetAttributes, Validator
 from inventory.models import Category, Pet
+from inventory.models.pets import BATCH_SIZE
 from tests.conftest import COMMITTED
 from tests.support import commands
 
@@ -153,7 +154,7 @@ def test_standard_input_defaults_to_csv(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inventory.import_export.validation.BATCH_SIZE", 500)
+    monkeypatch.setattr("inventory.models.pets.BATCH_SIZE", 500)
 
 
 def test_pets_of_several_batches_are_added_in_order(write: Write, small_batches: None) -> None:
@@ -391,7 +392,7 @@ def test_all_invalid_lines_are_counted_and_a_hundred_listed(write: Write) -> Non
     [
         (("/nowhere/at/all.csv",), "Can't read /nowhere/at/all.csv: No such file or directory."),
         (("/", "--format", "csv"), "Can't read /: Is a directory."),
-        (("pets.xls",), "The file name does not end in .csv or .jsonl."),
+        (("pets.xls",), "The file name ends in neither .csv nor .jsonl."),
         (("pets.xls", "--format", "xls"), "invalid choice: 'xls'"),
         (("-", "--max-errors", "-1"), "--max-errors must be 0 or more."),
         ((), "the following arguments are required: FILE"),
@@ -404,8 +405,8 @@ def test_invalid_use_is_rejected_with_a_message(arguments: tuple[str, ...], mess
 # --- Failures during the import ----------------------------------------------------------------------
 
 
-def fail_after_one_batch(error: BaseException) -> Iterator[list[PetAttributes]]:
-    yield [attributes("Rex", 1, "sold")] * BATCH_SIZE
+def fail_after_one_batch(error: BaseException) -> Iterator[PetAttributes]:
+    yield from [attributes("Rex", 1, "sold")] * BATCH_SIZE
     raise error
 
 
@@ -423,7 +424,7 @@ def test_failed_import_adds_nothing(
 ) -> None:
     monkeypatch.setattr(
         "inventory.management.commands.import_pets.add_pets",
-        lambda batches: add_pets(fail_after_one_batch(error)),
+        lambda pets: add_pets(fail_after_one_batch(error)),
     )
     with pytest.raises(CommandError) as raised:
         run(write(VALID))
@@ -435,8 +436,8 @@ def test_failed_import_adds_nothing(
 def test_interruption_during_commit_reports_an_unknown_outcome(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add_and_be_interrupted(batches: Iterator[list[PetAttributes]]) -> None:
-        add_pets(batches)
+    def add_and_be_interrupted(pets: Iterator[PetAttributes]) -> None:
+        add_pets(pets)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("inventory.management.commands.import_pets.add_pets", add_and_be_interrupted)
@@ -448,9 +449,9 @@ def test_interruption_during_commit_reports_an_unknown_outcome(
 def test_concurrently_deleted_category_is_reported(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     dogs = Category.objects.get(name="Dogs")
 
-    def delete_category_and_add(batches: Iterator[list[PetAttributes]]) -> None:
+    def delete_category_and_add(pets: Iterator[PetAttributes]) -> None:
         dogs.delete()
-        add_pets(batches)
+        add_pets(pets)
 
     monkeypatch.setattr("inventory.management.commands.import_pets.add_pets", delete_category_and_add)
     with pytest.raises(CommandError, match=r"Was a category deleted in the meantime\?"):

@@ -12,7 +12,6 @@ from petstore.db.operations import (
     AddConstraintNotValid,
     AddIndexConcurrently,
     RemoveIndexConcurrently,
-    RemoveIndexFromPostgresql,
     ValidateConstraint,
 )
 from tests.conftest import COMMITTED
@@ -81,18 +80,6 @@ def test_index_is_created_and_removed_in_both_directions(state: ProjectState) ->
     assert get_indexes() == {INDEX.name: True}
     apply(state, AddIndexConcurrently("animal", INDEX), backwards=True)
     assert get_indexes() == {}
-
-
-def test_index_is_removed_from_postgresql_only(state: ProjectState) -> None:
-    new_state = apply(state, AddIndexConcurrently("animal", INDEX))
-    remove = RemoveIndexFromPostgresql("animal", INDEX.name)
-    for _ in range(2):  # The first migration may have failed to be recorded.
-        final_state = apply(new_state, remove)
-        assert get_indexes() == ({} if connection.vendor == "postgresql" else {INDEX.name: True})
-    assert final_state.models["animals", "animal"].options["indexes"] == [INDEX]
-    apply(new_state, remove, backwards=True)
-    assert get_indexes() == {INDEX.name: True}
-    apply(state, AddIndexConcurrently("animal", INDEX), backwards=True)
 
 
 @NEEDS_POSTGRESQL  # SQLite creates an index in a transaction, so it is never left incomplete.

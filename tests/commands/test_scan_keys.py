@@ -27,6 +27,8 @@ from accounts.models import ApiKey
 from tests.conftest import OPERATOR
 from tests.support.commands import get_error, run, run_json
 
+pytestmark = pytest.mark.same_on_both
+
 
 def zipped(data: bytes) -> bytes:
     out = io.BytesIO()

@@ -1,7 +1,8 @@
 -- What wrk sends: prepared beforehand, so that it takes little of the cores that it shares with the service.
 -- Arguments: the operation (list, list100, get, create, keyed, replayed, orders, mixed, or a path), the file of
--- keys, the number of pets. `keyed` creates with a new Idempotency-Key each, `replayed` sends one again and again;
--- `orders` places an order and cancels it, which are two requests.
+-- keys, the number of pets and, optionally, the milliseconds that each connection waits before a request.
+-- `keyed` creates with a new Idempotency-Key each, `replayed` sends one again and again; `orders` places an order
+-- and cancels it, which are two requests.
 
 local prepared, sent = {}, 0
 
@@ -48,6 +49,8 @@ end
 function init(arguments)
     local operation, keys, pets = arguments[1], {}, tonumber(arguments[3])
     for line in io.lines(arguments[2]) do keys[#keys + 1] = line end
+    local pause = tonumber(arguments[4])
+    if pause then delay = function() return pause end end
     if operation == "orders" then return place_and_cancel(keys, pets) end
     math.randomseed(os.time())
     for index = 1, operation == "keyed" and 60000 or 10000 do

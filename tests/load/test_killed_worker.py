@@ -1,7 +1,5 @@
 """Killing a worker under load loses no acknowledged write."""
 
-import argparse
-import math
 import os
 import signal
 import time
@@ -9,32 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.load.client import Phase
-from tests.load.record import Record
-from tests.load.rig import loaded, rig
+from tests.support.live import live_service
 from tests.support.servers import wait_until
+from tests.system.operations.machines import Customers, add_and_order, check_orders
 
-RECOVERED = 5.0  # Seconds until another worker has replaced it.
+CUSTOMERS = 6
+ORDERS = 20  # Before the kill, and again after it.
+REPLACED_SECONDS = 5.0
 
 
 @pytest.mark.each_database
 def test_killed_worker_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    """On the database of the tests, in its default serve mode."""
-    file = tmp_path / "load.sqlite3" if os.environ["DATABASE_URL"].startswith("sqlite") else None
-    options = argparse.Namespace(set=[], serve_mode=None, pets=100)
-    with rig(options, sqlite=file) as served:
-        client = served.client()
-        with loaded(client, Phase(math.inf, 60, 50)) as load:
-            time.sleep(1)
-            killed_at = client.now()
-            _, victim, *others = served.service.processes()
+    with live_service(tmp_path, workers=2) as service:
+        key = service.issue_high_limit_key("Busy")
+        with Customers(CUSTOMERS, service.url, key, add_and_order) as load:
+            wait_until(lambda: load.statuses()[201] >= ORDERS)
+            killed_at = time.monotonic()
+            _, victim, *others = service.processes()
             os.kill(victim, signal.SIGKILL)
-            wait_until(lambda: len(set(served.service.processes()[1:]) - {victim, *others}) == 1, RECOVERED)
-            time.sleep(1)
-        findings = served.shop.check(served.database)
-    record = load.result()
-    assert not Record(row for row in record if row.due + row.took < killed_at).failures()
-    assert record.good() > len(record) / 2
-    assert record.errors() == 0
-    assert findings.acknowledged > 5
-    assert findings.lost == findings.doubled == set()
+            wait_until(lambda: len(set(service.processes()[1:]) - {victim, *others}) == 1, REPLACED_SECONDS)
+            replaced_at = time.monotonic()
+            wait_until(lambda: load.statuses(since=replaced_at)[201] >= ORDERS)
+        check_orders(load, service.environment["DATABASE_URL"])
+    assert {one.status for one in load.all if one.arrived < killed_at} == {201}
+    assert load.statuses().keys() <= {0, 201, 503}  # 0: the connection was lost.

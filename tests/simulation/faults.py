@@ -16,15 +16,14 @@ from petstore.event_loop import (
     connector,
     counting,
     dbapi,
-    pg_connection,
     shared_connection,
 )
-from petstore.event_loop.connection import Connection, ConnectionFailedError
+from petstore.event_loop.connection import PostgresqlConnection
 from petstore.event_loop.connection_pool import ConnectionPool, Waiter
 from petstore.event_loop.counting import CountingConnection, CountingConnections
 from petstore.event_loop.dbapi import COMMIT, ROLLED_BACK, LoopConnection
+from petstore.event_loop.errors import ConnectionFailedError
 from petstore.event_loop.greenlets import TICK
-from petstore.event_loop.pg_connection import PostgresqlConnection
 from petstore.event_loop.shared_connection import SharedConnection
 from petstore.event_loop.transaction_pipeline import MESSAGES, TransactionPipeline
 
@@ -49,14 +48,14 @@ def nothing(*_: object) -> None:
     pass
 
 
-def enqueue_unchecked(self: Connection, receiver: Any, put: Any, *arguments: Any) -> None:
+def enqueue_unchecked(self: PostgresqlConnection, receiver: Any, put: Any, *arguments: Any) -> None:
     put(*arguments)
     self._queue.append((receiver, self._now))
 
 
 real_connect = SharedConnection._connect
-real_enqueue = Connection._enqueue
-real_resolve_next = Connection._resolve_next
+real_enqueue = PostgresqlConnection._enqueue
+real_resolve_next = PostgresqlConnection._resolve_next
 real_fetch_rows = PostgresqlConnection.fetch_rows
 real_forget = PostgresqlConnection.forget_preparation
 
@@ -67,7 +66,7 @@ async def connect_with_inherited_queue(self: SharedConnection) -> PostgresqlConn
     return opened
 
 
-def tick_by_the_clock(self: Connection) -> None:
+def tick_by_the_clock(self: PostgresqlConnection) -> None:
     self._now = round(self._loop.time() / TICK)
     if self._sent_count and self._now - self._head_since >= self._timeout_ticks:
         self.fail(ConnectionFailedError("No reply in time."))
@@ -75,7 +74,7 @@ def tick_by_the_clock(self: Connection) -> None:
         self._next_tick = self._loop.call_later(TICK, self._tick)
 
 
-def enqueue_by_the_clock(self: Connection, receiver: Any, put: Any, *arguments: Any) -> None:
+def enqueue_by_the_clock(self: PostgresqlConnection, receiver: Any, put: Any, *arguments: Any) -> None:
     self._now = round(self._loop.time() / TICK)
     real_enqueue(self, receiver, put, *arguments)
 
@@ -112,7 +111,7 @@ def deliver_before_sync(self: PostgresqlConnection) -> None:
         self._resolve_next(found.pop(0))
 
 
-def resolve_without_dequeuing(self: Connection, reply: Any) -> None:
+def resolve_without_dequeuing(self: PostgresqlConnection, reply: Any) -> None:
     if getattr(reply, "status", None) == pq.ExecStatus.FATAL_ERROR:
         receiver, _ = self._queue[0]
         if receiver is not None:
@@ -136,7 +135,7 @@ def deliver_without_commit(self: TransactionPipeline, results: list[Any]) -> Non
         self._resolve_next(result)
 
 
-ENQUEUE_WHEN_CLOSED = Patch(Connection, "_enqueue", enqueue_unchecked)
+ENQUEUE_WHEN_CLOSED = Patch(PostgresqlConnection, "_enqueue", enqueue_unchecked)
 INHERITED_QUEUE = (ENQUEUE_WHEN_CLOSED, Patch(SharedConnection, "_connect", connect_with_inherited_queue))
 SHARED_BATCH = Patch(PostgresqlConnection, "fetch_rows", fetch_rows_in_shared_batch)
 
@@ -144,12 +143,12 @@ FAULTS: dict[str, Fault] = {
     "a request to a closed connection joins its queue": Fault("counting reads", ENQUEUE_WHEN_CLOSED),
     "a new connection inherits the queue of a closed one": Fault("counting reads", *INHERITED_QUEUE),
     "a closed connection does not fail its pending requests": Fault(
-        "counting reads", Patch(Connection, "_shut_down", lambda self, _: self._disconnect())
+        "counting reads", Patch(PostgresqlConnection, "_shut_down", lambda self, _: self._disconnect())
     ),
     "a reply times out by the clock although the process was stopped": Fault(
         "counting reads",
-        Patch(Connection, "_tick", tick_by_the_clock),
-        Patch(Connection, "_enqueue", enqueue_by_the_clock),
+        Patch(PostgresqlConnection, "_tick", tick_by_the_clock),
+        Patch(PostgresqlConnection, "_enqueue", enqueue_by_the_clock),
     ),
     "the last tick blames the server before the loop has read its input": Fault(
         "counting", Patch(connection, "timeout_in_ticks", lambda seconds: ceil(seconds / TICK))
@@ -204,13 +203,13 @@ FAULTS: dict[str, Fault] = {
         "writes", Patch(PostgresqlConnection, "_deliver_batch", deliver_before_sync)
     ),
     "a failed request leaves its place in the queue": Fault(
-        "reads", Patch(Connection, "_resolve_next", resolve_without_dequeuing)
+        "reads", Patch(PostgresqlConnection, "_resolve_next", resolve_without_dequeuing)
     ),
     "a statement is prepared again although another request has done so": Fault(
         "",
         Patch(PostgresqlConnection, "forget_preparation", forget_any),
         SHARED_BATCH,
-        Patch(pg_connection, "DUPLICATE_STATEMENT", b""),
+        Patch(connection, "DUPLICATE_STATEMENT", b""),
     ),
     "a statement aborted by another's failure is retried in a shared batch": Fault("reads", SHARED_BATCH),
     "a connection that opens after its timeout stays open": Fault(

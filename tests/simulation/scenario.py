@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
-from petstore.event_loop.connection import Connection
+from petstore.event_loop.connection import PostgresqlConnection
 from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, RequestTask, timeout_in_ticks
 from tests.simulation.loop import Loop
 from tests.simulation.network import Network
@@ -79,7 +79,7 @@ class Scenario:
     def check_end(self) -> None:
         """Check the invariants after the last request."""
 
-    def check_only_connection(self, connection: Connection | None) -> None:
+    def check_only_connection(self, connection: PostgresqlConnection | None) -> None:
         """Check that only this connection's socket is open, with an empty queue."""
         count = 1 if connection is not None and connection.error is None else 0
         if len(self.network.open) != count:

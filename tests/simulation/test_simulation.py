@@ -12,7 +12,7 @@ from tests.simulation.faults import FAULTS, planted
 from tests.simulation.kinds import KINDS, scenario
 from tests.support.thorough import times
 
-SEEDS = times(10_000, 1_600)
+SEEDS = times(5_000, 1_600)
 BATCHES = 8
 MAX_SEEDS_TO_FIND = 1_000
 

@@ -140,15 +140,16 @@ LARGE_SHOP = [
        FROM generate_series(1, 60000) AS n""",
     """INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)
        SELECT (SELECT min(id) FROM accounts_account), id, 'delivered', now(), now() FROM inventory_pet""",
-    """INSERT INTO accounts_dailyusage (key_id, day, requests, refusals)
+    """INSERT INTO accounts_dailyusage (key_id, day, admitted, rejected)
        SELECT key.id, current_date - day, 1000, 10
        FROM accounts_apikey AS key, generate_series(0, 364) AS day WHERE key.id % 10 = 0
        ON CONFLICT DO NOTHING""",
-    """INSERT INTO accounts_deprecateduse (account_id, operation, day, requests, last_call_at)
+    """INSERT INTO accounts_deprecateduse (account_id, operation, day, admitted, last_call_at)
        SELECT id, 'getPet', current_date - day, 5, now()
        FROM accounts_account, generate_series(0, 364) AS day WHERE id % 10 = 0 ON CONFLICT DO NOTHING""",
-    """INSERT INTO accounts_refusal (request_id, at, account_id, key_id, rule, method, route, minute_limit,
-                                     minute_used, minute_ends_at, day_limit, day_used, day_ends_at)
+    """INSERT INTO accounts_rejection (request_id, rejected_at, account_id, key_id, reason, method, route,
+                                       minute_limit, minute_used, minute_ends_at, day_limit, day_used,
+                                       day_ends_at)
        SELECT 'request-' || id, now(), account_id, id, 'rate_limit_exceeded', 'GET', '/v1/pets', 60, 60,
               now(), 1000, 60, now() FROM accounts_apikey""",
     """INSERT INTO backoffice_auditentry (at, actor_name, action, model, object_id, object_text, before,
@@ -159,7 +160,7 @@ LARGE_SHOP = [
 ]
 LARGE_TABLES = {
     "inventory_pet", "inventory_order", "inventory_petevent", "accounts_apikey", "accounts_dailyusage",
-    "accounts_refusal", "accounts_accountdayload", "accounts_deprecateduse", "backoffice_auditentry",
+    "accounts_rejection", "accounts_minutehistogram", "accounts_deprecateduse", "backoffice_auditentry",
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey, KeyStanding, QuotaUsage, Refusal, UsageGeneration
+from accounts.models import Account, ApiKey, QuotaUsage, RateLimitState, Rejection, UsageGeneration
 from accounts.models.plans import EPOCH
 from accounts.quota.limits import to_microseconds
 
@@ -17,7 +17,7 @@ def use_quota(account: Account, used: int, days_ago: int = 0) -> None:
     QuotaUsage.objects.create(account=account, day=day, day_used=used)
 
 
-def add_rejection(key: ApiKey, **values: Any) -> Refusal:
+def add_rejection(key: ApiKey, **values: Any) -> Rejection:
     """Record a rejection of a key's request, by default for the minute limit."""
     now = timezone.now()
     defaults: dict[str, Any] = {
@@ -26,7 +26,7 @@ def add_rejection(key: ApiKey, **values: Any) -> Refusal:
         "minute_limit": 60, "minute_used": 60, "minute_ends_at": now,
         "day_limit": 1000, "day_used": 70, "day_ends_at": now,
     }  # fmt: skip
-    return Refusal.objects.create(**defaults | values)
+    return Rejection.objects.create(**defaults | values)
 
 
 def expire(key: ApiKey) -> None:
@@ -40,4 +40,4 @@ def ban(key: ApiKey, length: timedelta = timedelta(hours=1)) -> None:
     now = timezone.now()
     until = to_microseconds(now + length)
     state = {"banned_at": to_microseconds(now), "banned_until": until, "ban_level": 1}
-    KeyStanding.objects.update_or_create(key=key, defaults=state)
+    RateLimitState.objects.update_or_create(key=key, defaults=state)

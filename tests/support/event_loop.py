@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import uvloop
 from django.db import connection
 
-from petstore.event_loop.connection import Connection
+from petstore.event_loop.connection import PostgresqlConnection
 from petstore.event_loop.django_connections import install
 from petstore.event_loop.greenlets import RequestTask
 from tests.support.concurrency import in_other_thread
@@ -43,7 +43,8 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
             for task in other_tasks:  # They may be opening connections.
                 task.cancel()
             await asyncio.gather(*other_tasks, return_exceptions=True)
-            for connection in [obj for obj in gc.get_objects() if issubclass(type(obj), Connection)]:
+            found = [obj for obj in gc.get_objects() if issubclass(type(obj), PostgresqlConnection)]
+            for connection in found:
                 connection.close()
             await asyncio.sleep(0)  # Lets transports close.
 

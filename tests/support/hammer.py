@@ -55,10 +55,10 @@ def hammer(connection: Connection, text: str, threads: int, requests: int) -> No
 
     def admit(now: int) -> bool:
         try:
-            decision = store.admit(key, ADDRESS, now).decision
+            _, decision = store.admit(key, ADDRESS, now)
         except OperationalError:  # 503: on a busy machine, others held the lock for too long.
             return False
-        return decision is not None and decision.admitted
+        return decision.admitted
 
     def send(now: int) -> int:
         barrier.wait()

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from django.core.cache.backends import base
+from django_ratelimit import core
 
 from accounts.quota import anonymous, store
 from accounts.quota.anonymous import LookupLimiter
@@ -10,7 +12,7 @@ from accounts.quota.limits import MINUTE
 from accounts.usage.write_behind import UsageRecorder
 from petstore.api import local_counters as local
 from petstore.api.local_counters import LocalCounters
-from petstore.sign_in import rate_limits
+from petstore.sign_in import cache, rate_limits
 
 
 @pytest.fixture
@@ -31,11 +33,29 @@ def usage_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
 
 @pytest.fixture
 def lookup_limiter(monkeypatch: pytest.MonkeyPatch) -> LookupLimiter:
-    """Give each test a limiter without restricted networks."""
+    """Give each test a limiter without known keys."""
     limiter = LookupLimiter()
-    for module in (anonymous, store):
-        monkeypatch.setattr(module, "lookup_limiter", limiter)
+    monkeypatch.setattr(store, "lookup_limiter", limiter)
     return limiter
+
+
+class Clock:
+    """A fake `time` module."""
+
+    def __init__(self) -> None:
+        self.now = 1_900_000_000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of django-ratelimit and of its counters, so that no window ends during a test."""
+    clock = Clock()
+    for module in (core, base, cache):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture

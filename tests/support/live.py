@@ -1,29 +1,22 @@
 """The service as users run it: processes of `manage.py serve` with a database of their own."""
 
-import atexit
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
-from uuid import uuid4
 
 import httpx
-import psycopg
 
 from petstore.observability.healthcheck import is_alive
-from tests.support.command_runner import CommandRunner
+from tests.support.migrated import migrated_database, temporary_database
 from tests.support.packages import python
-from tests.support.postgresql import PostgreSQLServer, postgresql_server
+from tests.support.preloaded import CommandRunner, Forked
 from tests.support.servers import START_SECONDS, free_port, is_running
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +47,7 @@ class Service:
         self.folder = folder
         self.root = ROOT  # The code that is served.
         self.url = f"http://127.0.0.1:{environment['PORT']}"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self.commands = CommandRunner(environment)
 
     def manage(self, *arguments: str) -> str:
@@ -94,11 +87,15 @@ class Service:
 
     def start(self, workers: int, *, timeout: float = START_SECONDS) -> None:
         """Start, and wait until requests are served, for at most this many seconds."""
-        command = [python(), "manage.py", "serve", "--workers", str(workers)]
+        command = ["serve", "--workers", str(workers)]
         with (self.folder / "serve.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.root, env=self.environment, stdout=log, stderr=subprocess.STDOUT
-            )
+            if self.root == ROOT and self.environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
+                self.process = self.commands.start(*command, stdout=log, stderr=log)
+            else:
+                self.process = subprocess.Popen(
+                    [python(), "manage.py", *command],
+                    cwd=self.root, env=self.environment, stdout=log, stderr=log,
+                )  # fmt: skip
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log()
@@ -130,66 +127,6 @@ class Service:
 
     def log(self) -> str:
         return (self.folder / "serve.log").read_text(errors="replace")
-
-
-@contextmanager
-def temporary_database(
-    folder: Path, copy_of: str = "", options: str = "TEMPLATE template1"
-) -> Iterator[str]:
-    """Create a database on the tests' server; yield its URL, and drop it at the end.
-
-    It is empty, or a copy of the one with that URL, which has no open connections. The options are those of
-    PostgreSQL's CREATE DATABASE.
-    """
-    url = os.environ["DATABASE_URL"]
-    if url.startswith("sqlite"):
-        file = folder / "live.sqlite3"
-        if copy_of:
-            shutil.copyfile(name_of(copy_of), file)
-        yield f"sqlite:///{file}"
-        return
-    name = f"petstore_live_{uuid4().hex}"
-    options = f"TEMPLATE {name_of(copy_of)}" if copy_of else options
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} {options}".encode())
-        try:
-            yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
-        finally:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-
-
-def name_of(url: str) -> str:
-    """The database's name, on SQLite its path."""
-    return urlsplit(url).path.removeprefix("/")
-
-
-@cache
-def migrated_database() -> str:
-    """The URL of a migrated database to copy, which takes a twentieth of the time of migrating.
-
-    It is the one that MIGRATED_DATABASE names (tests/run.py), or one that is dropped at exit.
-    """
-    if shared := os.environ.get("MIGRATED_DATABASE"):
-        return shared
-    until_the_end = ExitStack()
-    atexit.register(until_the_end.close)
-    folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
-    url = until_the_end.enter_context(temporary_database(folder))
-    manage(os.environ | {"DATABASE_URL": url}, "migrate", "--verbosity", "0")
-    return url
-
-
-@cache
-def migrated_server() -> PostgreSQLServer:
-    """A stopped PostgreSQL server to copy, with a migrated database: MIGRATED_SERVER, or a new one."""
-    if shared := os.environ.get("MIGRATED_SERVER"):
-        return PostgreSQLServer(Path(shared))
-    until_the_end = ExitStack()
-    atexit.register(until_the_end.close)
-    server = until_the_end.enter_context(postgresql_server("fsync=off"))
-    manage(os.environ | {"DATABASE_URL": server.url}, "migrate", "--verbosity", "0")
-    server.stop()
-    return server
 
 
 def stopped_service(folder: Path, url: str, **environment: str) -> Service:

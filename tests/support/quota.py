@@ -1,15 +1,18 @@
 """Sends requests to a quota store, with a clock that the test controls."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
+from typing import Any
 
 from accounts.keys import key_format
+from accounts.keys.identity import KeyRejectedError, KeyRejectionReason
 from accounts.keys.key_format import ParsedKey
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota import store
 from accounts.quota.limits import DAY, SECOND, RateLimitDecision, Window
-from accounts.quota.store import QuotaResult
+from accounts.quota.store import KeyUse
 
 ADDRESS = IPv4Address("192.0.2.1")
 NOON = 20_800 * DAY + DAY // 2  # An arbitrary day, at noon.
@@ -25,6 +28,16 @@ def replace_secret(text: str) -> str:
     """Return a well-formed key with the same public ID and another secret."""
     start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
     return start + key_format.compute_checksum(start)
+
+
+def find_rejection(send: Callable[..., KeyUse], *arguments: Any) -> KeyRejectionReason | None:
+    """Send a request; return why its key is rejected, or None if it is not."""
+    try:
+        send(*arguments)
+    except KeyRejectedError as error:
+        reason: KeyRejectionReason = error.args[0]
+        return reason
+    return None
 
 
 @dataclass
@@ -48,16 +61,15 @@ class Sender:
         self.keys.append(key)
         self.texts.append(text)
 
-    def admit(self, key: int = 0) -> QuotaResult:
+    def admit(self, key: int = 0) -> KeyUse:
         return store.admit(parse(self.texts[key]), ADDRESS, self.now)
 
-    def peek(self, key: int = 0) -> QuotaResult:
+    def peek(self, key: int = 0) -> KeyUse:
         return store.peek(parse(self.texts[key]), ADDRESS, self.now)
 
     def send(self, key: int = 0) -> RateLimitDecision:
         """Send a request with the account's key of this index."""
-        decision = self.admit(key).decision
-        assert decision is not None
+        _, decision = self.admit(key)
         return decision
 
     def admitted(self, requests: int) -> int:
@@ -78,8 +90,7 @@ def send_until_banned(text: str, now: int) -> RateLimitDecision:
     """Ignore 429 from this time on, by the store's clock; return the decision that bans the key."""
     key = parse(text)
     for _ in range(1_000):
-        decision = store.admit(key, ADDRESS, now).decision
-        assert decision is not None
+        _, decision = store.admit(key, ADDRESS, now)
         if decision.banned:
             return decision
         now += 0 if decision.admitted else SECOND // 2

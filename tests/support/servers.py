@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,18 +55,22 @@ def is_running(pid: str) -> bool:
 
 
 RANDOM = random.SystemRandom()  # Hypothesis seeds the other alike in every process.
+reserved: list[socket.socket] = []  # Each bound to an abstract name, until this process exits.
 
 
 def free_port() -> int:
-    """A port on which nothing listens.
+    """A port on which nothing listens, and which no other process of tests has got.
 
     Below the system's ephemeral ports.
     """
     while True:
         port = RANDOM.randint(10_000, 22_000)
-        with socket.socket() as listener:
-            try:
+        try:
+            if sys.platform == "linux":
+                reserved.append(socket.socket(socket.AF_UNIX))
+                reserved[-1].bind(f"\0petstore-tests-{port}")
+            with socket.socket() as listener:
                 listener.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        except OSError:
+            continue
         return port

@@ -4,7 +4,9 @@
 """
 
 import os
+import subprocess
 from collections.abc import Sequence
+from functools import cache
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -19,3 +21,16 @@ def times(thorough: int, otherwise: int) -> int:
 def some(values: Sequence[T], step: int) -> Sequence[T]:
     """All values, or every `step`-th."""
     return values if THOROUGH else values[::step]
+
+
+@cache
+def have_pages_changed() -> bool:
+    """Return whether what pages are made of differs from main."""
+    made_of = ("templates", "petstore", "accounts", "inventory")
+    command = ["git", "diff", "--quiet", "--merge-base", "origin/main", "--", *made_of]
+    return subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+def some_pages(paths: Sequence[T]) -> Sequence[T]:
+    """All pages in CI, half of them if pages have changed, and otherwise a few."""
+    return some(paths, 2 if have_pages_changed() else 8)

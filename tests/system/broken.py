@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,22 +94,15 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
 # --- Variants; beside each, the rule that finds it ----------------------------------------------
 
 
-def header(name: str, change: Callable[[str], str | None]) -> Variant:
-    """Change a header, or remove it if the change is None."""
+def without(name: str, path: str = "/v1/") -> Variant:
+    """Remove a header from a path's responses."""
 
     def modify(reply: Reply) -> None:
-        for sent, value in list(reply.headers.items()):
-            if sent.lower() == name.lower():
+        for sent in list(reply.headers):
+            if reply.path.startswith(path) and sent.lower() == name.lower():
                 del reply.headers[sent]
-                if (changed := change(value)) is not None:
-                    reply.headers[sent] = changed
 
     return modify
-
-
-def without(name: str, path: str = "/v1/") -> Variant:
-    remove = header(name, lambda value: None)
-    return lambda reply: reply.path.startswith(path) and remove(reply)
 
 
 def status(old: int, new: int, path: str = "/v1/", code: bytes = b"") -> Variant:
@@ -164,11 +156,6 @@ def repeat_a_row(rows: Any, reply: Reply) -> Any:
     return rows
 
 
-def last_page_has_a_next_link(reply: Reply) -> None:
-    if reply.path.startswith("/v1/categories?") and "cursor" in reply.path and "Link" not in reply.headers:
-        reply.headers["link"] = f'<http://{reply.request_headers["Host"]}{reply.path}>; rel="next"'
-
-
 def with_string_ids(rows: Any, reply: Reply) -> Any:
     many = rows if isinstance(rows, list) else [rows]
     changed = [row | {"id": str(row["id"])} for row in many]
@@ -193,19 +180,7 @@ def reading_the_account_uses_quota(account: Any, reply: Reply) -> Any:
     return account
 
 
-def account_contradicts_the_headers(account: Any, reply: Reply) -> Any:
-    account["quota"]["minute"]["remaining"] += 7
-    return account
-
-
 # --- The feed
-
-
-def with_wrong_pet_status(events: list[Any], reply: Reply) -> list[Any]:
-    for event in events:
-        if event["type"] == "pet.status_changed":
-            event["data"]["pet"]["status"] = "sold"
-    return events
 
 
 def shorter_on_the_second_read(events: list[Any], reply: Reply) -> list[Any]:
@@ -215,69 +190,29 @@ def shorter_on_the_second_read(events: list[Any], reply: Reply) -> list[Any]:
     return shown
 
 
-def with_an_event_of_another_type(events: list[Any], reply: Reply) -> list[Any]:
-    first = reply.seen.setdefault("event", events[0])
-    return [first, *events] if "type=order" in reply.path else events
-
-
-NO_JSON = {"code": "malformed_json", "message": "No JSON.", "status": 400}
-EVENT = {"id": 1, "type": "pet.created", "createdAt": "2026-11-23T09:30:00Z", "data": {}}
 FEED_RULE = rules.test_feed_reports_every_write_once
 VARIANTS: list[tuple[Variant, Callable[..., None]]] = [
     (without("X-RateLimit-Remaining"), rules.test_every_response_reports_the_quota),
     (without("X-Request-Id"), rules.test_every_response_has_a_unique_request_id_and_vary),
-    (without("WWW-Authenticate"), rules.test_request_is_rejected),
     (without("Sunset"), rules.test_deprecation_is_announced),
     (without("Allow"), rules.test_request_is_rejected),
-    (without("Vary"), rules.test_every_response_has_a_unique_request_id_and_vary),
+    (without("Idempotent-Replayed"), rules.test_pet_is_created_ordered_and_released),
+    (without("Link", "/v1/events"), rules.test_feed_end_has_a_cursor),
     (remaining_never_falls, rules.test_every_request_uses_quota),
-    (
-        header("X-RateLimit-Remaining", lambda left: str(int(left) + 7)),
-        rules.test_every_response_reports_the_quota,
-    ),
-    (
-        header("X-RateLimit-Reset", lambda seconds: f"{seconds}000"),
-        rules.test_every_response_reports_the_quota,
-    ),
+    (rejected_without_retry_after, rules.test_every_429_has_retry_after),
     (status(404, 400, code=b"pet_not_found"), rules.test_request_is_rejected),
-    (replaced(404, {"detail": "Not found."}), rules.test_request_is_rejected),
-    (
-        header("Link", lambda link: link.replace("127.0.0.1", "internal.example.com")),
-        rules.test_lists_are_paginated,
-    ),
-    (
-        header("Link", lambda link: re.sub("&status=available|status=available&", "", link)),
-        rules.test_filters_are_applied,
-    ),
-    (body("/v1/pets?", lambda rows, _: rows[1:], "cursor="), rules.test_lists_are_paginated),
+    (status(409, 201, code=b"pet_not_available"), rules.test_pet_is_created_ordered_and_released),
+    (replaced(304, [], 200), rules.test_matching_etag_gives_304_and_head_matches_get),
     (body("/v1/pets", repeat_a_row), rules.test_lists_are_paginated),
-    (last_page_has_a_next_link, rules.test_lists_are_paginated),
+    (body("/v1/pets?", lambda rows, _: rows[1:], "cursor="), rules.test_lists_are_paginated),
     (
         body("/v1/pets?", lambda rows, _: [row | {"status": "sold"} for row in rows], "status="),
         rules.test_filters_are_applied,
     ),
-    (replaced(304, [], 200), rules.test_matching_etag_gives_304_and_head_matches_get),
     (body("/v1/pets", with_string_ids), rules.test_every_response_is_documented),
-    (rejected_without_retry_after, rules.test_every_429_has_retry_after),
-    (
-        replaced(415, {"code": "malformed_json", "message": "No JSON.", "status": 400}, 400),
-        rules.test_request_is_rejected,
-    ),
-    (status(200, 203, "/v1/categories"), rules.test_every_response_is_documented),
-    (replaced(401, [], 200), rules.test_request_is_rejected),
-    (without("Idempotent-Replayed"), rules.test_pet_is_created_ordered_and_released),
     (body("/v1/account", reading_the_account_uses_quota), rules.test_account_reports_quota_for_free),
-    (body("/v1/account", account_contradicts_the_headers), rules.test_account_reports_quota_for_free),
-    (status(409, 201, code=b"pet_not_available"), rules.test_pet_is_created_ordered_and_released),
-    (feed(lambda events, _: [events[0], *events]), FEED_RULE),
     (feed(lambda events, _: [*events, events[-1] | {"id": events[-1]["id"] + 1}]), FEED_RULE),
     (feed(lambda events, _: [event for event in events if event["type"] != "order.cancelled"]), FEED_RULE),
     (feed(lambda events, _: events[::-1]), FEED_RULE),
-    (feed(with_wrong_pet_status), FEED_RULE),
     (feed(shorter_on_the_second_read), FEED_RULE),
-    (feed(with_an_event_of_another_type), FEED_RULE),
-    (feed(with_string_ids), rules.test_every_response_is_documented),
-    (without("Link", "/v1/events"), rules.test_feed_end_has_a_cursor),
-    (body("/v1/events", lambda _, reply: [EVENT], "since=9999"), rules.test_feed_end_has_a_cursor),
-    (replaced(400, [], 200, "/v1/events?cursor=x"), rules.test_request_is_rejected),
 ]

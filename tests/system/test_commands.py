@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from petstore.observability.healthcheck import is_alive
-from tests.support.command_runner import CommandRunner
 from tests.support.live import ROOT, STOP_SECONDS, Service, run_manage
 from tests.support.packages import python
+from tests.support.preloaded import CommandRunner
 from tests.support.servers import START_SECONDS, free_port, wait_until
 
 HEAD = b"name,category,status\n"
@@ -78,7 +78,8 @@ def test_service_exits_promptly_when_all_its_processes_get_the_signal(
     try:
         assert serving.stdout is not None
         if when == "in service":
-            assert serving.stdout.readline().startswith(f"Serving on http://127.0.0.1:{port}/ ")
+            served = f"Serving on http://127.0.0.1:{port}/ "  # Possibly after the log of the first request.
+            assert any(line.startswith(served) for line in serving.stdout)
         else:
             wait_until(lambda: Path(f"/proc/{serving.pid}/cmdline").read_bytes().index(b"petstore.server"))
         os.killpg(serving.pid, signal_number)
@@ -127,24 +128,18 @@ def test_exit_status_and_streams_follow_conventions(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "commands"),
-    [
-        ({"PYTHONIOENCODING": "latin-1"}, ["list_keys"]),
-        ({"LC_ALL": "C"}, ["list_keys"]),
-        ({"PYTHONIOENCODING": "ascii"}, ["list_keys --account жук", "scan_keys /нет", "export_pets -"]),
-    ],
+    ("encoding", "command", "status"),
+    [("latin-1", "list_keys", 0), ("ascii", "list_keys --account жук", 1)],
 )
-def test_characters_missing_from_the_output_encoding_cause_no_traceback(
-    service: Service, encoding: dict[str, str], commands: list[str]
+def test_characters_missing_from_the_output_encoding_are_escaped(
+    service: Service, encoding: str, command: str, status: int
 ) -> None:
     service.manage("issue_key", "--account", "Жук 名前", "--name", "ключ")
-    with closing(CommandRunner(service.environment | encoding)) as runner:
-        for command in commands:
-            status, out, err = runner.run(*command.split())
-            assert "Traceback" not in err
-            assert status == (1 if " /" in command or "жук" in command else 0)
-            if command == "list_keys" and "PYTHONIOENCODING" in encoding:
-                assert r"\u0416\u0443\u043a" in out
+    environment = service.environment | {"PYTHONIOENCODING": encoding}
+    done = run_manage(environment, *command.split(), text=False)
+    assert done.returncode == status
+    assert rb"\u0436\u0443\u043a" in (done.stdout + done.stderr).lower().replace(rb"\u0416", rb"\u0436")
+    assert b"Traceback" not in done.stderr
 
 
 def test_option_that_is_not_utf8_is_rejected_with_a_message(service: Service) -> None:
@@ -161,7 +156,7 @@ def test_ctrl_c_while_the_file_is_read_imports_nothing(service: Service) -> None
     )  # fmt: skip
     assert importing.stdin is not None
     assert importing.stderr is not None
-    importing.stdin.write(HEAD + b"Rex,Dogs,sold\n" * 200_000)  # More than a pipe holds: it is being read.
+    importing.stdin.write(HEAD + b"Rex,Dogs,sold\n" * 20_000)  # More than a pipe holds: it is being read.
     importing.stdin.flush()
     os.kill(importing.pid, signal.SIGINT)
     assert importing.stderr.read() == b"CommandError: Stopped. Nothing was added.\n"

@@ -17,7 +17,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.support.live import ROOT, manage, migrated_database, name_of, run_manage, temporary_database
+from tests.support.live import ROOT, manage, run_manage
+from tests.support.migrated import migrated_database, name_of, temporary_database
 from tests.support.packages import python
 from tests.support.skips import NEEDS_POSTGRESQL
 

@@ -41,7 +41,7 @@ def test_password_is_reset_by_mail_after_an_outage_of_the_mail_server(tmp_path: 
             link = re.search(rf"{service.url}/account/password/reset/\S+", mail.get_content())
             assert link is not None
             response = post(client, link[0], password1=PASSWORD, password2=PASSWORD)
-            assert "Your password has been set" in response.text
+            assert "Your password has been changed." in response.text
             post(client, "/account/login/", login=EMAIL, password=PASSWORD)
             assert "kim" in client.get("/account/security/").text
         service.stop()

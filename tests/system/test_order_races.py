@@ -24,7 +24,7 @@ pytestmark = pytest.mark.each_database
 
 BUYERS = 64
 PETS = 50
-ROUNDS = times(20, 4)
+ROUNDS = times(10, 4)
 BUYERS_PER_PET = 5  # Buyers that compete for each pet.
 FIRST_ROUND_BUYERS_PER_PET = times(BUYERS, 16)  # The same in the first round.
 DUELS = times(20, 5)

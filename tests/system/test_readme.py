@@ -26,8 +26,9 @@ PAGES = [
 ]
 README = (ROOT / "README.md").read_text()
 NOT_COPIED = shutil.ignore_patterns(
-    ".git", ".venv", ".env", "node_modules", "var", "*.sqlite3*", "__pycache__", ".*_cache", ".hypothesis"
-)
+    ".git", ".venv", ".env", "node_modules", "var", "*.sqlite3*", "migrated", "__pycache__", ".*_cache",
+    ".hypothesis",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.support.live import Service, migrated_database, stopped_service, temporary_database
+from tests.support.live import Service, stopped_service
+from tests.support.migrated import migrated_database, temporary_database
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 

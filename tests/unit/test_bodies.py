@@ -97,13 +97,16 @@ def test_body_within_the_part_limit_is_accepted(parts: list[bytes], limit: int) 
     assert asyncio.run(collect(make_parts(*parts), limit)) == b"".join(parts)
 
 
-def test_reading_stops_at_the_declared_length() -> None:
-    async def protocol() -> AsyncIterator[bytes]:
-        yield b"ab"
-        yield b"c"
+def test_reading_stops_at_the_declared_length_or_the_error_marker() -> None:
+    async def protocol(*parts: bytes) -> AsyncIterator[bytes]:
+        for part in parts:
+            yield part
         raise AssertionError
 
-    assert asyncio.run(collect(BodyParts(Exchange(protocol())), 100, 3)) == b"abc"
+    assert asyncio.run(collect(BodyParts(Exchange(protocol(b"ab", b"c"))), 100, 3)) == b"abc"
+    with pytest.raises(ApiError) as raised:
+        asyncio.run(collect(BodyParts(Exchange(protocol(b"a", b"", b""))), 100))
+    assert raised.value.status_code == 400
 
 
 @pytest.mark.parametrize("limit", [SMALL_BODY, 65_536, 8 * 1024 * 1024], ids=["small", "API", "staff"])
@@ -112,18 +115,6 @@ def test_body_in_tiny_parts_gets_413(limit: int) -> None:
         asyncio.run(collect(make_parts(*[b"x"] * 1_001), limit))
     assert raised.value.status_code == 413
     assert "parts" in raised.value.message
-
-
-def test_reading_stops_at_the_error_marker() -> None:
-    async def protocol() -> AsyncIterator[bytes]:
-        yield b"a"
-        yield b""
-        yield b""
-        raise AssertionError
-
-    with pytest.raises(ApiError) as raised:
-        asyncio.run(collect(BodyParts(Exchange(protocol())), 100))
-    assert raised.value.status_code == 400
 
 
 def test_discarding_tiny_parts_is_bounded() -> None:

@@ -1,4 +1,4 @@
-"""Every cited decision and section of the contract exists in docs/."""
+"""Every cited decision, section of the contract, and file exists."""
 
 import os
 import re
@@ -47,9 +47,16 @@ def test_every_citation_has_an_entry() -> None:
     assert {path: missing for path, missing in missing_by_path.items() if missing} == {}
 
 
+def test_documents_name_files_that_exist() -> None:
+    paths = [path.relative_to(ROOT).as_posix() for path in files()]
+    for document in ROOT.glob("docs/*.md"):
+        for named in re.findall(r"`(\w[\w./-]*/[\w.-]+\.(?:py|md|html|yaml|lua))`", document.read_text()):
+            assert any(f"/{path}".endswith(f"/{named}") for path in paths), (document.name, named)
+
+
 def test_decisions_are_numbered_without_a_gap() -> None:
-    reserved = {*range(51, 58), 59}  # Webhooks, and limits of a key.
-    assert [number for number in range(1, 61) if number not in reserved] == DECISIONS
+    reserved = {59}  # Limits of a key.
+    assert [number for number in range(1, 62) if number not in reserved] == DECISIONS
 
 
 def test_sections_of_the_contract_have_unique_names() -> None:

@@ -76,14 +76,14 @@ def test_python_has_every_operation_and_parameter(monkeypatch: pytest.MonkeyPatc
         ]
     for method in methods:
         names = inspect.signature(method).parameters
-        method(**{name: [] if name == "pets" else 1 for name in names})
+        method(**{name: [] if name in {"pets", "ids"} else 1 for name in names})
     assert sent == OPERATIONS
 
 
 def test_typescript_has_every_operation_and_parameter() -> None:
     source = TYPESCRIPT["client"]
-    sent = re.findall(r'send(?:<\w+>)?\("(\w+)", "(\w+)", ["`](.+?)["`]', source)
-    sent += [(name, "POST", path) for name, path in re.findall(r'post\("(\w+)", "(.+?)"', source)]
+    sent = re.findall(r'send(?:<[\w\[\]]+>)?\("(\w+)", "(\w+)", ["`](.+?)["`]', source)
+    sent += [(name, "POST", path) for name, path in re.findall(r'post\("(\w+)", ["`](.+?)["`]', source)]
     sent += [(name, "GET", path) for name, path in re.findall(r'\(this, "(\w+)", "(.+?)"\)', source)]
     known = {name: (method, re.sub(r"\$\{.+?\}", "{}", path)) for name, method, path in sent}
     assert known == {name: (method, path) for name, (method, path, _) in OPERATIONS.items()}

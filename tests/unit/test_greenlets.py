@@ -45,6 +45,11 @@ def test_greenlet_is_reused_by_the_next_request(idle_greenlets: list[PooledGreen
     assert len({task for task, _ in calls}) == 3
     assert all(was_on_loop for _, was_on_loop in calls)
     assert not is_on_loop()
+    tasks = [start_task(pause) for _ in range(MAX_IDLE + 5)]
+    for task in tasks:
+        task.switch()
+    assert len(idle_greenlets) == MAX_IDLE  # The others have ended.
+    assert not any(task.is_active for task in tasks)
 
 
 def test_resuming_an_ended_request_reaches_no_other() -> None:
@@ -105,16 +110,6 @@ def test_request_cannot_start_another() -> None:
 
     start_task(start_another)
     assert raised
-
-
-def test_greenlets_beyond_the_pool_size_end_with_their_requests(
-    idle_greenlets: list[PooledGreenlet],
-) -> None:
-    tasks = [start_task(pause) for _ in range(MAX_IDLE + 5)]
-    for task in tasks:
-        task.switch()
-    assert len(idle_greenlets) == MAX_IDLE
-    assert not any(task.is_active for task in tasks)
 
 
 def test_idle_greenlets_end_silently_with_their_thread(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
-from accounts.models import Event, Feed
+from accounts.models import Event, Feed, WebhookEndpoint
 from accounts.quota.limits import to_microseconds
 from petstore.management.base import JsonCommand
 
@@ -18,7 +18,7 @@ BATCH_SIZE = 5_000  # Bounds the transaction, which blocks the sequencing of new
 
 
 class Command(JsonCommand):
-    help = "Delete events older than EVENTS_KEPT_DAYS, in batches. Part of housekeeping."
+    help = "Delete events older than EVENT_RETENTION_DAYS, in batches. Part of housekeeping."
     examples = "manage.py clear_events"
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -38,7 +38,7 @@ def prune_batch() -> int:
 
     The feed records the position of the last one, so that clients that have missed events get an error.
     """
-    cutoff = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
+    cutoff = timezone.now() - timedelta(days=settings.EVENT_RETENTION_DAYS)
     with transaction.atomic():
         feed = Feed.lock()
         oldest = Event.objects.filter(pk__gt=feed.last_pruned_id, pk__lte=feed.last_pruned_id + BATCH_SIZE)
@@ -48,4 +48,7 @@ def prune_batch() -> int:
             return 0
         deleted, _ = oldest.filter(pk__lte=last["id"]).delete()
         Feed.objects.update(last_pruned_id=last["id"], last_pruned_sequenced_at=last["at"])
+        # Nothing waits for these endpoints, so the pruned events were not for them.
+        asleep = WebhookEndpoint.objects.filter(disabled_at=None, next_attempt_at=None)
+        asleep.filter(position__lt=last["id"]).update(position=last["id"])
         return deleted

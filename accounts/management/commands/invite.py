@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from accounts.management.base import format_time, get_account, get_operator
+from accounts.management.base import get_account, get_operator
 from accounts.models import Invitation, Role
 from petstore.management.base import JsonCommand, escape_nonprintable
 
@@ -27,7 +27,7 @@ class Command(JsonCommand):
         default = Role.DEVELOPER if account.memberships.exists() else Role.OWNER
         role, email = options["role"] or default, options["email"]
         invitation, link = Invitation.objects.invite(account, email=email, role=role, by=get_operator())
-        expires_at = format_time(invitation.expires_at)
+        expires_at = invitation.expires_at
         data = {"id": invitation.public_id, "account": account.public_id, "role": role}
         name = escape_nonprintable(account.name)
         text = f"{invitation.get_role_display()} of {name}. Works once, until {expires_at}."

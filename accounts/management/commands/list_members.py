@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from accounts.management.base import format_table, format_time, get_account
+from accounts.management.base import format_table, get_account
 from petstore.management.base import JsonCommand
 
 COLUMNS = ("id", "member", "role", "state", "since", "until")
@@ -26,6 +26,5 @@ class Command(JsonCommand):
 
 
 def serialize(row: Any, member: str, state: str, until: Any = None) -> dict[str, Any]:
-    since = format_time(row.created_at)
-    values = (row.public_id, member, row.role, state, since, format_time(until))
+    values = (row.public_id, member, row.role, state, row.created_at, until)
     return dict(zip(COLUMNS, values, strict=True))

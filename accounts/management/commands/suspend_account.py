@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import format_time, get_operator
+from accounts.management.base import get_operator
 from accounts.models import Account
 from petstore.db.names import find_by_name
 from petstore.management.base import JsonCommand, escape_nonprintable
@@ -31,6 +31,6 @@ class Command(JsonCommand):
             raise CommandError(f"No account has the name {options['account']!r}.")
         action = account.lift_suspension if options["lift"] else account.suspend
         action(reason=options["reason"], by=get_operator())
-        name, since = escape_nonprintable(account.name), format_time(account.suspended_at)
+        name, since = escape_nonprintable(account.name), account.suspended_at
         text = f"Done. {name} is suspended." if since else f"Done. The suspension of {name} is lifted."
         self.write_result({"account": account.name, "suspended_at": since}, text)

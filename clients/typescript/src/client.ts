@@ -2,10 +2,11 @@
 
 import { ApiError, ConnectionFailedError } from "./errors.js";
 import { sleep } from "./gate.js";
+import { checkId } from "./json.js";
 import type {
   AccountOverview, Category, Event, IdInput, NewPet, Order, OrderStatus, Page, Pet, PetStatus,
 } from "./models.js";
-import { checkId, type PostOptions, type Reply, Transport } from "./transport.js";
+import { type PostOptions, type Reply, Transport } from "./transport.js";
 
 const MAX_PAGE = 100;
 
@@ -16,6 +17,7 @@ interface PageOptions {
 interface PetFilter {
   status?: PetStatus;
   categoryId?: IdInput;
+  ids?: IdInput[]; // 1 to 100, of which unknown ones are left out.
 }
 interface OrderFilter {
   status?: OrderStatus;

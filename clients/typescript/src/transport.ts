@@ -1,14 +1,12 @@
-// Sends requests: retries, the shared wait, deprecation warnings, errors, and exact ids.
+// Sends requests: retries, the shared wait, deprecation warnings, and errors.
 
 import { ApiError, ConnectionFailedError, type ErrorFacts, type RateLimit, RateLimitError } from "./errors.js";
 import { getGate, sleep } from "./gate.js";
+import { checkId, decode, encode } from "./json.js";
 import type { IdInput } from "./models.js";
 
 const VERSION = "1.0.0";
 const [FIRST_BACKOFF, MAX_BACKOFF] = [0.5, 8]; // Seconds.
-// Quotes within JSON strings are escaped, so these match only members.
-const ID_NUMBERS = /"(id|\w*Id)"\s*:\s*(-?\d+)(?=\s*[,}\]])/g;
-const ID_STRINGS = /"(id|\w*Id)":"(-?\d+)"/g;
 
 export interface ClientOptions {
   baseUrl: string; // Ends in `/v1`.
@@ -94,26 +92,9 @@ export class Transport {
 
 function formatQuery(query: object = {}): string {
   const sent = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
-  const format = (value: Date | IdInput) => (value instanceof Date ? value.toISOString() : checkId(value));
+  const format = (value: Date | IdInput | IdInput[]) =>
+    value instanceof Date ? value.toISOString() : [value].flat().map(checkId).join(",");
   return sent.length ? `?${new URLSearchParams(sent.map(([name, value]) => [name, format(value)]))}` : "";
-}
-
-// Throws TypeError for a number that is not exact.
-export function checkId(id: IdInput): string {
-  if (typeof id === "number" && !Number.isSafeInteger(id)) throw new TypeError(`${id} is not an exact integer.`);
-  return String(id);
-}
-
-// JSON, with ids as integers.
-export function encode(body: unknown): string {
-  const isId = (name: string) => name === "id" || name.endsWith("Id");
-  const text = JSON.stringify(body, (name, value) => (isId(name) ? checkId(value) : value));
-  return text.replace(ID_STRINGS, '"$1":$2');
-}
-
-// Parse JSON, with ids as strings.
-export function decode(text: string): any {
-  return JSON.parse(text.replace(ID_NUMBERS, '"$1":"$2"'));
 }
 
 function isRetryable(error: unknown): boolean {

@@ -2,7 +2,7 @@
 
 import { WebhookError } from "./errors.js";
 import type { Event } from "./models.js";
-import { decode } from "./transport.js";
+import { decode } from "./json.js";
 
 type HeaderSource = Headers | Record<string, string | string[] | undefined>;
 

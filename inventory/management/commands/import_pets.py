@@ -14,8 +14,8 @@ import orjson
 from django.core.management.base import CommandError
 from django.db import IntegrityError
 
-from inventory.import_export import FORMATS, STREAM, add_pets, detect_format, read_valid_batches
-from inventory.import_export.validation import PetAttributes, Report, describe_columns
+from inventory.import_export import FORMATS, STREAM, add_pets, detect_format, read_valid_pets
+from inventory.import_export.validation import COLUMNS_HELP, PetAttributes, Report
 from petstore.management.base import INTERRUPTED, JsonCommand, escape_nonprintable
 from petstore.text import format_count
 
@@ -27,8 +27,8 @@ class Command(JsonCommand):
         "Import pets from a CSV or JSON Lines file: all of them, or none if a line is invalid (but see "
         "--skip-bad). Invalid lines are reported by number. CSV values are separated by commas, "
         "semicolons or tabs, and encoded in UTF-8 or Windows-1252. The first line names the columns, in "
-        f"any order: {describe_columns()}. An id column is ignored, so that an export can be imported "
-        "again; any other column is rejected. JSON Lines has one object per line, with members of these "
+        f"any order: {COLUMNS_HELP}. An id column is ignored, so that an export can be imported "
+        "again; any other column is rejected. JSON Lines has one object per line, with fields of these "
         "names; others are ignored, as in the API. A category's name takes precedence over categoryId, "
         "since ids differ between shops. Blank lines are skipped."
     )
@@ -82,25 +82,23 @@ class Command(JsonCommand):
         source = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
         with source as stream, tempfile.TemporaryFile() as spool:
             with self.progress_bar("Checking") as bar:
-                for batch in read_valid_batches(stream, file_format, report):
-                    bar.update(len(batch))
+                for pet in read_valid_pets(stream, file_format, report):
+                    bar.update()
                     if not options["dry_run"] and (skips_bad or not report.bad_lines):
-                        spool.write(orjson.dumps(batch) + b"\n")
+                        spool.write(orjson.dumps(pet, option=orjson.OPT_APPEND_NEWLINE))
             if options["dry_run"] or not report.is_readable or (report.bad_lines and not skips_bad):
                 return 0
             spool.seek(0)
             # Closing the generator removes the progress bar before a message is printed.
-            with closing(self.track_progress(map(orjson.loads, spool), report.good_lines)) as batches:
-                add_pets(batches)
+            with closing(self.track_progress(map(orjson.loads, spool), report.good_lines)) as pets:
+                add_pets(pets)
         return report.good_lines
 
-    def track_progress(
-        self, batches: Iterator[list[PetAttributes]], total: int
-    ) -> Generator[list[PetAttributes], None, None]:
+    def track_progress(self, pets: Iterator[PetAttributes], total: int) -> Generator[PetAttributes]:
         with self.progress_bar("Adding", total) as bar:
-            for batch in batches:
-                yield batch
-                bar.update(len(batch))
+            for pet in pets:
+                yield pet
+                bar.update()
         # The transaction commits next, so the outcome of an interruption is unknown from here on.
         self.interrupted_note = (
             "The import may have been committed: check whether the pets exist before you retry."

@@ -2,7 +2,7 @@
 
 import random
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -12,31 +12,14 @@ from django.utils import timezone
 
 from accounts.demo import add_history
 from accounts.models import Account
-from inventory.demo import add_orders
-from inventory.models import Category, Pet, PetStatus
+from inventory.demo import add_orders, generate_pets
+from inventory.models import Pet
 from petstore.management.base import JsonCommand
 from petstore.management.commands import quickstart
 
 BATCH_SIZE = 5_000
 MAX_DAYS = 730
 MAX_ACCOUNTS = 5_000
-NAMES = """
-Apollo Bella Biscuit Blue Bramble Bruno Buttons Casper Charlie Chester Clover Coco Cookie Daisy
-Dexter Echo Ember Finn Ginger Hazel Honey Hugo Jasper Kiwi Leo Lola Lucky Luna Mango Maple Max Millie
-Milo Mocha Nala Nemo Olive Oreo Oscar Peanut Pepper Pip Poppy Rocky Rosie Ruby Rusty Scout Teddy Toby
-""".split()
-STATUSES = [PetStatus.AVAILABLE] * 6 + [PetStatus.PENDING] + [PetStatus.SOLD] * 3
-
-
-def generate_pets(count: int) -> Iterator[Pet]:
-    """Yield random pets, which depend only on the count and the categories."""
-    rng = random.Random(count)  # noqa: S311  Not for security.
-    category_ids = list(Category.objects.values_list("id", flat=True))
-    if not category_ids:
-        raise CommandError("There are no categories. Add one in the back office.")
-    for _ in range(count):
-        name, category_id = rng.choice(NAMES), rng.choice(category_ids)
-        yield Pet(name=name, category_id=category_id, status=rng.choice(STATUSES))
 
 
 class Command(JsonCommand):
@@ -89,28 +72,27 @@ class Command(JsonCommand):
         result = {"added": options["pets"]}
         text = f"Done. Added {options['pets']} pets."
         if days:
-            accounts, orders = self.add_history(days, account_count)
-            result |= {"accounts": accounts, "orders": orders}
-            text += f"\nDone. Added {accounts} accounts with {days} days, and {orders} orders."
+            orders = self.add_history(days, account_count)
+            result |= {"accounts": account_count, "orders": orders}
+            text += f"\nDone. Added {account_count} accounts with {days} days, and {orders} orders."
         self.write_result(result, text)
 
     def add_pets(self, count: int) -> None:
         pets = generate_pets(count)
         with self.progress_bar("Adding", count) as bar:
             while batch := list(islice(pets, BATCH_SIZE)):
-                Pet.objects.bulk_create_with_events([batch])
+                Pet.objects.bulk_create_with_events(batch)
                 bar.update(len(batch))
 
-    def add_history(self, days: int, account_count: int) -> tuple[int, int]:
-        """Add customers, usage and orders, and return the numbers of customers and orders."""
+    def add_history(self, days: int, account_count: int) -> int:
+        """Add customers, usage and orders, and return the number of orders."""
         rng = random.Random(f"{days} {account_count} {Account.objects.count()}")  # noqa: S311  Not for security.
         now = timezone.now()
         try:
             with transaction.atomic():
-                accounts = add_history(rng, now, days, account_count)
-                orders = add_orders(rng, now, days, accounts)
+                order = partial(add_orders, rng, now, days)
+                return add_history(rng, now, days, account_count, order).total()
         except IntegrityError:
             raise CommandError(
                 "No customers were added, because some of them exist already. Did another run add them?"
             ) from None
-        return len(accounts), orders

@@ -1,5 +1,6 @@
 """Hooks that complete the OpenAPI document with errors, headers and links."""
 
+import re
 from typing import Any
 
 from django.utils.module_loading import autodiscover_modules
@@ -34,7 +35,7 @@ DETAILS: Schema = {
     "description": "If the body has invalid fields: every problem found in it.",
     "items": {"$ref": "#/components/schemas/ErrorDetail"},
 }
-FIELD: Schema = {"type": "string", "description": "The name of the member with the problem."}
+FIELD: Schema = {"type": "string", "description": "The name of the field with the problem."}
 INDEX: Schema = {
     "type": "integer",
     "minimum": 0,
@@ -112,11 +113,11 @@ def complete_document(result: Schema, generator: Any, request: Any, public: bool
 def inline_nullable_objects(schemas: Schema) -> None:
     """Replace references to nullable objects: in OpenAPI 3.0.3 a reference can't be nullable."""
     for schema in list(schemas.values()):
-        for member in schema.get("properties", {}).values():
-            if "nullable" in member and "allOf" in member:
-                (reference,) = member.pop("allOf")
+        for field in schema.get("properties", {}).values():
+            if "nullable" in field and "allOf" in field:
+                (reference,) = field.pop("allOf")
                 referenced = schemas.pop(get_component_name(reference))
-                member.update(referenced | member)
+                field.update(referenced | field)
 
 
 def inline_list_schemas(operation: Schema, schemas: Schema) -> None:
@@ -166,7 +167,7 @@ def complete_parameters(path: str, method: str, operation: Schema, link: str) ->
     parameters = operation.get("parameters", [])
     examples = operation.pop("x-parameter-examples", {})
     if link == "NextPage":
-        examples["cursor"] = build_cursor(f"/v1{path}", 1)
+        examples["cursor"] = build_cursor(f"/v1{fill_path(path)}", 1)
     for parameter in parameters:
         if parameter["in"] == "path":
             parameter.update(schema=int64.SCHEMA, example=1)
@@ -176,6 +177,11 @@ def complete_parameters(path: str, method: str, operation: Schema, link: str) ->
         operation["parameters"] = [*parameters, IF_NONE_MATCH]
     elif method == "post":
         operation["parameters"] = [*parameters, build_idempotency_key(operation["operationId"])]
+
+
+def fill_path(path: str) -> str:
+    """Replace the parameters of a path with their example."""
+    return re.sub(r"{\w+}", "1", path)
 
 
 def build_idempotency_key(operation_id: str) -> Schema:

@@ -56,15 +56,24 @@ def build_operation(
 
 
 def build_list_operation(
-    operation_id: str, noun: str, description: str, serializer: Any, example: tuple[str, Any]
+    operation_id: str,
+    noun: str,
+    description: str,
+    serializer: Any,
+    example: tuple[str, Any],
+    **options: Any,
 ) -> dict[str, Any]:
-    """Build the arguments for a paginated list; `example` is the summary and value of a page."""
+    """Build the arguments for a paginated list; `example` is the summary and value of a page.
+
+    `options` are those of `build_operation`, such as `parameters` and `errors`.
+    """
     return build_operation(
         operation_id,
         f"List {noun}",
         f'{description} Follow `Link: rel="next"` for the next page.',
         response=(200, serializer(many=True), f"One page of {noun}."),
         examples={"Page": example},
+        **options,
     )
 
 

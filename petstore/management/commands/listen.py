@@ -92,7 +92,7 @@ class Command(JsonCommand):
             query = urlencode({"limit": LIMIT, parameter: self.since})
             response = self.request("", "GET", f"{url}/events?{query}", headers)
             self.connected = True
-            events, link = response.json(), re.search("<([^<>]*)>", response.headers["Link"] or "")
+            events, link = response.json(), re.search("<([^<>]*)>", response.headers.get("Link", ""))
             if not (isinstance(events, list) and link):
                 raise ValueError("this is not a page of a feed.")
             yield from events
@@ -114,7 +114,7 @@ class Command(JsonCommand):
                     return response
                 problem = f"{url.partition('?')[0]} responded with {status}: {get_reason(response)}"
                 is_permanent = status not in {429, 503} and (status < 500 or not self.connected)
-                retry_after = response.headers["Retry-After"] or ""
+                retry_after = response.headers.get("Retry-After", "")
             if is_permanent and method == "GET":
                 raise CommandError(problem)
             is_number = re.fullmatch(r"[0-9]{1,5}", retry_after)

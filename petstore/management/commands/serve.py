@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from petstore import compatibility
 from petstore.management.base import DocumentedCommand, escape_nonprintable
 
 
@@ -67,6 +68,8 @@ class Command(DocumentedCommand):
             raise CommandError(f"METRICS_DIR must be a writable folder, not {settings.METRICS_DIR!r}.")
         if os.environ.get("REDIS_URL"):
             self.stderr.write("REDIS_URL is ignored: the database counts requests. Remove it.")
+        for warning in compatibility.list_warnings(os.environ):
+            self.stderr.write(warning)
         # Keep signals pending until the supervisor can handle them.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         exec_supervisor(options)

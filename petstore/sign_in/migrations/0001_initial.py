@@ -1,12 +1,30 @@
-"""Creates the cache table, and copies the second factors of django-otp, which django-allauth replaces.
+"""The tables of the cache, indexes for look-ups of users, and the second factors of django-otp, which 1.1.0 used.
 
-The tables of django-otp stay, so that the previous version still works during the upgrade.
+They are copied to the tables of django-allauth, and dropped.
 """
 
 from base64 import b32encode
 from time import time
 
 from django.db import migrations, models
+
+from petstore.db.folding import fold
+
+OTP_TABLES = ("otp_static_statictoken", "otp_static_staticdevice", "otp_totp_totpdevice")
+# By name without case, by address, and of staff.
+USER_INDEXES = {
+    "user_by_folded_name": "({name})",
+    "user_by_email": "(email)",
+    "user_on_staff": "(id) WHERE is_staff",
+}
+# What Django's `iexact` compares.
+NAMES = {"postgresql": fold("username::text"), "sqlite": "username COLLATE NOCASE"}
+
+
+def create_indexes(apps, schema_editor):
+    for index, columns in USER_INDEXES.items():
+        columns = columns.format(name=NAMES[schema_editor.connection.vendor])
+        schema_editor.execute(f"CREATE INDEX {index} ON auth_user {columns}")
 
 
 def read(cursor, columns, table):
@@ -38,9 +56,16 @@ def copy_second_factors(apps, schema_editor):
 
 class Migration(migrations.Migration):
     initial = True
-
-    dependencies = [("mfa", "0003_authenticator_type_uniq")]
-
+    # And itself, but Django would remove it.
+    replaces = [
+        ("sign_in", "0002_attempt_counters"),
+        ("sign_in", "0003_users_by_name"),
+        ("sign_in", "0004_drop_otp_tables"),
+    ]
+    dependencies = [
+        ("mfa", "0003_authenticator_type_uniq"),
+        ("auth", "0012_alter_user_first_name_max_length"),
+    ]
     operations = [
         migrations.CreateModel(
             name="CacheEntry",
@@ -51,5 +76,16 @@ class Migration(migrations.Migration):
             ],
             options={"db_table": "cache_entries", "default_permissions": ()},
         ),
-        migrations.RunPython(copy_second_factors, migrations.RunPython.noop, elidable=True),
+        migrations.CreateModel(
+            name="AttemptCounter",
+            fields=[
+                ("name", models.CharField(max_length=255, primary_key=True, serialize=False)),
+                ("value", models.BigIntegerField()),
+                ("expires", models.FloatField(db_index=True)),
+            ],
+            options={"default_permissions": ()},
+        ),
+        migrations.RunPython(create_indexes),
+        migrations.RunPython(copy_second_factors),
+        *(migrations.RunSQL(f"DROP TABLE IF EXISTS {table}") for table in OTP_TABLES),
     ]

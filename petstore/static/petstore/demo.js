@@ -20,7 +20,7 @@ function explain(response, data) {
   if (response.status === 401)
     return `The demo key no longer works. Stop the demo and run "make run" again to create another key.`;
   const limit = LIMITS[data?.code];
-  if (limit) return `${limit} ${formatWait(response)} The key that "make run" printed has limits of its own.`;
+  if (limit) return `${limit} ${formatWait(response)} A key of your own has limits of its own.`;
   if (response.status < 500 && data?.message) return `The service rejected the demo key: ${data.message}`;
   return `The service can't serve this request at the moment. ${formatWait(response)}`;
 }

@@ -18,7 +18,9 @@ document.addEventListener("DOMContentLoaded", () => {
   let searching = Promise.resolve();
 
   function show(items, message) {
+    const hadFocus = list.contains(document.activeElement);
     list.replaceChildren(...items);
+    if (hadFocus) (list.querySelector(RESULT) ?? input).focus();
     status.textContent = message;
   }
 

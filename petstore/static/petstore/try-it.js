@@ -2,6 +2,7 @@
 "use strict";
 
 const KEY = "key";
+const CREATED = "created ";  // Prefix of the path of a collection.
 const SHOWN_HEADERS = [
   "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id", "Retry-After", "Location", "Link",
   "ETag", "Idempotent-Replayed", "Deprecation", "Sunset",
@@ -13,22 +14,40 @@ const keyInput = document.getElementById("try-key");
 const body = document.getElementById("try-body");
 const status = section.querySelector(".answer");
 
-// The key is stored until the tab is closed, for the pages of the other operations.
-function storeKey(key) {
+// The key and new ids are stored until the tab is closed, for the pages of the other operations.
+function store(name, value) {
   try {
-    if (key) sessionStorage.setItem(KEY, key);
-    else sessionStorage.removeItem(KEY);
+    if (value) sessionStorage.setItem(name, value);
+    else sessionStorage.removeItem(name);
   } catch {
     // Storage is disabled: the key lasts for this page.
   }
 }
 
-function restoreKey() {
+function restore(name) {
   try {
-    keyInput.value = sessionStorage.getItem(KEY) ?? keyInput.defaultValue;
+    return sessionStorage.getItem(name);
   } catch {
-    // As above.
+    return null;
   }
+}
+
+// For example, the page of GET /store/orders/{orderId} offers the order that POST /store/orders has placed.
+function storeCreated(location) {
+  const [, path, id] = /^(.*)\/(\w+)$/.exec(new URL(location).pathname) ?? [];
+  if (path) store(CREATED + path, id);
+}
+
+function offerCreated() {
+  const input = form.querySelector("[data-in=path]");
+  const [, path] = /^(.*)\/\{\w+\}$/.exec(decodeURI(new URL(form.dataset.url).pathname)) ?? [];
+  const id = path && restore(CREATED + path);
+  if (!id) return;
+  input.value = id;
+  const note = Object.assign(document.createElement("span"), { className: "prints", id: "try-created" });
+  note.textContent = "You created this one in this tab.";
+  input.setAttribute("aria-describedby", note.id);
+  input.after(note);
 }
 
 // The Content-Security-Policy allows no other origin.
@@ -46,18 +65,35 @@ function buildUrl(fields) {
 function buildRequest() {
   const fields = [...form.querySelectorAll("[data-in]")].filter(({ value }) => value);
   const headers = fields.filter(({ dataset }) => dataset.in === "header").map(({ name, value }) => [name, value]);
-  if (body) headers.push(["Content-Type", body.dataset.type]);
   return { url: buildUrl(fields), method: form.dataset.method, headers, body: body?.value };
 }
 
-const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+// How the languages quote. The others quote like JSON.
+const quoteSingle = (text) => `'${text.replaceAll(/[\\']/g, "\\$&")}'`;
+const QUOTES = { sh: (text) => `'${text.replaceAll("'", "'\\''")}'`, php: quoteSingle, rb: quoteSingle };
 
-function formatCurl({ url, method, headers, body }) {
-  const option = method === "GET" ? "" : `-X ${method} `;
-  const parts = [`curl -i ${option}${quote(url)}`, '-H "Authorization: Bearer $PETSTORE_KEY"'];
-  parts.push(...headers.map(([name, value]) => `-H ${quote(`${name}: ${value}`)}`));
-  if (body) parts.push(`-d ${quote(body)}`);
-  return parts.join(" \\\n  ");
+// As petstore/site/samples.py does, but with the values of the form.
+function fillIn(suffix, template, { url, method, headers, body }) {
+  const quote = QUOTES[suffix] ?? JSON.stringify;
+  const values = { url, method, body, content: body ?? "" };
+  const lines = template.trimEnd().split("\n").flatMap((line) => {
+    if (line.includes("Idempotency-Key") || (!body && /\{body\}|Content-Type/.test(line))) return [];
+    if (!/\{(name|header)\}/.test(line)) return [[line, values]];
+    return headers.map(([name, value]) => [line, { ...values, name, value, header: `${name}: ${value}` }]);
+  });
+  const fill = ([line, values]) => line.replaceAll(/\{(\w+)\}/g, (placeholder, name) => {
+    if (name === "METHOD") return method;
+    if (name === "Method") return method[0] + method.slice(1).toLowerCase();
+    return name in values ? quote(values[name]) : placeholder;
+  });
+  return lines.map(fill).join("\n").replace(/[\s\\]+$/, "");
+}
+
+function displayRequest(request) {
+  for (const code of section.querySelectorAll("[data-template]")) {
+    code.textContent = fillIn(code.id.split(".")[1], code.dataset.template, request);
+  }
+  section.querySelector(".request").hidden = false;
 }
 
 // Indents JSON as text: JSON.parse would round numbers beyond 2^53.
@@ -113,16 +149,22 @@ async function display(response) {
   code.textContent = text ? (isJson ? indent(text) : text) : "(no body)";
   section.querySelector(".response").hidden = false;
   status.textContent = `${response.status} ${response.statusText}`;
+  if (response.status === 201 && response.headers.has("Location")) storeCreated(response.headers.get("Location"));
+}
+
+function moveToOutcome() {
+  status.focus({ preventScroll: true });
+  status.scrollIntoView({ block: "start" });
 }
 
 async function send() {
   section.querySelector(".response").hidden = true;
   status.textContent = "Sending…";
   const { url, ...options } = buildRequest();
-  document.getElementById("request.sh").textContent = formatCurl({ url, ...options });
-  section.querySelector(".request").hidden = false;
+  displayRequest({ url, ...options });
+  if (body) options.headers.push(["Content-Type", body.dataset.type]);
   const key = keyInput.value.trim();
-  storeKey(key === keyInput.defaultValue ? "" : key);
+  store(KEY, key === keyInput.defaultValue ? "" : key);
   if (key) options.headers.push(["Authorization", `Bearer ${key}`]);
   let request;
   try {
@@ -144,6 +186,7 @@ form.addEventListener("submit", async (event) => {
   if (isSending) return;
   isSending = true;
   await send();
+  moveToOutcome();
   isSending = false;
 });
 
@@ -154,7 +197,8 @@ section.addEventListener("click", ({ target }) => {
     [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 });
 
-restoreKey();
+keyInput.value = restore(KEY) ?? keyInput.defaultValue;
+offerCreated();
 section.hidden = document.querySelector(".jump").hidden = false;
 addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("main details")) details.open = true;

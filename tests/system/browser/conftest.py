@@ -26,6 +26,19 @@ for name in {GROUPS!r}:
 User.objects.create_superuser("root", password={PASSWORD!r})
 """
 
+FILL_STATUS = """
+import time
+from petstore.health.models import Impact, Incident, StatusDay
+today = int(time.time()) // 86400
+days = [(1440, 0, 0), (1380, 0, 0), (1430, 10, 0), (1430, 0, 10)]
+StatusDay.objects.bulk_create(StatusDay(today - 20 - ago, *day, *day) for ago, day in enumerate(days))
+for impact in Impact:
+    updates = Incident.objects.create(title=f"Slow {impact}", impact=impact).updates
+    updates.create(text="We look.")
+    if impact != Impact.MAJOR:
+        updates.create(stage="resolved", text="Done.")
+"""
+
 Open = Callable[..., Page]
 
 
@@ -46,10 +59,10 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with demo data and a user in each group of staff."""
-    settings = {"DEMO_KEY": DEMO_KEY, "SIGN_UP": "open"}
+    settings = {"DEMO_KEY": DEMO_KEY, "SIGN_UP": "open", "WEBHOOK_WORKERS": "0"}
     with live_service(tmp_path_factory.mktemp("shop"), workers=2, **settings) as service:
         service.manage("seed_demo", "--pets", "300")
-        service.manage("shell", "--no-imports", "-c", MAKE_STAFF)
+        service.manage("shell", "--no-imports", "-c", MAKE_STAFF + FILL_STATUS)
         yield service
 
 

@@ -6,16 +6,16 @@ from tests.support.live import Service
 from tests.system.browser.conftest import Open
 from tests.system.browser.test_public_pages import check_shadows
 
-# An account that has used 85% of its day, and has a chart and a refusal.
+# An account that has used 85% of its day, and has a chart and a rejection.
 FILL = """
 from django.utils import timezone
-from accounts.models import EPOCH, Account, DailyUsage, QuotaUsage, Refusal
+from accounts.models import EPOCH, Account, DailyUsage, QuotaUsage, Rejection
 account = Account.objects.get(name={name!r})
 now, key = timezone.now(), account.keys.get()
 DailyUsage.objects.create(key=key, day=now.date(), admitted=850, rejected=3)
 QuotaUsage.renew(account.pk)
 QuotaUsage.current(account.pk).update(day=(now.date() - EPOCH).days, day_used=850)
-Refusal.objects.create(
+Rejection.objects.create(
     request_id="req", rejected_at=now, account=account, key=key, reason="revoked", method="GET",
     route="/v1/pets/{{petId}}", address="2001:db8:1234:5678:9abc:def0:1234:5678",
 )
@@ -87,7 +87,7 @@ def test_high_usage_has_its_warning_colour_in_both_themes(open_page: Open, ids: 
 
 def test_times_do_not_wrap(open_page: Open, ids: tuple[str, str]) -> None:
     for narrow in (False, True):
-        page = open_page("/admin/accounts/refusal/", as_="root", narrow=narrow)
+        page = open_page("/admin/accounts/rejection/", as_="root", narrow=narrow)
         assert page.locator("main tbody td").first.evaluate(LINES) == 1
         page = open_page("/admin/backoffice/auditentry/", as_="root", narrow=narrow)
         assert page.locator("#result_list .field-timestamp a").first.evaluate(LINES) == 1

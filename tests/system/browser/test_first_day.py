@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -10,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.live import Service
 from tests.system.browser.conftest import PASSWORD, Open
 from tests.system.browser.test_office_pages import find_problems
+from tests.system.clients.outputs import run
 
 DISPLAYS = pytest.mark.parametrize(
     "display", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"]
@@ -21,6 +25,14 @@ from accounts.models import Actor, open_account
 user = User.objects.create_user({{name!r}}, password={PASSWORD!r})
 print(open_account("Pets of {{name}}", user, by=Actor("tests")).public_id)
 """
+
+
+SIGN_UP = {
+    "Username": "reader",
+    "Password": PASSWORD,
+    "Confirm the password": PASSWORD,
+    "Account name": "Reader's Pets",
+}
 
 
 class Steps:
@@ -67,6 +79,35 @@ def test_new_user_gets_a_first_response_without_a_terminal(open_page: Open) -> N
     check(page)
 
 
+def test_first_key_with_the_defaults_runs_every_line_of_the_quickstart(
+    open_page: Open, tmp_path: Path
+) -> None:
+    page = open_page("/account/sign-up/")
+    for label, text in SIGN_UP.items():
+        page.get_by_label(label, exact=True).fill(text)
+    page.get_by_role("button", name="Create the account").click()
+    page.get_by_role("link", name="Issue a key").click()
+    expect(page.get_by_role("group", name="Scopes")).to_be_hidden()
+    check(page)
+    page.get_by_role("button", name="Issue a key").click()
+    key = page.locator("#key-text").inner_text()
+    page.goto("/docs/quickstart")
+    expect(page.get_by_role("link", name="Reader's Pets").first).to_be_visible()
+    printed = page.locator("main pre > code[id]").evaluate_all(
+        "all => all.map((one) => [one.id, one.textContent])"
+    )
+    (_, set_key), *programs = [(name, code) for name, code in printed if not name.startswith("install-")]
+    line = set_key.replace("psk_live_YOUR_KEY", key)
+    variable = subprocess.check_output(["sh", "-c", f'{line}; printf %s "$PETSTORE_KEY"'], text=True)
+    assert [name.partition(".")[0].removeprefix("client_") for name, _ in programs] == [
+        step for step in ("first_call", "place_order", "cancel_order") for _ in range(len(programs) // 3)
+    ]
+    for name, code in programs:
+        folder = tmp_path / re.sub(r"(client)?.*\.", r"\1.", name)  # Steps share the folder of their tab.
+        folder.mkdir(exist_ok=True)
+        run(name, code, variable, folder)
+
+
 @DISPLAYS
 def test_invited_colleague_joins_and_is_removed(
     shop: Service, open_page: Open, chromium: Browser, display: dict[str, bool]
@@ -105,7 +146,7 @@ def test_invited_colleague_joins_and_is_removed(
 
         owner.reload()
         owner.get_by_label(f"Role of {name}", exact=True).select_option("Account reader")
-        owner.get_by_role("button", name=f"Change the role of {name}").click()
+        owner.get_by_role("button", name=f"Change role of {name}").click()
         expect(owner.get_by_text("The role is changed.")).to_be_visible()
         owner.locator("summary", has_text="Remove").click()
         check(owner)

@@ -130,14 +130,14 @@ def test_user_menu_and_theme_switch_work_by_keyboard(open_page: Open) -> None:
     opener = page.get_by_role("button", name="owner")
     menu = page.locator("nav[x-show=openUserLinks]")
     opener.focus()
-    for theme, tabs in ((r"\bdark\b", 1), (r"^(?!.*\bdark\b)", 0)):
+    for theme, tabs in (("dark", 1), ("light", 0)):
         page.keyboard.press("Enter")
         expect(menu).to_be_visible()
         expect_focus_in(menu)
         for _ in range(tabs):
             page.keyboard.press("Tab")
         page.keyboard.press("Enter")
-        expect(page.locator("html")).to_have_class(re.compile(theme))
+        expect(page.locator("html")).to_have_css("color-scheme", theme)
         page.keyboard.press("Escape")
         expect(menu).to_be_hidden()
         expect(opener).to_be_focused()

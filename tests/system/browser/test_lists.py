@@ -4,24 +4,32 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.live import Service
+from tests.support.thorough import some_pages
 from tests.system.browser.conftest import Open
 from tests.system.browser.test_daily_work import get, wait_for_rejection
 
 LISTS = [
     "inventory/order/", "inventory/pet/", "inventory/category/", "accounts/apikey/", "accounts/account/",
-    "accounts/plan/", "accounts/event/", "accounts/refusal/", "auth/user/", "auth/group/",
+    "accounts/plan/", "accounts/event/", "accounts/rejection/", "auth/user/", "auth/group/",
     "backoffice/auditentry/",
 ]  # fmt: skip
 MAX_ROW_HEIGHT = 110  # Pixels.
 # Long names and addresses wrap.
 HEIGHTS = """rows => rows.filter((row) => row.innerText.length < 140)
     .map((row) => row.getBoundingClientRect().height)"""
-SHIP = "from inventory.models import Order; o = Order.objects.get(pk={}); o.approve(by='t'); o.ship(by='t')"
+SHIP = """
+from inventory.models import Order
+from petstore.audit import Actor, record
+order = Order.objects.get(pk={})
+order.approve(by="t")
+order.ship(by="t")
+record(Actor("t"), order, "changed", reason="Shipped.")
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def rows(shop: Service) -> None:
-    """A row in each list: orders with and without a ship date, and a refusal."""
+    """A row in each list: orders with and without a ship date, an audit entry and a rejection."""
     issued = shop.issue("The Rabbits of the North", "pro")
     with shop.client(issued["key"]) as client:
         pets = client.get("/pets?limit=20&status=available").json()
@@ -40,14 +48,14 @@ def test_finished_order_shows_no_empty_step_on_a_phone(shop: Service, open_page:
         client.delete(f"/store/orders/{order}").raise_for_status()
     page = open_page("/admin/inventory/order/", as_="root", narrow=True)
     row = page.locator("#result_list .data-row", has_text="The Parrots of the South")
-    expect(row.locator(".field-status_badge")).to_be_visible()
+    expect(row.locator(".field-stage_badge")).to_be_visible()
     expect(row.locator(".field-next_step")).to_be_hidden()
 
 
-@pytest.mark.parametrize("path", LISTS)
+@pytest.mark.parametrize("path", some_pages(LISTS))
 def test_rows_are_compact_on_a_phone(open_page: Open, path: str) -> None:
     page = open_page(f"/admin/{path}", as_="root", narrow=True)
-    rows = page.locator(":is(#result_list .data-row, .refusals tbody tr)")
+    rows = page.locator(":is(#result_list .data-row, .rejections tbody tr)")
     expect(rows.first).to_be_visible()
     heights = rows.evaluate_all(HEIGHTS)
     assert heights

@@ -8,7 +8,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, expect
 
 from tests.support.live import Service
-from tests.support.thorough import some
+from tests.support.thorough import some_pages
 from tests.system.browser.conftest import Open
 
 PAGES = [
@@ -19,7 +19,7 @@ PAGES = [
     "accounts/apikey/add/",
     "accounts/apikey/1/change/", "accounts/apikey/1/revoke/", "accounts/apikey/1/history/",
     "accounts/apikey/1/rotate/", "accounts/plan/", "accounts/plan/free/change/",
-    "accounts/plan/free/what-if/", "accounts/event/", "accounts/event/1/change/", "accounts/refusal/",
+    "accounts/plan/free/what-if/", "accounts/event/", "accounts/event/1/change/", "accounts/rejection/",
     "health/incident/", "health/incident/add/", "backoffice/auditentry/", "auth/user/",
     "auth/user/make-staff/", "auth/user/1/change/", "auth/group/",
 ]  # fmt: skip
@@ -81,7 +81,7 @@ def customer(shop: Service) -> None:
 
 @pytest.mark.parametrize(
     ("display", "pages"),
-    [({}, some(PAGES, 2)), ({"narrow": True, "dark": True}, some([*PAGES[1:], PAGES[0]], 2))],
+    [({}, some_pages(PAGES)), ({"narrow": True, "dark": True}, some_pages([*PAGES[1:], PAGES[0]]))],
     ids=["wide light", "narrow dark"],
 )
 def test_pages_violate_neither_accessibility_rules_nor_the_csp(
@@ -141,7 +141,7 @@ def test_user_chooses_a_password_with_a_link_copied_by_an_owner(open_page: Open)
     for field in kim.get_by_label("New password").all():
         field.fill(password)
     kim.get_by_role("button", name="Set password").click()
-    expect(kim.get_by_text("Your password has been set.")).to_be_visible()
+    expect(kim.get_by_text("Your password has been changed.")).to_be_visible()
     kim.get_by_label("Username").fill(name)
     kim.get_by_label("Password").fill(password)
     kim.get_by_role("button", name="Sign in", exact=True).click()

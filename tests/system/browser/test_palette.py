@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, Request, expect
+from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from tests.support.live import Service
 from tests.support.thorough import some
@@ -34,7 +34,7 @@ def search(page: Page, text: str) -> None:
 
 PATHS = [
     "", "inventory/order/", "inventory/pet/1/change/", "inventory/pet/import/", "accounts/apikey/add/",
-    "accounts/refusal/", "accounts/plan/free/change/",
+    "accounts/rejection/", "accounts/plan/free/change/",
 ]  # fmt: skip
 
 
@@ -91,6 +91,21 @@ def test_typing_on_a_result_continues_the_search(open_page: Open) -> None:
     expect(palette(page).get_by_role("searchbox")).to_have_value("orders")
     page.keyboard.press("Escape")
     expect(page.locator(".palette-opener:focus")).to_have_count(1)  # No element had the focus before.
+
+
+def test_late_results_leave_the_focus_on_the_first(open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner")
+    page.keyboard.press("Control+k")
+    expect(results(page).first).to_be_visible()
+    late: list[Route] = []
+    page.route("**/admin/search/", lambda route: late.append(route))  # noqa: PLW0108  Built-in methods won't do.
+    with page.expect_request("**/admin/search/"):
+        page.keyboard.insert_text("rejected")
+    page.keyboard.press("ArrowDown")
+    expect(results(page).first).to_be_focused()
+    late[0].continue_()
+    expect(results(page).first).to_contain_text("Rejected")
+    expect(results(page).first).to_be_focused()
 
 
 def test_pasted_key_is_truncated_before_it_is_sent(open_page: Open, customer: dict[str, Any]) -> None:

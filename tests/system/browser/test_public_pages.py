@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from petstore.site.docs import GUIDES
 from petstore.site.reference import SAMPLES
 from tests.support.live import Service
-from tests.support.thorough import some
+from tests.support.thorough import some, some_pages
 from tests.system.browser.conftest import DEMO_KEY, Open, Profiles
 from tests.system.browser.test_office_pages import find_problems
 
@@ -21,7 +21,7 @@ PAGES += [
     "/docs/search?q=pagnation",
     "/docs/search?q=giraffe",
     "/docs/search",
-    "/docs/webhooks",
+    "/docs/webhook",
 ]
 SIGN_IN_PAGES = ["/account/login/", "/account/login/help/", "/account/password/reset/"]
 MIN_TARGET = 24  # CSS pixels (WCAG 2.5.8). Links in sentences are exempt.
@@ -79,8 +79,7 @@ def test_public_pages_are_accessible_and_logo_and_search_stay_in_place(
     findings = {}
     boxes = set()
     paths = PAGES + SIGN_IN_PAGES
-    # Outside CI, each in one theme.
-    for path in some(paths[display["dark"] :] + paths[: display["dark"]], 2):
+    for path in some_pages(paths[display["dark"] :] + paths[: display["dark"]]):
         page.goto(path)
         found = find_problems(page)
         if path in PAGES:
@@ -103,6 +102,26 @@ def test_slash_focuses_the_search(open_page: Open) -> None:
     page.keyboard.press("Enter")
     expect(search).to_have_value("get /events")
     expect(page.get_by_role("main").get_by_role("link").first).to_have_text("List events: GET /events")
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+def test_results_are_shown_while_typing(open_page: Open, *, narrow: bool) -> None:
+    page = open_page("/docs/orders", narrow=narrow)
+    search = page.get_by_role("searchbox", name="Search the documentation")
+    search.press_sequentially("cancel ord")
+    hits = page.locator(".hits")
+    expect(hits.get_by_role("status")).to_have_text(re.compile(r"^\d+ results$"))
+    assert find_problems(page) == []
+    search.press("ArrowDown")
+    expect(hits.get_by_role("link").first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(hits).to_be_hidden()
+    expect(search).to_be_focused()
+    search.fill("xqzkw")
+    expect(hits.get_by_role("status")).to_have_text("No results.")
+    search.fill("get /events")
+    hits.get_by_role("link", name="List events: GET /events").click()
+    page.wait_for_url("**/docs/operations/listEvents")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, Request, expect
 
 from tests.support.live import Service
@@ -68,7 +69,7 @@ def test_request_is_sent_with_its_parameters(open_page: Open, shop: Service) -> 
     for name in ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"):
         assert name in shown
     assert page.locator("[id='request.sh']").inner_text().splitlines() == [
-        f"curl -i '{shop.url}/v1/pets?limit=2&status=available' \\",
+        f"curl -i -X GET '{shop.url}/v1/pets?limit=2&status=available' \\",
         '  -H "Authorization: Bearer $PETSTORE_KEY"',
     ]
     assert not find_problems(page)
@@ -107,6 +108,29 @@ def test_numbers_are_not_rounded(open_page: Open) -> None:
     page.unroute_all()
 
 
+def test_request_is_shown_in_each_language_and_copied(open_page: Open, shop: Service) -> None:
+    page = open_operation(open_page, "createPet", "psk_live_typed")
+    page.get_by_role("textbox", name="Body").fill(r"""{"name": "O'Malley \\"}""")
+    page.get_by_role("textbox", name="Idempotency-Key").fill("one-attempt")
+    send(page)
+    for suffix, body in (
+        ("sh", r"""'{"name": "O'\''Malley \\"}'"""),
+        ("php", r"""'{"name": "O\'Malley \\\\"}'"""),
+        ("go", r""" strings.NewReader("{\"name\": \"O'Malley \\\\\"}")"""),
+    ):
+        code = page.locator(f"[id='request.{suffix}']").text_content() or ""
+        assert body in code
+        assert f"{shop.url}/v1/pets" in code
+        assert "one-attempt" in code
+        assert "typed" not in code
+    request = page.locator(".request")
+    request.get_by_role("tab", name="Ruby").click()
+    request.get_by_role("button", name="Copy").locator("visible=true").click()
+    expect(request.locator("[role=status]:visible")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert "request['Idempotency-Key'] = 'one-attempt'" in copied
+
+
 def test_error_links_to_its_documentation(open_page: Open) -> None:
     page = open_operation(open_page, "getOrder")
     status, error = send(page)
@@ -126,6 +150,30 @@ def test_send_failures_are_reported(open_page: Open) -> None:
     page.unroute_all()
 
 
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+def test_response_is_in_view_and_focused(open_page: Open, *, narrow: bool) -> None:
+    page = open_operation(open_page, "placeOrder", narrow=narrow)
+    send(page)
+    expect(page.locator(".answer")).to_be_focused()
+    expect(page.locator(".answer")).to_be_in_viewport(ratio=0.99)
+    expect(page.locator("[id='response.json']")).to_be_in_viewport()
+
+
+def test_order_that_was_just_placed_is_offered(open_page: Open, shop: Service) -> None:
+    key = str(shop.issue("Offered")["key"])
+    with shop.client(key) as client:
+        pet = client.get("/pets?status=available&limit=1").json()[0]["id"]
+    page = open_operation(open_page, "placeOrder", key)
+    page.get_by_role("textbox", name="Body").fill(f'{{"petId": {pet}}}')
+    order = send(page)[1]["id"]
+    for operation in ("getOrder", "cancelOrder"):
+        page.goto(f"/docs/operations/{operation}")
+        expect(page.get_by_label("orderId")).to_have_value(str(order))
+        expect(page.get_by_text("You created this one in this tab.")).to_be_visible()
+    page.goto("/docs/operations/getPet")
+    expect(page.get_by_text("You created this one in this tab.")).to_have_count(0)
+
+
 def test_key_is_stored_for_the_tab_only(open_page: Open) -> None:
     page = open_operation(open_page, "listCategories", "psk_live_typed")
     assert send(page)[1]["code"] == "invalid_api_key"
@@ -141,11 +189,12 @@ def test_demo_key_is_filled_in_but_not_copied(open_page: Open, shop: Service) ->
     page.goto("/docs/operations/listPets")
     assert send(page)[0] == "200"
     assert page.evaluate("sessionStorage.length") == 0
-    page.get_by_role("tab", name="curl").click()
-    example = page.locator(".examples code[id$='.sh']")
+    samples = page.locator(".beside > .examples")
+    samples.get_by_role("tab", name="curl").click()
+    example = samples.locator("code[id$='.sh']")
     expect(example).to_contain_text(key)
-    page.locator(".examples").get_by_role("button", name="Copy").locator("visible=true").click()
-    expect(page.locator(".examples [role=status]:visible")).to_have_text("Copied")
+    samples.get_by_role("button", name="Copy").locator("visible=true").click()
+    expect(samples.locator("[role=status]:visible")).to_have_text("Copied")
     assert 'Bearer $PETSTORE_KEY"' in page.evaluate("navigator.clipboard.readText()")
     example.select_text()
     page.keyboard.press("Control+C")
@@ -192,7 +241,7 @@ def test_page_is_complete_without_scripts(plain_page: Page) -> None:
     page.goto("/docs/operations/placeOrder")
     page.get_by_text("pet_not_available").first.click()
     expect(page.get_by_role("region", name="Example: pet_not_available")).to_be_visible()
-    expect(page.locator(".example")).to_have_count(5)
+    expect(page.locator(".beside > .examples .example")).to_have_count(10)
     expect(page.get_by_role("button", name="Send POST")).to_have_count(0)
     page.goto("/docs")
     box = page.get_by_role("searchbox", name="Search the operations")

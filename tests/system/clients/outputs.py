@@ -42,6 +42,7 @@ RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
 NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
 NEED_AN_ORDER = {"cancel_order", "get_order", "orders"}
 QUICKSTART = ["first_call.", "place_order.", "cancel_order."]  # The steps, which share a folder.
+CLIENT_QUICKSTART = [f"client_{step}" for step in QUICKSTART]
 
 HEADERS = {
     "content-type",
@@ -221,7 +222,7 @@ def shortened(response: str) -> Iterator[str]:
 
 def shape(text: str) -> str:
     """Replace volatile values by their kind."""
-    from inventory.management.commands.seed_demo import NAMES as PETS  # Needs Django, as above.
+    from inventory.demo import NAMES as PETS  # Needs Django, as above.
 
     kinds = {
         r"\b[0-9a-f]{32}\b": "request id",
@@ -252,7 +253,7 @@ def update_outputs(service: Service, suffix: str, place: Path) -> None:
     """Run the examples of a language, and update the files of those whose output differs."""
     key = fill(service)
     examples = copy_from_pages(service)
-    steps = [step + suffix for step in QUICKSTART]
+    steps = [step + suffix for step in [*QUICKSTART, *CLIENT_QUICKSTART] if step + suffix in examples]
     others = sorted(name for name in examples if name.endswith(suffix) and name not in steps)
     for name in [*steps, *others]:
         folder = place / ("quickstart" if name in steps else name)

@@ -38,6 +38,7 @@ const scenarios = {
       categories: (await collect(client.categories.iterate())).length,
       pets: (await collect(client.pets.iterate({ categoryId: made.categoryId }))).length,
       order: [order.petId === made.id, order.status, (await client.orders.get(order.id)).status],
+      by_ids: (await client.pets.list({ ids: [made.id, 0] })).map(({ name }) => name),
       orders: (await client.orders.list({ status: "cancelled" })).map(({ id }) => id === order.id),
       plan: (await client.account()).account.plan,
       limit: client.quota.limit,

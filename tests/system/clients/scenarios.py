@@ -33,6 +33,7 @@ def journey(client: Client, options: dict[str, Any]) -> dict[str, Any]:
         "categories": len(list(client.categories.iterate())),
         "pets": sum(1 for _ in client.pets.iterate(category_id=made.category_id)),
         "order": [order.pet_id == made.id, order.status, client.orders.get(order.id).status],
+        "by_ids": [pet.name for pet in client.pets.list(ids=[made.id, 0])],
         "orders": [found.id == order.id for found in client.orders.list(status="cancelled")],
         "plan": client.account().account.plan,
         "limit": client.quota.limit,

@@ -60,7 +60,10 @@ def map_case(context: schemathesis.HookContext, case: Any) -> Any:
         case.body = with_existing_rows(case.body, linked=linked)
     cursor = (case.query or {}).get("cursor")
     if isinstance(cursor, str) and cursor and not CURSOR.fullmatch(cursor):  # Not from a link.
-        case.query = case.query | {"cursor": choose(shop.cursors[case.path], len(cursor))}
+        if case.path in shop.cursors:
+            case.query = case.query | {"cursor": choose(shop.cursors[case.path], len(cursor))}
+        else:  # Below a path parameter, a cursor is valid for one object.
+            del case.query["cursor"]
     if DATE_TIME.fullmatch(str((case.query or {}).get("since"))):
         case.query = case.query | {
             "since": f"{datetime.now(UTC):%Y-%m-%dT%H}:00:00Z"
@@ -86,7 +89,7 @@ def set_unique_idempotency_key(case: Any) -> None:
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and IDEMPOTENCY_KEY.fullmatch(key):
         # A key per request: the same request is replayed, and another is no reuse (422).
-        request = f"{key} {case.method} {case.path} {case.body!r}"
+        request = f"{key} {case.method} {case.formatted_path} {case.body!r}"
         case.headers["Idempotency-Key"] = hashlib.sha256(request.encode(errors="replace")).hexdigest()
 
 

@@ -104,7 +104,10 @@ def test_python_client_lists_creates_fetches_orders_and_cancels(
         "--meta", "none", "--output-path", tmp_path / "generated_client", "--fail-on-warning",
         cwd=tmp_path, PATH=path,
     )  # fmt: skip
-    drive(shop, sys.executable, HERE / "drive.py", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    key = shop.issue_high_limit_key("Generated Client")
+    command = (sys.executable, HERE / "drive.py", f"{shop.url}/v1", key)
+    printed = run(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert json.loads(printed) == [2, True, "pet_not_available", 204]
 
 
 def test_typescript_client_compiles_strictly_lists_creates_fetches_orders_and_cancels(

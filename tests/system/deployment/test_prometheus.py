@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.support.live import ROOT, Service, migrated_server
+from tests.support.live import ROOT, Service
+from tests.support.migrated import migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.servers import free_port, wait_until
 from tests.system.deployment.conftest import require

@@ -12,15 +12,13 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from accounts.idempotency import RETENTION
-from accounts.keys.identity import Caller
 from accounts.models import Account, IdempotencyRecord
-from inventory.fields import CategoryIdField, Int64Field
 from inventory.models import Category, Order, Pet
 from inventory.views import OrderViewSet, PetViewSet
-from petstore.api.context import RequestContext
+from petstore.api.context import Caller, RequestContext
 from petstore.event_loop import connector
+from petstore.event_loop.connection import PostgresqlConnection
 from petstore.event_loop.connector import connect
-from petstore.event_loop.pg_connection import PostgresqlConnection
 from tests.conftest import COMMITTED
 from tests.support.concurrency import uncommitted
 from tests.support.event_loop import run, run_request, serve, terminate_backend
@@ -32,7 +30,7 @@ pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
 CONCURRENT_REQUESTS = 16
 CREATED, IN_USE = (201, None), (409, "idempotency_key_in_use")
-UNAVAILABLE = (503, "service_unavailable")
+UNAVAILABLE, UNKNOWN_CATEGORY = (503, "service_unavailable"), (400, "unknown_category")
 BATCHES = 12  # At least the number that a request sends to PostgreSQL, including preparations.
 
 
@@ -107,20 +105,13 @@ def test_concurrent_duplicate_with_another_body_is_rejected(creation: Creation) 
     assert creation.count_rows() == (1, 1)
 
 
-@pytest.fixture
-def unchecked_category(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the commit reject an unknown category, like one that is deleted after the check."""
-    monkeypatch.setattr(CategoryIdField, "to_internal_value", Int64Field.to_internal_value)
-
-
-@pytest.mark.usefixtures("unchecked_category")
 def test_rejected_request_with_a_key_fails_no_other(account: Account, category: Category) -> None:
     body = {"name": 'Ünïcødé 🐕 \\ "', "categoryId": category.pk}
     adding = Creation(create_view(PetViewSet), body, account, Category)
     rejected = adding._replace(body={"name": "Rex", "categoryId": 999_999}, key="rejected")
     others = [adding._replace(key=f"key-{n}") for n in range(CONCURRENT_REQUESTS)]
     rejection, *responses = serve(rejected.send, *(other.send for other in others))
-    assert get_outcomes([rejection]) == {UNAVAILABLE}
+    assert get_outcomes([rejection]) == {UNKNOWN_CATEGORY}
     assert get_outcomes(responses) == {CREATED}
     assert adding.count_rows() == (CONCURRENT_REQUESTS, CONCURRENT_REQUESTS)
 
@@ -183,12 +174,9 @@ def test_lock_of_the_write_itself_is_not_a_concurrent_duplicate(
     check_created_once(creation, serve(creation.send))
 
 
-@pytest.mark.usefixtures("unchecked_category")
-def test_category_deleted_after_the_check_is_rejected_and_the_key_stays_unused(
-    account: Account, category: Category
-) -> None:
+def test_key_of_a_pet_with_an_unknown_category_stays_unused(account: Account, category: Category) -> None:
     creation = Creation(create_view(PetViewSet), {"name": "Rex", "categoryId": 999_999}, account, Category)
-    assert get_outcomes(serve(creation.send)) == {UNAVAILABLE}
+    assert get_outcomes(serve(creation.send)) == {UNKNOWN_CATEGORY}
     assert creation.count_rows() == (0, 0)
     corrected = creation._replace(body={"name": "Rex", "categoryId": category.pk})
     check_created_once(corrected, serve(corrected.send))

@@ -26,11 +26,11 @@ from inventory.models import Category
 from petstore.db.monitor import Server, servers
 from petstore.event_loop import connector
 from petstore.event_loop.compiled_reads import Read
+from petstore.event_loop.connection import PostgresqlConnection
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.connector import connect
 from petstore.event_loop.dbapi import MAX_PREPARED, REENTERED, ROLLED_BACK, UNCONFIRMED, statements
 from petstore.event_loop.greenlets import RequestTask, current_task, is_on_loop, wait
-from petstore.event_loop.pg_connection import PostgresqlConnection
 from tests.support.concurrency import in_other_thread
 from tests.support.event_loop import Function, run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -605,3 +605,8 @@ def test_cancelled_requests_leave_the_pool_whole(settings: Any, writers: Connect
 
     lent, waiting, pids = run(main())
     assert (lent, waiting, len(pids)) == (0, 0, 8)
+
+
+def test_debug_mode_runs_queries_on_the_loop(settings: Any) -> None:
+    settings.DEBUG = True
+    assert run(run_request(get_pid)) > 0

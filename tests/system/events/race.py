@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import psycopg
 
-from tests.load.shop import select
 from tests.support.live import Service
+from tests.support.sql import select
 
 WRITERS = 6
 IMPORTED_PETS = 3_000
@@ -30,7 +30,7 @@ EVENTS_PER_KILL = 20_000  # A worker is killed at least once for so many events.
 KILL_INTERVAL = 6.0  # Seconds. The server exits if workers die soon after their start.
 SEQUENCING_TIMEOUT = 120  # Seconds.
 
-INSERT = "INSERT INTO accounts_eventdraft (account_id, type, created_at, data) VALUES ({0}, {0}, {0}, {0})"
+INSERT = "INSERT INTO accounts_outboxevent (account_id, type, created_at, data) VALUES ({0}, {0}, {0}, {0})"
 IN_FEED = "SELECT id, account_id, type FROM accounts_event ORDER BY id"
 
 
@@ -194,7 +194,7 @@ class Race:
     def wait_until_sequenced(self) -> None:
         """Wait until the outbox is empty. Raises AssertionError after SEQUENCING_TIMEOUT."""
         end = time.monotonic() + SEQUENCING_TIMEOUT
-        while select(self._url, "SELECT count(*) FROM accounts_eventdraft")[0][0]:
+        while select(self._url, "SELECT count(*) FROM accounts_outboxevent")[0][0]:
             assert time.monotonic() < end, "Sequencing has stopped."
             time.sleep(0.1)
 

@@ -12,7 +12,7 @@ import pytest
 from django.db import Error, connection, transaction
 
 from accounts.events.sequencing import BATCH_SIZE, MOVE_ENTRIES, sequence_all
-from accounts.models import Account, Event, EventDraft, EventType, Feed, IdempotencyRecord
+from accounts.models import Account, Event, EventType, Feed, IdempotencyRecord, OutboxEvent
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED
 from tests.support.concurrency import in_other_thread
@@ -31,8 +31,8 @@ def each_test(isolated: None) -> None:
     """Isolate the tests from each other."""
 
 
-def add_draft(number: int) -> None:
-    EventDraft.build(EventType.PET_CREATED, {"number": number}).save()
+def add_outbox_event(number: int) -> None:
+    OutboxEvent.build(EventType.PET_CREATED, {"number": number}).save()
 
 
 def read_feed() -> list[Any]:
@@ -78,7 +78,7 @@ def wait_for_blocked_sequencer() -> int:
 
     def poll() -> None:
         with connection.cursor() as cursor:
-            cursor.execute(FIND_BLOCKED, ["%accounts_eventdraft%"])
+            cursor.execute(FIND_BLOCKED, ["%accounts_outboxevent%"])
             process_ids.extend(process_id for (process_id,) in cursor.fetchall())
 
     def is_blocked() -> bool:
@@ -91,9 +91,9 @@ def wait_for_blocked_sequencer() -> int:
 
 def test_killed_sequencer_leaves_no_partial_batch() -> None:
     for number in range(3):
-        add_draft(number)
+        add_outbox_event(number)
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
-        EventDraft.objects.select_for_update().latest("pk")  # Blocks the deletion by the sequencer.
+        OutboxEvent.objects.select_for_update().latest("pk")  # Blocks the deletion by the sequencer.
         sequencing = pool.submit(in_other_thread, sequence_all)
         process = wait_for_blocked_sequencer()
         assert in_other_thread(sequence_all) == 0  # Other sequencers do not wait.
@@ -124,10 +124,10 @@ def gate_locked() -> Iterator[None]:
 def test_sequencer_with_an_old_snapshot_continues_after_a_concurrent_one() -> None:
     """It is blocked after its snapshot is taken, before it locks the feed."""
     for number in range(3):
-        add_draft(number)
-    first = "SELECT id FROM accounts_eventdraft"
+        add_outbox_event(number)
+    first = "SELECT id FROM accounts_outboxevent"
     delayed = MOVE_ENTRIES.replace(
-        first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft"
+        first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_outboxevent"
     )
     with ThreadPoolExecutor(1) as pool:
         with gate_locked():
@@ -137,7 +137,7 @@ def test_sequencer_with_an_old_snapshot_continues_after_a_concurrent_one() -> No
             assert in_other_thread(lambda: execute_and_count(two)) == 2
             ahead = Feed.objects.get().last_sequenced_at + 60_000_000
             Feed.objects.update(last_sequenced_at=ahead, warnings_checked_at=5)
-            add_draft(3)
+            add_outbox_event(3)
         assert sequencing.result() == 1
     assert sequence_all() == 1
     assert [event["number"] for event in read_feed()] == [0, 1, 2, 3]
@@ -155,7 +155,7 @@ def test_concurrent_sequencers_assign_each_event_one_id() -> None:
 
     def write(first: int) -> None:
         for number in range(first, first + events_per_writer):
-            add_draft(number)
+            add_outbox_event(number)
         finished_writers.release()
 
     def sequence_until_finished() -> int:
@@ -179,8 +179,8 @@ def test_concurrent_sequencers_assign_each_event_one_id() -> None:
 
 def test_open_transaction_delays_only_its_own_events() -> None:
     with transaction.atomic():
-        add_draft(1)
-        in_other_thread(lambda: add_draft(2))
+        add_outbox_event(1)
+        in_other_thread(lambda: add_outbox_event(2))
         in_other_thread(sequence_all)
         assert [event["number"] for event in in_other_thread(read_feed)] == [2]
     sequence_all()
@@ -188,7 +188,7 @@ def test_open_transaction_delays_only_its_own_events() -> None:
 
 
 def test_hanging_sequencer_blocks_no_other() -> None:
-    add_draft(1)
+    add_outbox_event(1)
     with transaction.atomic():
         Feed.lock()
         assert in_other_thread(sequence_all) == 0

@@ -15,6 +15,7 @@ import pytest
 from tests.support.live import Service, live_service
 from tests.support.postgresql import programs
 from tests.support.skips import needs_program
+from tests.support.sql import select
 from tests.support.thorough import times
 
 PAUSE = (
@@ -106,3 +107,21 @@ class Customers:
     def each_got(self, status: int, since: float) -> bool:
         """Whether every customer's latest outcome is this one, of a request sent since then."""
         return all(mine and mine[-1].sent >= since and mine[-1].status == status for mine in self.outcomes)
+
+
+def add_and_order(client: httpx.Client) -> httpx.Response:
+    """Add a pet, and order it."""
+    added = client.post("/pets", json={"name": "Rex", "categoryId": 1})
+    return client.post("/store/orders", json={"petId": added.json()["id"]}) if added.is_success else added
+
+
+def check_orders(load: Customers, database: str) -> None:
+    """Check that the acknowledged orders and their pets are in the database, each pet once."""
+    acknowledged = {
+        outcome.body["id"]: outcome.body["petId"] for outcome in load.all if outcome.status == 201
+    }
+    stored = dict(select(database, "SELECT id, pet_id FROM inventory_order"))
+    pets = {row[0] for row in select(database, "SELECT id FROM inventory_pet")}
+    assert acknowledged.items() <= stored.items()
+    assert set(stored.values()) <= pets
+    assert len(set(stored.values())) == len(stored)

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from tests.support.conformance import check_conformance
-from tests.support.live import Service, live_service, stopped_service, temporary_database
+from tests.support.live import Service, live_service, stopped_service
+from tests.support.migrated import temporary_database
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.system.operations.machines import Customers

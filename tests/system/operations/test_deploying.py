@@ -18,7 +18,8 @@ import yaml
 from django.conf import settings
 
 from petstore.observability.healthcheck import is_alive
-from tests.support.live import ROOT, STOP_SECONDS, temporary_database
+from tests.support.live import ROOT, STOP_SECONDS
+from tests.support.migrated import temporary_database
 from tests.support.servers import free_port, wait_until
 
 DEPLOY = ROOT / "deploy"
@@ -139,8 +140,17 @@ def test_image_works_with_only_tmp_writable(
         assert subprocess.run(check, **options, check=False).returncode == 1
 
 
+class StrictLoader(yaml.SafeLoader):
+    """Rejects repeated keys, as Compose does."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        assert sorted(set(keys)) == sorted(keys), str(node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def load_compose_file() -> dict[str, Any]:
-    return dict(yaml.safe_load((DEPLOY / "compose.yaml").read_text()))
+    return dict(yaml.load((DEPLOY / "compose.yaml").read_text(), StrictLoader))
 
 
 def test_containers_are_read_only_unprivileged_limited_and_behind_the_proxy() -> None:
@@ -171,7 +181,7 @@ def test_postgresql_allows_the_connections_of_all_workers() -> None:
     workers = sum(int(services[name]["command"][-1]) for name in "ab")
     # As in docs/databases.md.
     counting = 2
-    per_worker = 1 + 1 + counting + settings.WRITE_CONNECTIONS + settings.THREADS + 1 + 1 + 3
+    per_worker = 1 + 1 + counting + settings.WRITE_CONNECTIONS + settings.THREADS + 1 + 1 + 1 + 3
     assert f"| total | | {per_worker} |" in (ROOT / "docs/databases.md").read_text()
     allowed = int(services["postgresql"]["command"][-1].removeprefix("max_connections="))
     assert allowed >= 1.5 * workers * per_worker  # One of the two machines is replaced at a time.
@@ -191,7 +201,9 @@ def test_env_example_has_no_secret_and_no_unknown_name() -> None:
     assert {"deploy/petstore.env", "deploy/certificate.pem"} <= set(ignored)
 
 
-@pytest.mark.parametrize("name", ["petstore@.service", "petstore-housekeeping.service"])
+@pytest.mark.parametrize(
+    "name", ["petstore@.service", "petstore-housekeeping.service", "petstore-webhooks.service"]
+)
 def test_systemd_units_are_valid_and_hardened(tmp_path: Path, name: str) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("No systemd-analyze is installed.")
@@ -213,6 +225,14 @@ def test_units_drain_and_log_without_a_limit() -> None:
     for logging in (text, (DEPLOY / "haproxy.service.conf").read_text()):
         assert "\nLogRateLimitBurst=1000000\n" in logging  # Otherwise journald would drop lines.
     assert "KillMode=mixed" in text  # Otherwise the workers would exit before the supervisor drains.
+
+
+def test_webhooks_may_have_a_process_of_their_own() -> None:
+    unit = (DEPLOY / "petstore-webhooks.service").read_text()
+    assert "manage.py deliver_webhooks" in unit
+    service = load_compose_file()["services"]["webhooks"]
+    assert (service["command"], service["profiles"]) == (["deliver_webhooks"], ["webhooks"])
+    assert "networks" not in service or "front" in service["networks"]  # It needs the Internet.
 
 
 def test_housekeeping_runs_daily_with_systemd_and_in_a_container() -> None:

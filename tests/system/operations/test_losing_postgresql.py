@@ -13,7 +13,8 @@ import httpx
 import psycopg
 import pytest
 
-from tests.support.live import Service, migrated_server
+from tests.support.live import Service
+from tests.support.migrated import migrated_server
 from tests.support.postgresql import (
     FAST,
     IMMEDIATE,

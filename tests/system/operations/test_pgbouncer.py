@@ -14,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.support.live import migrated_server
+from tests.support.migrated import migrated_server
 from tests.support.postgresql import PostgreSQLServer, owner, postgresql_server, server_folder
 from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program

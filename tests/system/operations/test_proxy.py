@@ -245,8 +245,8 @@ TOKEN = f"d0ocbh-{SECRET[:32]}"
 
 LINES = [
     f"GET /admin/accounts/apikey/?q={KEY} HTTP/1.1",
-    f"GET /admin/new-password/MQ/{TOKEN}/?next={TOKEN} HTTP/1.1",
-    f"GET /admin%2Fnew-password%2FMQ%2F{TOKEN} HTTP/1.1", f"GET /v1/pets/{KEY};{KEY} HTTP/1.1",
+    f"GET /account/password/reset/1-2-{TOKEN}/?next={TOKEN} HTTP/1.1",
+    f"GET /account%2Fpassword%2Freset%2F1-2-{TOKEN} HTTP/1.1", f"GET /v1/pets/{KEY};{KEY} HTTP/1.1",
     f"GET /v1/{KEY}/{KEY} HTTP/1.1", f"GET /v1/%70sk_live_{KEY[9:]} HTTP/1.1",
     f"GET /v1/%2570sk_live_{KEY[9:]} HTTP/1.1", f"GET /v1/\x80{KEY} HTTP/1.1", f"GET /#{KEY} HTTP/1.1",
     f"GET http://{KEY}:{KEY}@localhost/{KEY} HTTP/1.1", f"GET http://localhost/{KEY}?{KEY} HTTP/1.1",

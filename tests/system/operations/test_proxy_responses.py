@@ -13,7 +13,8 @@ import pytest
 
 from petstore.api.errors import RETRY_SECONDS, ErrorCode, build_error_body
 from tests.support.large_file import LARGE_FILE, write_large_file
-from tests.support.live import ROOT, live_service, migrated_server
+from tests.support.live import ROOT, live_service
+from tests.support.migrated import migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.raw_http import parse_response, read_until_closed
 from tests.support.servers import free_port, wait_until

@@ -12,7 +12,8 @@ import httpx
 import psycopg
 import pytest
 
-from tests.support.live import Service, migrated_server
+from tests.support.live import Service
+from tests.support.migrated import migrated_server
 from tests.support.postgresql import IMMEDIATE, PostgreSQLServer, postgresql_server, standby_server
 from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
@@ -161,7 +162,7 @@ def test_lagging_standby_serves_no_stale_reads_and_hides_no_own_write(
         while time.monotonic() < end:
             assert writer.get(path).status_code == 200
             time.sleep(PAUSE)
-        assert shop.replica_states() == {"behind"}
+        assert shop.replica_states() == {"lagging"}
         standby.execute("SELECT pg_wal_replay_resume()")
         wait_until(reads_from_standby(shop, other), seconds=5)
 
@@ -174,12 +175,12 @@ def test_no_request_fails_while_a_machine_is_down(shop: Shop, fault: str) -> Non
         "standby killed": (
             lambda: shop.standby.stop(IMMEDIATE),
             shop.standby.start,
-            lambda: shop.replica_states() == {"away"},
+            lambda: shop.replica_states() == {"unavailable"},
         ),
         "standby silent": (
             shop.standby.freeze,
             lambda: shop.standby.freeze(thaw=True),
-            lambda: shop.replica_states() == {"away"},
+            lambda: shop.replica_states() == {"unavailable"},
         ),
         "instance stopped": (first.stop, lambda: first.start(1), lambda: first.process is None),
     }

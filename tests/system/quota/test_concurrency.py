@@ -15,7 +15,8 @@ from django.db import connection
 
 from accounts.quota.limits import DAY, SECOND
 from tests.support.hammer import times_to_ban
-from tests.support.live import ROOT, Service, live_service, migrated_server
+from tests.support.live import ROOT, Service, live_service
+from tests.support.migrated import migrated_server
 from tests.support.packages import python
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.raw_http import connect, parse_response, read_until_closed
@@ -94,13 +95,18 @@ def test_20_strikes_ban_once_over_4_processes_of_4_threads(service: Service) -> 
 
 def test_500_requests_in_flight_do_not_ban_the_key(service: Service) -> None:
     """All requests are sent before any response is read."""
-    key = service.issue("Bursty", "free")["key"]
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(connect(service, timeout=30)) for _ in range(500)]
-        for connection in sockets:
-            connection.sendall(REQUEST.format(key=key).encode())
-        responses = [read_error_code(connection) for connection in sockets]
-    assert Counter(responses) == {"": 60, "rate_limit_exceeded": 440}
+    for number in range(5):
+        key = service.issue(f"Bursty {number}", "free")["key"]
+        with ExitStack() as stack:
+            sockets = [stack.enter_context(connect(service, timeout=30)) for _ in range(500)]
+            for connection in sockets:
+                connection.sendall(REQUEST.format(key=key).encode())
+            found = Counter(read_error_code(connection) for connection in sockets)
+        assert found[""] <= 60
+        assert "api_key_banned" not in found
+        if "service_unavailable" not in found:  # Otherwise this machine was too busy for the database.
+            break
+    assert found == {"": 60, "rate_limit_exceeded": 440}
 
 
 def read_error_code(connection: socket.socket) -> str:

@@ -6,7 +6,7 @@ import pytest
 from django.db import OperationalError
 
 from accounts.quota.limits import DAY, SECOND
-from petstore.event_loop.counting import CountingStatement
+from petstore.db.counting import CountingStatement
 from tests.conftest import Api
 from tests.support.quota import NOON, Sender
 

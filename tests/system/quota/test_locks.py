@@ -22,7 +22,7 @@ ROWS = {
     "account": "SELECT FROM accounts_account WHERE id = %s",
     "key": "SELECT FROM accounts_apikey WHERE account_id = %s",
     "rate-limit state": """
-        SELECT FROM accounts_keystanding AS s JOIN accounts_apikey AS k ON k.id = s.key_id
+        SELECT FROM accounts_ratelimitstate AS s JOIN accounts_apikey AS k ON k.id = s.key_id
         WHERE k.account_id = %s""",
     "counter": "SELECT FROM accounts_quotausage WHERE account_id = %s",
 }
@@ -79,10 +79,14 @@ def test_lock_on_a_counter_rejects_its_account_in_time_and_no_other(service: Ser
         first = [future.result() for future in [pool.submit(send, service, other) for other in others]]
         blocked += [pool.submit(send, service, key) for _ in range(BURST)]
         rejected = [future.result() for future in blocked]
-        again = [pool.submit(send, service, key) for _ in range(BURST)]
-        later = [future.result() for future in [pool.submit(send, service, other) for other in others * 5]]
-        rejected += [future.result() for future in again]
-    assert {response.status_code for response, _ in (*first, *later)} == {200}
+        for _ in range(5):
+            again = [pool.submit(send, service, key) for _ in range(BURST)]
+            beside = [pool.submit(send, service, other) for other in others * 5]
+            later = [future.result() for future in beside]
+            rejected += [future.result() for future in again]
+            assert {response.status_code for response, _ in (*first, *later)} == {200}
+            if max(seconds for _, seconds in later) < LOCK_SECONDS:  # Otherwise a busy machine delayed one.
+                break
     assert max(seconds for _, seconds in first) < RESPONSE_SECONDS
     assert max(seconds for _, seconds in later) < LOCK_SECONDS  # None waits behind the locked account.
     assert {response.status_code for response, _ in rejected} == {503}

@@ -8,7 +8,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey, EventDraft, EventType, KeyStanding
+from accounts.models import Account, ApiKey, EventType, OutboxEvent, RateLimitState
 from accounts.quota.limits import SECOND, to_microseconds
 from petstore.audit.models import AuditEntry
 from tests.conftest import COMMITTED, OPERATOR
@@ -55,7 +55,7 @@ def assert_both_banned(key: ApiKey) -> None:
     assert new.rotated_from == old
     assert old.get_ban_end(now) == new.get_ban_end(now) is not None
     assert old.rate_limit_state.ban_level == new.rate_limit_state.ban_level == 1
-    assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 2
+    assert OutboxEvent.objects.filter(type=EventType.KEY_BANNED).count() == 2
 
 
 @NEEDS_POSTGRESQL
@@ -140,7 +140,7 @@ def test_concurrent_changes_of_a_key_neither_deadlock_nor_lose_a_ban(transaction
             capture_error(partial(account.suspend, reason="Unpaid", by=OPERATOR)),
             capture_error(partial(account.lift_suspension, reason="Paid", by=OPERATOR)),
         )
-        states = KeyStanding.objects.filter(
+        states = RateLimitState.objects.filter(
             key__account=account, banned_until__gt=to_microseconds(timezone.now())
         )
         replacement = ApiKey.objects.filter(rotated_from=key).values_list("pk", flat=True)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, OperationalError
 
-from accounts.keys.identity import Caller
 from accounts.quota import store
 from accounts.quota.limits import DAY, SECOND
+from petstore.api.context import Caller
 from petstore.db import monitor, replicas
 from petstore.db.monitor import Server, WalPosition
 from tests.conftest import COMMITTED
@@ -25,7 +25,7 @@ def two_replicas(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
     for replica in servers[1:]:
         replica.primary, replica.is_standby, replica.visible_until = servers[0], True, monotonic()
     monkeypatch.setattr(monitor, "servers", {server.alias: server for server in servers})
-    monkeypatch.setattr(replicas, "ALIASES", ("replica1", "replica2"))
+    monkeypatch.setattr(replicas, "get_aliases", lambda: ("replica1", "replica2"))
     return servers[1:]
 
 
@@ -38,8 +38,7 @@ def sender(db: None) -> Sender:
 
 
 def admit(sender: Sender, key: int = 0, *, may_write: bool = False) -> Caller:
-    caller = store.admit(parse(sender.texts[key]), ADDRESS, sender.now, may_write=may_write).caller
-    assert caller is not None
+    caller, _ = store.admit(parse(sender.texts[key]), ADDRESS, sender.now, may_write=may_write)
     return caller
 
 
@@ -102,10 +101,10 @@ def test_unavailable_or_lagging_replica_is_not_read(two_replicas: list[Server], 
     settings.REPLICA_MAX_LAG = 5
     two_replicas[0].unavailable = True
     two_replicas[1].visible_until -= 4
-    assert replicas.get_states() == {"replica1": "away", "replica2": "ok"}
+    assert replicas.get_states() == {"replica1": "unavailable", "replica2": "ok"}
     assert replicas.choose_alias(1, LONG_AGO) == "replica2"
     two_replicas[1].visible_until -= 2
-    assert replicas.get_states() == {"replica1": "away", "replica2": "behind"}
+    assert replicas.get_states() == {"replica1": "unavailable", "replica2": "lagging"}
     assert replicas.choose_alias(1, LONG_AGO) == "default"
 
 
@@ -137,7 +136,7 @@ def test_standby_that_was_promoted_is_not_read(two_replicas: list[Server]) -> No
     replica = two_replicas[0]
     replica.is_standby = False
     replica._update_lag(WalPosition(monotonic(), 100), (WalPosition(monotonic(), 100),))
-    assert replicas.get_state(replica.alias) == "behind"
+    assert replicas.get_state(replica.alias) == "lagging"
 
 
 # Failures of a replica

@@ -3,20 +3,17 @@
 from itertools import chain
 
 import pytest
-from django.core.cache.backends import base
 from django.db import transaction
 from django.test import RequestFactory
-from django_ratelimit import core
 
 from accounts.quota.limits import SECOND
 from accounts.usage.write_behind import clean_up
-from petstore.sign_in import cache
 from petstore.sign_in.cache import CounterCache
 from petstore.sign_in.models import AttemptCounter
 from petstore.sign_in.rate_limits import count_attempt
-from tests.admin.test_login import Clock
 from tests.conftest import COMMITTED
 from tests.support.concurrency import run_concurrently
+from tests.support.isolation import Clock
 
 pytestmark = [pytest.mark.each_database, COMMITTED]
 ATTEMPTS = 24
@@ -25,14 +22,6 @@ ATTEMPTS = 24
 @pytest.fixture
 def counters() -> CounterCache:
     return CounterCache("", {})
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    for module in (base, cache, core):
-        monkeypatch.setattr(module, "time", clock)
-    return clock
 
 
 def test_of_concurrent_attempts_exactly_the_limit_is_admitted(rf: RequestFactory, clock: Clock) -> None:

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -169,6 +169,10 @@ class _Resource(Generic[T]):
             next_query = page._next_query
 
 
+def join_ids(ids: Sequence[int] | None) -> str | None:
+    return None if ids is None else ",".join(map(str, ids))
+
+
 class Pets(_Resource[Pet]):
     def create_many(self, pets: list[NewPet], *, idempotency_key: str | None = None) -> list[Pet]:
         """Create 1 to 100 pets with one request, all or none. Returns them in the same order."""
@@ -178,14 +182,21 @@ class Pets(_Resource[Pet]):
 
     def list(
         self, *, status: PetStatus | None = None, category_id: int | None = None,
-        limit: int | None = None, cursor: str | None = None,
+        ids: Sequence[int] | None = None, limit: int | None = None, cursor: str | None = None,
     ) -> Page[Pet]:  # fmt: skip
-        """Get a page of at most `limit` pets (1 to 100, by default 20), ordered by id."""
-        return self._list(status=status, category_id=category_id, limit=limit, cursor=cursor)
+        """Get a page of at most `limit` pets (1 to 100, by default 20), ordered by id.
 
-    def iterate(self, *, status: PetStatus | None = None, category_id: int | None = None) -> Iterator[Pet]:
+        `ids` has 1 to 100 ids, of which unknown ones are left out.
+        """
+        filters = {"status": status, "category_id": category_id, "ids": join_ids(ids)}
+        return self._list(**filters, limit=limit, cursor=cursor)
+
+    def iterate(
+        self, *, status: PetStatus | None = None, category_id: int | None = None,
+        ids: Sequence[int] | None = None,
+    ) -> Iterator[Pet]:  # fmt: skip
         """Yield all pets, ordered by id. Each 100 cost one request."""
-        return self._iterate(status=status, category_id=category_id)
+        return self._iterate(status=status, category_id=category_id, ids=join_ids(ids))
 
     def create(
         self, name: str, category_id: int, *,

@@ -131,7 +131,7 @@ get_fields = cache(get_type_hints)
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """Convert a JSON value to a type used in this module. Ignores unknown members."""
+    """Convert a JSON value to a type used in this module. Ignores unknown fields."""
     expected: Any = (get_args(kind) or [kind])[0]  # X of `X | None`.
     if value is not None and expected is datetime:
         value = datetime.fromisoformat(value.replace("Z", "+00:00"))
@@ -141,10 +141,10 @@ def decode(kind: type[T], value: Any) -> T:
     return cast("T", value)
 
 
-def encode(**members: Any) -> dict[str, Any]:
+def encode(**fields: Any) -> dict[str, Any]:
     """Build a query or JSON object, without the arguments that are None. A naive datetime is local."""
     return {
         camel_case(name): value.astimezone().isoformat() if isinstance(value, datetime) else value
-        for name, value in members.items()
+        for name, value in fields.items()
         if value is not None
     }

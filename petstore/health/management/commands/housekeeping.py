@@ -27,8 +27,8 @@ TASKS = {
 class Command(JsonCommand):
     help = (
         "Delete expired data: idempotency keys, sessions, uploaded files that were not imported, used "
-        "codes, emails that could not be sent for 3 days, and events older than EVENTS_KEPT_DAYS. Run it "
-        "daily. It may run on several machines at the same time."
+        "codes, emails that could not be sent for 3 days, and events older than EVENT_RETENTION_DAYS. "
+        "Run it daily. It may run on several machines at the same time."
     )
     examples = "manage.py housekeeping"
 

@@ -41,7 +41,7 @@ async function* all(status: PetStatus): AsyncGenerator<Pet> {
   do {
     const query = cursor === undefined ? { status, limit: 100 } : { status, limit: 100, cursor };
     const { data, error, response } = await client.GET("/pets", { params: { query } });
-    check(data !== undefined, `A page was refused: ${JSON.stringify(error)}`);
+    check(data !== undefined, `A page was rejected: ${JSON.stringify(error)}`);
     yield* data;
     cursor = nextCursor(response);
   } while (cursor !== undefined);
@@ -145,9 +145,9 @@ async function rejections(): Promise<string[]> {
     await client.DELETE("/store/orders/{orderId}", unknownOrder),
   ];
   return answers.map(({ error }) => {
-    check(error !== undefined, "What should be refused was accepted.");
+    check(error !== undefined, "What should be rejected was accepted.");
     const { status, code, message }: components["schemas"]["Error"] = error;
-    check(message.length > 0, "The refusal has no message.");
+    check(message.length > 0, "The rejection has no message.");
     return `${status} ${code}`;
   });
 }

@@ -1,0 +1,133 @@
+"""Records outcomes of attempts, and what follows: the next event, another try, or the end (D54)."""
+
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import Any
+
+from django.db import connection, transaction
+
+from accounts.actions import Action
+from accounts.models import WebhookAttempt, WebhookEndpoint
+from accounts.models.api_keys import SERVICE
+from accounts.webhooks.sender import Outcome
+from petstore import audit
+
+DELAYS = (5, 30, 120, 600, 1800, 3600)  # Seconds after the first failure, the second, and so on.
+MAX_RETRY_AFTER = 3600
+JITTER = 1.2
+GIVE_UP_AFTER = timedelta(days=5)
+PARK_AFTER, MIN_PARKING_TIME = 6, timedelta(minutes=30)
+ADVANCE = """
+UPDATE accounts_webhookendpoint SET
+    attempts = 0, first_attempt_at = NULL, failing_since = NULL, last_delivered_at = %s,
+    position = column4, lease = column5,
+    next_attempt_at = CASE WHEN column5 <> '' THEN %s WHEN column4 < %s THEN %s END
+FROM (VALUES {rows}) AS delivered
+WHERE id = column1 AND lease = column2 AND secret_version = column3 AND disabled_at IS NULL
+    AND account_id IN (SELECT id FROM accounts_account WHERE suspended_at IS NULL)
+RETURNING id
+"""
+LOG = """
+INSERT INTO accounts_webhookattempt
+    (endpoint_id, event_id, event_type, created_at, status, milliseconds, response, kind, error, parked)
+SELECT column1, column2, column3, column4, column5, column6, column7, 'delivery', '', FALSE
+FROM (VALUES {rows}) AS delivered
+"""
+
+
+def get_delay(failures: int, outcome: Outcome) -> timedelta:
+    """Return how long to wait after this many failures with an event."""
+    seconds = DELAYS[min(failures, len(DELAYS)) - 1]
+    seconds = max(seconds, min(outcome.retry_after or 0, MAX_RETRY_AFTER))
+    return timedelta(seconds=seconds * random.uniform(1, JITTER))  # noqa: S311
+
+
+def blames_event(outcome: Outcome) -> bool:
+    """Return whether the receiver rejects the event, rather than being unable to take any."""
+    status = outcome.status
+    return status is not None and status < 500 and status not in {408, 429}
+
+
+def apply_outcome(
+    endpoint: WebhookEndpoint, attempt: WebhookAttempt, outcome: Outcome, now: datetime
+) -> None:
+    """Advance the locked endpoint past the event, or schedule the next attempt. Saves neither."""
+    if outcome.error is None:
+        endpoint.failing_since, endpoint.last_delivered_at = None, now
+        advance(endpoint, attempt.event_id)
+        return
+    endpoint.attempts += 1
+    first_attempt_at = endpoint.first_attempt_at = endpoint.first_attempt_at or now
+    endpoint.failing_since = endpoint.failing_since or now
+    endpoint.warn(now)
+    is_rejected = blames_event(outcome)
+    if outcome.status == 410:
+        disable(endpoint, endpoint.DisabledBy.GONE, now)
+    elif not is_rejected and now - first_attempt_at >= GIVE_UP_AFTER:
+        disable(endpoint, endpoint.DisabledBy.FAILING, now)
+    elif is_rejected and endpoint.attempts >= PARK_AFTER and now - first_attempt_at >= MIN_PARKING_TIME:
+        attempt.parked = True
+        advance(endpoint, attempt.event_id)
+    else:
+        endpoint.next_attempt_at = attempt.next_attempt_at = now + get_delay(endpoint.attempts, outcome)
+        endpoint.lease = ""
+
+
+def advance(endpoint: WebhookEndpoint, event_id: int) -> None:
+    endpoint.position, endpoint.attempts, endpoint.first_attempt_at = event_id, 0, None
+
+
+def disable(endpoint: WebhookEndpoint, origin: WebhookEndpoint.DisabledBy, now: datetime) -> None:
+    before = endpoint.get_audit_values()
+    endpoint.set_disabled(origin, now)
+    audit.record(SERVICE, endpoint, Action.DISABLED, before=before, after=endpoint.get_audit_values())
+
+
+def advance_endpoints(
+    rows: Sequence[Sequence[Any]], now: datetime, lease_ends_at: datetime, end_of_feed: int
+) -> list[int]:
+    """Move endpoints past delivered events, unless something else has changed them. Returns their IDs.
+
+    A row has the ID, the lease, the version of the secret, the new position, and the lease if the next
+    event follows.
+    """
+    adapt = connection.ops.adapt_datetimefield_value
+    parameters = adapt(now), adapt(lease_ends_at), end_of_feed, adapt(now)
+    with connection.cursor() as cursor:
+        execute_with_rows(cursor, ADVANCE, parameters, rows)
+        return [row[0] for row in cursor.fetchall()]
+
+
+def add_deliveries(attempts: Sequence[WebhookAttempt]) -> None:
+    """Insert successful attempts. Django's bulk_create takes most of its time for the other fields."""
+    if not attempts:
+        return
+    adapt = connection.ops.adapt_datetimefield_value
+    rows = [
+        (
+            attempt.endpoint_id, attempt.event_id, attempt.event_type, adapt(attempt.created_at),
+            attempt.status, attempt.milliseconds, attempt.response,
+        )
+        for attempt in attempts
+    ]  # fmt: skip
+    with connection.cursor() as cursor:
+        execute_with_rows(cursor, LOG, (), rows)
+
+
+def execute_with_rows(cursor: Any, statement: str, params: Sequence[Any], rows: Sequence[Any]) -> None:
+    row = f"({', '.join(['%s'] * len(rows[0]))})"
+    cursor.execute(
+        statement.format(rows=", ".join([row] * len(rows))), [*params, *chain.from_iterable(rows)]
+    )
+
+
+@transaction.atomic
+def record_requested(attempt: WebhookAttempt) -> None:
+    """Record a requested attempt. A success settles the parked event."""
+    fields = ("created_at", "due_at", "status", "milliseconds", "error", "response")
+    WebhookAttempt.objects.filter(pk=attempt.pk).update(**{name: getattr(attempt, name) for name in fields})
+    if not attempt.error:
+        parked = WebhookAttempt.objects.filter(endpoint=attempt.endpoint_id, parked=True)
+        parked.filter(event_id=attempt.event_id).update(parked=False)

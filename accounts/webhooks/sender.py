@@ -1,0 +1,252 @@
+"""Sends webhooks to one URL: to permitted addresses only, within a deadline, and reading little (D55).
+
+It depends on neither settings nor database: a URL, a body, headers and a policy lead to an outcome.
+"""
+
+import http.client
+import io
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from functools import cache
+from time import monotonic
+from typing import Any
+
+from accounts.webhooks.targets import (
+    ForbiddenError,
+    Policy,
+    ResolvedAddress,
+    UnresolvableError,
+    parse_url,
+)
+from petstore.addresses import DEFAULT_PORTS
+
+TIMEOUT_SECONDS = 10.0  # For the whole exchange, from the name to the body.
+MAX_RESPONSE_BYTES = 64 * 1024  # With the headers.
+MAX_BODY_BYTES = 8 * 1024
+MAX_TEXT_BYTES = 2 * 1024
+
+
+class Failure(StrEnum):
+    """Why an attempt failed. The values are stored."""
+
+    NAME = "name"  # It can't be resolved.
+    ADDRESS = "address"  # It is forbidden.
+    CONNECTION = "connection"
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    RESPONSE = "response"  # It is not HTTP.
+    STATUS = "status"  # It is not 2xx.
+    SECRET = "secret"  # It can't be derived.  # noqa: S105
+    EVENT = "event"  # It is no longer stored.
+
+
+@dataclass(frozen=True)
+class Outcome:
+    error: Failure | None = None
+    status: int | None = None
+    text: str = ""
+    retry_after: int | None = None  # Seconds.
+    milliseconds: int = 0
+
+
+class Deadline:
+    """The end of the exchange. Each operation gets the time that remains until then as its timeout."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends_at = monotonic() + seconds
+
+    def get_remaining(self) -> float:
+        """Return the remaining seconds. Raises TimeoutError if there are none."""
+        remaining = self._ends_at - monotonic()
+        if remaining <= 0:
+            raise TimeoutError
+        return remaining
+
+
+class LimitedReader(io.RawIOBase):
+    """Reads at most MAX_RESPONSE_BYTES from a socket, until the deadline, however slowly they arrive."""
+
+    def __init__(self, sock: socket.socket, raw: Any, deadline: Deadline) -> None:
+        self._sock, self._raw, self._deadline = sock, raw, deadline
+        self._remaining = MAX_RESPONSE_BYTES
+        self.has_ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(self._deadline.get_remaining())
+        count: int = self._raw.readinto(memoryview(buffer)[: self._remaining])
+        self._remaining -= count
+        self.has_ended = count == 0
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class LimitedResponse(http.client.HTTPResponse):
+    def __init__(self, deadline: Deadline, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self._reader = LimitedReader(sock, self.fp.detach(), deadline)
+        self.fp: Any = io.BufferedReader(self._reader)
+
+    def begin(self) -> None:
+        """Read the headers. Raises HTTPException if they don't end, which http.client ignores."""
+        super().begin()
+        if self._reader.has_ended:
+            raise http.client.IncompleteRead(b"")
+
+
+FAILURES: dict[type[Exception], Failure] = {  # The first that matches.
+    UnresolvableError: Failure.NAME,
+    ForbiddenError: Failure.ADDRESS,
+    TimeoutError: Failure.TIMEOUT,
+    ssl.SSLError: Failure.TLS,
+    ConnectionError: Failure.CONNECTION,  # Some of them are exceptions of `http.client`, too.
+    http.client.HTTPException: Failure.RESPONSE,
+    OSError: Failure.CONNECTION,
+}
+
+
+@cache
+def get_tls_context() -> ssl.SSLContext:
+    """Return the context that trusts the system's certificate authorities."""
+    return ssl.create_default_context()
+
+
+class Sender(http.client.HTTPConnection):
+    """Sends webhooks to a URL, one at a time. It keeps a connection only if the next one follows.
+
+    Each time it connects, it resolves and judges the name, and connects to nothing else.
+    """
+
+    def __init__(self, url: str, policy: Policy, tls: ssl.SSLContext | None = None) -> None:
+        self._target, self._policy = parse_url(url), policy
+        super().__init__(self._target.host, self._target.port)
+        self.default_port = DEFAULT_PORTS[self._target.scheme]
+        self._tls = tls or get_tls_context() if self._target.scheme == "https" else None
+        self._deadline = Deadline(0)
+
+    def post(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        keep: bool = False,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> Outcome:
+        """POST the body. Failures are outcomes, too; nothing is raised for what the receiver does."""
+        started_at = monotonic()
+        self._deadline = Deadline(timeout)
+        try:
+            outcome = self._exchange(body, dict(headers) if keep else {**headers, "Connection": "close"})
+        except (OSError, http.client.HTTPException) as error:
+            outcome = Outcome(next(FAILURES[kind] for kind in FAILURES if isinstance(error, kind)))
+            keep = False
+        if not keep:
+            self.close()
+        return replace(outcome, milliseconds=round((monotonic() - started_at) * 1000))
+
+    def _exchange(self, body: bytes, headers: dict[str, str]) -> Outcome:
+        for was_kept in (self.sock is not None, False):
+            try:
+                self.request("POST", self._target.path, body, headers)
+                response = self.getresponse()
+                break
+            except (ConnectionError, ssl.SSLError):
+                if not was_kept:
+                    raise
+                self.close()  # The receiver may have done so before the request arrived.
+        with response:
+            outcome = Outcome(
+                None if 200 <= response.status < 300 else Failure.STATUS,
+                response.status,
+                read_text(response),
+                parse_retry_after(response.headers.get("Retry-After", "")),
+            )
+            if not response.isclosed() and response.length != 0:  # More than is read here.
+                self.close()
+        return outcome
+
+    def response_class(self, sock: socket.socket, **options: Any) -> LimitedResponse:  # type: ignore[override]
+        return LimitedResponse(self._deadline, sock, **options)
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.sock.settimeout(self._deadline.get_remaining())
+        self.sock.sendall(data)
+
+    def connect(self) -> None:
+        addresses = self._policy.resolve(self._target, self._deadline.get_remaining())
+        if self._policy.proxy:
+            host, _, port = self._policy.proxy.rpartition(":")
+            addresses = self._policy.look_up(host, int(port), self._deadline.get_remaining())
+        self.sock = self._connect_to(addresses)
+        if self._policy.proxy:
+            self._open_tunnel()
+        if self._tls:
+            self.sock.settimeout(self._deadline.get_remaining())
+            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host.rstrip("."))
+
+    def _connect_to(self, addresses: Sequence[ResolvedAddress]) -> socket.socket:
+        error: OSError = UnresolvableError()
+        for index, address in enumerate(addresses):
+            sock = None
+            try:
+                sock = socket.socket(address.family, socket.SOCK_STREAM)
+                # Leaves time for the other addresses, of which one may not respond.
+                sock.settimeout(self._deadline.get_remaining() / (len(addresses) - index))
+                sock.connect(address.sockaddr)
+                if ResolvedAddress(address.family, sock.getpeername()).address != address.address:
+                    raise ForbiddenError
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError as failed:
+                if sock is not None:  # Otherwise the kernel lacks IPv6, for example.
+                    sock.close()
+                error = failed
+            else:
+                return sock
+        raise error
+
+    def _open_tunnel(self) -> None:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        self.send(f"CONNECT {host}:{self.port} HTTP/1.1\r\nHost: {host}:{self.port}\r\n\r\n".encode())
+        with self.response_class(self.sock, method="CONNECT") as response:
+            response.begin()
+        if response.status != 200:
+            raise ConnectionRefusedError
+
+
+def read_text(response: http.client.HTTPResponse) -> str:
+    """Read the beginning of the body, as far as it arrives in time. It is not decompressed."""
+    body = b""
+    with suppress(OSError, http.client.HTTPException):
+        while len(body) < MAX_BODY_BYTES:
+            part = response.read1(MAX_BODY_BYTES - len(body))
+            if not part:
+                break
+            body += part
+    # A database can't store NUL. What replaces it and invalid bytes is longer.
+    text = body[:MAX_TEXT_BYTES].decode(errors="replace").replace("\0", "\ufffd")
+    return text.encode()[:MAX_TEXT_BYTES].decode(errors="ignore")
+
+
+def parse_retry_after(value: str) -> int | None:
+    """Parse a number of seconds or a date (RFC 9110 section 10.2.3)."""
+    if re.fullmatch(r"[0-9]{1,9}", value):
+        return int(value)
+    try:
+        seconds = (parsedate_to_datetime(value[:64]) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError):  # TypeError: a date without a time zone.
+        return None
+    return max(0, round(seconds))

@@ -1,0 +1,732 @@
+"""The loop that delivers events: order, retries, parking, leases (D52, D54, D56, D57)."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import Event as Signal
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+import standardwebhooks
+from django.conf import settings
+from django.utils import timezone
+from prometheus_client import REGISTRY
+
+from accounts.events import feed
+from accounts.management.commands import clear_events
+from accounts.models import Account, Event, EventType, Feed, OutboxEvent, PlanCode, WebhookAttempt
+from accounts.models import WebhookEndpoint as Endpoint
+from accounts.usage import write_behind
+from accounts.webhooks import backlog, delivery, signing
+from accounts.webhooks.backlog import PAGE_SIZE
+from accounts.webhooks.delivery import Dispatcher, find_due_endpoints, find_requested
+from accounts.webhooks.outcomes import DELAYS, JITTER
+from accounts.webhooks.sender import Failure, Outcome
+from petstore.audit.models import AuditEntry
+from tests.api.test_webhooks import add, emit
+from tests.conftest import OPERATOR
+
+pytestmark = pytest.mark.django_db
+
+Respond = Callable[[str, dict[str, Any]], Outcome]
+OK, DOWN, BAD = Outcome(status=200), Outcome(Failure.STATUS, 503), Outcome(Failure.STATUS, 400)
+
+
+class World:
+    """A dispatcher with a clock of its own, whose receivers respond as the test says."""
+
+    def __init__(self) -> None:
+        self.time = timezone.now()
+        self.received: dict[str, list[Any]] = defaultdict(list)
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
+        self.respond: Respond = lambda url, event: OK
+        self.dispatcher = self.start()
+
+    def start(self, slots: int = 16) -> Dispatcher:
+        return Dispatcher(slots, connect=self.connect, now=lambda: self.time)
+
+    def connect(self, url: str, policy: Any) -> Any:
+        return SimpleNamespace(post=partial(self.post, url), close=lambda: None)
+
+    def post(self, url: str, body: bytes, headers: dict[str, str], *, keep: bool) -> Outcome:
+        event = orjson.loads(body)
+        self.headers.append(headers)
+        self.bodies.append(body)
+        self.received[url].append(event["id"])
+        return self.respond(url, event)
+
+    def advance(self, **time: float) -> None:
+        self.time += timedelta(**time)
+
+    def deliver(self, dispatcher: Dispatcher | None = None) -> None:
+        """Run until nothing is due."""
+        dispatcher = dispatcher or self.dispatcher
+        self.time = max(self.time, timezone.now())
+        while True:
+            dispatcher._next_poll = 0
+            dispatcher.step()
+            while dispatcher._in_flight or dispatcher._has_due or dispatcher._has_requested:
+                dispatcher.step()
+            if not find_due_endpoints(self.time).exists() and not find_requested(self.time).exists():
+                return
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    return World()
+
+
+@pytest.fixture
+def endpoint(account: Account) -> Endpoint:
+    return add(account, types=["order"])
+
+
+def attempts(endpoint: Endpoint) -> list[Any]:
+    return list(endpoint.attempt_log.order_by("pk").values_list("event_id", "status", "error"))
+
+
+def reread(endpoint: Endpoint) -> Endpoint:
+    endpoint.refresh_from_db()
+    return endpoint
+
+
+# --- Deliveries
+
+
+def test_each_endpoint_gets_the_events_it_wants_in_order(account: Account, world: World) -> None:
+    other = Account.objects.create(name="Other Pets", plan_id=PlanCode.PRO)
+    orders, pets, foreign = (
+        add(of, types=types, url=f"https://93.184.216.34/{len(types)}/{of.pk}")
+        for of, types in ((account, ["order"]), (account, ["order", "pet"]), (other, ["order"]))
+    )
+    ids = emit(account.pk, 0, other.pk, account.pk, 0)
+    world.deliver()
+    assert world.received[orders.url] == [ids[0], ids[3]]
+    assert world.received[pets.url] == [ids[0], ids[1], ids[3], ids[4]]
+    assert world.received[foreign.url] == [ids[2]]
+    assert attempts(orders) == [(ids[0], 200, ""), (ids[3], 200, "")]
+    for endpoint in (orders, pets, foreign):
+        assert (reread(endpoint).position, endpoint.next_attempt_at, endpoint.lease) == (ids[-1], None, "")
+
+
+def test_backlog_of_many_pages_keeps_its_order(account: Account, endpoint: Endpoint, world: World) -> None:
+    ids = emit(*[account.pk] * (2 * PAGE_SIZE + 3))
+    world.deliver()
+    assert world.received[endpoint.url] == ids
+    more = emit(account.pk)
+    world.deliver()
+    assert world.received[endpoint.url] == ids + more
+
+
+def test_event_and_its_signature_verify_with_the_standard_library(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    old = endpoint.reveal_secret(by=OPERATOR)
+    emit(account.pk)
+    world.deliver()
+    endpoint.rotate_secret(by=OPERATOR)
+    new = endpoint.reveal_secret(by=OPERATOR)
+    emit(account.pk)
+    world.deliver()
+    endpoint.rotate_secret(by=OPERATOR, overlap=timedelta())
+    newest = endpoint.reveal_secret(by=OPERATOR)
+    emit(account.pk)
+    world.deliver()
+    accepted = [
+        [name for name, secret in secrets.items() if verifies(secret, body, headers)]
+        for secrets in [{"old": old, "new": new, "newest": newest}]
+        for body, headers in zip(world.bodies, world.headers, strict=True)
+    ]
+    assert accepted == [["old"], ["old", "new"], ["newest"]]
+    headers = world.headers[0]
+    assert headers["webhook-id"] == f"evt_{world.received[endpoint.url][0]}"
+    assert headers["User-Agent"] == f"Petstore-Webhooks/{settings.SPECTACULAR_SETTINGS['VERSION']}"
+    assert headers["Content-Type"] == "application/json"
+
+
+def verifies(secret: str, body: bytes, headers: dict[str, str]) -> bool:
+    try:
+        verified = standardwebhooks.Webhook(secret).verify(body.decode(), headers)
+    except standardwebhooks.WebhookVerificationError:
+        return False
+    return bool(verified == orjson.loads(body))
+
+
+def test_retry_is_signed_anew_with_the_same_id(account: Account, endpoint: Endpoint, world: World) -> None:
+    emit(account.pk)
+    world.respond = lambda url, event: DOWN
+    world.deliver()
+    world.advance(minutes=1)
+    world.deliver()
+    first, second = world.headers
+    assert first["webhook-id"] == second["webhook-id"]
+    assert int(second["webhook-timestamp"]) >= int(first["webhook-timestamp"]) + 60
+    assert first["webhook-signature"] != second["webhook-signature"]
+
+
+def test_secret_that_ends_during_an_attempt_does_not_sign_the_next_event(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    ids = emit(*[account.pk] * 3)
+    begin(world, world.dispatcher)
+    reread(endpoint).rotate_secret(by=OPERATOR, overlap=timedelta())
+    world.deliver()
+    new = endpoint.reveal_secret(by=OPERATOR)
+    verified = [verifies(new, *sent) for sent in zip(world.bodies, world.headers, strict=True)]
+    assert (world.received[endpoint.url], verified) == (ids, [False, True, True])
+
+
+def test_without_its_pepper_nothing_is_sent(
+    account: Account, endpoint: Endpoint, world: World, settings: Any
+) -> None:
+    (event_id,) = emit(account.pk)
+    settings.API_KEY_PEPPERS = {99: b"other"}
+    world.deliver()
+    assert world.headers == []
+    assert attempts(endpoint) == [(event_id, None, "secret")]
+
+
+# --- Failures
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        DOWN,
+        Outcome(Failure.STATUS, 500),
+        Outcome(Failure.STATUS, 429),
+        Outcome(Failure.STATUS, 408),
+        *map(Outcome, [Failure.TIMEOUT, Failure.CONNECTION, Failure.NAME, Failure.TLS, Failure.ADDRESS]),
+    ],
+)
+def test_unavailable_endpoint_is_tried_with_the_same_event_until_it_recovers(
+    account: Account, endpoint: Endpoint, world: World, outcome: Outcome
+) -> None:
+    first, second = emit(account.pk, account.pk)
+    world.respond = lambda url, event: outcome
+    for failures in range(1, 12):
+        world.deliver()
+        assert len(world.headers) == failures == reread(endpoint).attempts
+        assert endpoint.next_attempt_at is not None
+        wait = endpoint.next_attempt_at - world.time
+        base = DELAYS[min(failures, 6) - 1]
+        assert timedelta(seconds=base) <= wait <= timedelta(seconds=base * JITTER)
+        assert endpoint.attempt_log.latest("pk").next_attempt_at == endpoint.next_attempt_at
+        world.advance(seconds=wait.total_seconds() - 0.001)
+        world.deliver()
+        assert len(world.headers) == failures
+        world.advance(seconds=0.001)
+    assert endpoint.describe_state(world.time)[0] == "failing"
+    world.respond = lambda url, event: OK
+    world.deliver()
+    assert world.received[endpoint.url] == [first] * 12 + [second]
+    assert (reread(endpoint).attempts, endpoint.failing_since) == (0, None)
+
+
+@pytest.mark.parametrize(("retry_after", "wait"), [(0, 5), (1, 5), (100, 100), (10**9, 3600)])
+def test_retry_after_counts_up_to_an_hour(
+    account: Account, endpoint: Endpoint, world: World, retry_after: int, wait: int
+) -> None:
+    emit(account.pk)
+    world.respond = lambda url, event: Outcome(Failure.STATUS, 503, retry_after=retry_after)
+    world.deliver()
+    next_attempt_at = reread(endpoint).next_attempt_at
+    assert next_attempt_at is not None
+    assert wait <= (next_attempt_at - world.time).total_seconds() <= wait * JITTER
+
+
+@pytest.mark.parametrize("status", [302, 400, 404, 422])
+def test_rejected_event_is_parked_after_six_attempts_and_half_an_hour(
+    account: Account, endpoint: Endpoint, world: World, status: int
+) -> None:
+    poisoned, after = emit(account.pk, account.pk)
+    rejected = Outcome(Failure.STATUS, status, "no")
+    world.respond = lambda url, event: rejected if event["id"] == poisoned else OK
+    started_at = world.time
+    while after not in world.received[endpoint.url]:
+        world.deliver()
+        world.advance(seconds=60)
+    assert world.received[endpoint.url] == [poisoned] * 6 + [after]
+    assert world.time - started_at > timedelta(minutes=30)
+    (parked,) = endpoint.attempt_log.filter(parked=True)
+    assert (parked.event_id, parked.status, parked.response) == (poisoned, status, "no")
+    assert parked.next_attempt_at is None
+    assert reread(endpoint).failing_since is None
+
+
+def test_sending_a_parked_event_again_settles_it(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    (event_id,) = emit(account.pk)
+    world.respond = lambda url, event: BAD
+    for _ in range(7):
+        world.deliver()
+        world.advance(hours=1)
+    assert endpoint.attempt_log.filter(parked=True).count() == 1
+    failing_since = reread(endpoint).failing_since
+    endpoint.send_again(event_id, by=OPERATOR)
+    world.deliver()
+    assert endpoint.attempt_log.filter(parked=True).count() == 1
+    world.respond = lambda url, event: OK
+    again = endpoint.send_again(event_id, by=OPERATOR)
+    world.deliver()
+    again.refresh_from_db()
+    assert (again.succeeded, again.is_pending, again.kind) == (True, False, "again")
+    assert endpoint.attempt_log.filter(parked=True).count() == 0
+    assert reread(endpoint).failing_since == failing_since  # It does not count for the health.
+    assert len({headers["webhook-id"] for headers in world.headers}) == 1
+
+
+def test_gone_endpoint_is_disabled_at_once(account: Account, endpoint: Endpoint, world: World) -> None:
+    emit(account.pk, account.pk)
+    world.respond = lambda url, event: Outcome(Failure.STATUS, 410)
+    world.deliver()
+    assert len(world.headers) == 1
+    assert (reread(endpoint).disabled_by, endpoint.position < world.received[endpoint.url][0]) == (
+        "gone",
+        True,
+    )
+    assert OutboxEvent.objects.get(type="webhook.disabled").account_id == account.pk
+    entry = AuditEntry.objects.latest("pk")
+    assert (entry.action, entry.actor_name, entry.after["disabled_by"]) == (
+        "disabled",
+        "the service",
+        "gone",
+    )
+
+
+def test_endpoint_is_warned_about_and_disabled_after_five_days(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    (event_id,) = emit(account.pk)
+    world.respond = lambda url, event: DOWN
+    warnings = []
+    while reread(endpoint).disabled_at is None:
+        world.deliver()
+        warnings.append(OutboxEvent.objects.filter(type=EventType.WEBHOOK_FAILING).count())
+        world.advance(hours=1, minutes=15)
+    days = (world.time - timezone.now()) / timedelta(days=1)
+    assert 5 <= days < 5.2
+    assert endpoint.disabled_by == "failing"
+    assert sorted(set(warnings)) == [0, 1, 2]
+    assert warnings.index(1) <= 2
+    assert warnings.index(2) in range(19, 22)
+    world.respond = lambda url, event: OK
+    endpoint.enable(by=OPERATOR)
+    world.deliver()
+    assert world.received[endpoint.url][-1] == event_id
+    assert (reread(endpoint).failing_since, endpoint.disabled_at) == (None, None)
+
+
+# --- Pauses
+
+
+def test_disabled_endpoint_gets_its_backlog_after_a_week(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    endpoint.disable(by=OPERATOR)
+    ids = emit(*[account.pk] * 30)
+    world.deliver()
+    world.advance(days=7)
+    world.deliver()
+    assert world.headers == []
+    endpoint.enable(by=OPERATOR)
+    world.deliver()
+    assert world.received[endpoint.url] == ids
+
+
+def test_suspended_account_pauses(account: Account, endpoint: Endpoint, world: World) -> None:
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    ids = emit(account.pk)
+    world.deliver()
+    assert world.headers == []
+    account.lift_suspension(reason="Paid", by=OPERATOR)
+    world.deliver()
+    assert world.received[endpoint.url] == ids
+
+
+def test_suspension_stops_after_the_event_in_flight(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    ids = emit(account.pk, account.pk)
+    world.dispatcher._next_poll = 0
+    world.dispatcher.step()
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    world.deliver()
+    assert world.received[endpoint.url] == ids[:1]
+    account.lift_suspension(reason="Paid", by=OPERATOR)
+    world.deliver()
+    assert world.received[endpoint.url] == ids
+
+
+def test_pruned_events_are_logged_as_lost_once(account: Account, endpoint: Endpoint, world: World) -> None:
+    endpoint.disable(by=OPERATOR)
+    lost = emit(account.pk, account.pk)
+    prune_all()
+    (stored,) = emit(account.pk)
+    endpoint.enable(by=OPERATOR)
+    world.deliver()
+    kinds = list(endpoint.attempt_log.order_by("pk").values_list("kind", "event_id"))
+    assert kinds == [("lost", lost[-1]), ("delivery", stored)]
+
+
+def test_idle_endpoint_loses_nothing_to_pruning(account: Account, endpoint: Endpoint, world: World) -> None:
+    world.deliver()
+    emit(0, account.pk + 1)
+    prune_all()
+    (stored,) = emit(account.pk)
+    world.deliver()
+    assert attempts(endpoint) == [(stored, 200, "")]
+
+
+def prune_all() -> None:
+    long_ago = Feed.objects.get().last_sequenced_at - 40 * 24 * 3600 * 10**6
+    Event.objects.update(sequenced_at=long_ago)
+    sum(clear_events.prune_expired())
+
+
+def test_replay_repeats_with_the_same_ids(account: Account, endpoint: Endpoint, world: World) -> None:
+    ids = emit(*[account.pk] * 3)
+    world.deliver()
+    endpoint.refresh_from_db()
+    endpoint.replay(after=ids[0], by=OPERATOR)
+    world.deliver()
+    assert world.received[endpoint.url] == ids + ids[1:]
+
+
+def test_replay_during_an_attempt_is_not_overwritten_by_its_outcome(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    ids = emit(*[account.pk] * 3)
+    world.deliver()
+    more = emit(account.pk)
+    world.dispatcher._next_poll = 0
+    world.dispatcher.step()
+    reread(endpoint).replay(after=ids[0], by=OPERATOR)
+    world.deliver()
+    assert world.received[endpoint.url] == ids + more + ids[1:] + more
+
+
+def test_test_is_sent_beside_failures_and_while_disabled(endpoint: Endpoint, world: World) -> None:
+    endpoint.disable(by=OPERATOR)
+    attempt = endpoint.send_test(by=OPERATOR)
+    world.deliver()
+    attempt.refresh_from_db()
+    assert (attempt.status, attempt.is_pending, attempt.event_type) == (200, False, "webhook.ping")
+    assert world.headers[0]["webhook-id"] == f"evt_test_{attempt.pk}"
+    assert verifies(endpoint.reveal_secret(by=OPERATOR), world.bodies[0], world.headers[0])
+    endpoint.send_test(by=OPERATOR)
+    endpoint.disable(by=OPERATOR, by_staff=True, reason="Abuse")
+    world.deliver()
+    assert len(world.headers) == 1
+
+
+def test_events_pruned_during_the_query_are_lost_rather_than_an_error(
+    account: Account, endpoint: Endpoint, monkeypatch: Any
+) -> None:
+    ids = emit(*[account.pk] * 3)
+    fetch = feed.fetch_events
+
+    def prune_and_fetch(*args: Any) -> Any:
+        monkeypatch.undo()
+        Event.objects.filter(pk__lt=ids[2]).delete()
+        Feed.objects.update(last_pruned_id=ids[1])
+        return fetch(*args)
+
+    monkeypatch.setattr(feed, "fetch_events", prune_and_fetch)
+    page = backlog.fetch_page(endpoint)
+    assert ([message.event_id for message in page.messages], page.lost_until) == ([ids[2]], ids[1])
+
+
+def test_requested_attempts_of_an_endpoint_are_made_one_at_a_time(endpoint: Endpoint, world: World) -> None:
+    requested = [endpoint.send_test(by=OPERATOR) for _ in range(3)]
+    hangs = Signal()
+    world.respond = lambda url, event: OK if hangs.wait(5) else DOWN
+    world.time = timezone.now()
+    for _ in range(2):
+        world.dispatcher.poll()
+        world.dispatcher.take(16)
+        assert len(world.dispatcher._in_flight) == 1
+    hangs.set()
+    world.deliver()
+    assert [headers["webhook-id"] for headers in world.headers] == [row.message_id for row in requested]
+
+
+def test_keys_in_a_response_are_not_stored(account: Account, endpoint: Endpoint, world: World) -> None:
+    key = f"psk_live_{'a' * 14}_{'b' * 32}"
+    world.respond = lambda url, event: Outcome(status=200, text=f"<p>{key}</p>")
+    emit(account.pk)
+    world.deliver()
+    assert endpoint.attempt_log.get().response == f"<p>psk_live_{'a' * 14}_***</p>"
+
+
+def test_draining_takes_nothing_and_waits_without_spinning(
+    account: Account, endpoint: Endpoint, world: World, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(delivery, "is_draining", lambda: True)
+    emit(account.pk)
+    world.dispatcher.step()
+    assert world.dispatcher._next_poll > time.monotonic()
+    assert not world.received
+
+
+def test_event_pruned_before_it_is_sent_again_is_said(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    (event_id,) = emit(account.pk)
+    attempt = endpoint.send_again(event_id, by=OPERATOR)
+    Event.objects.all().delete()
+    world.deliver()
+    attempt.refresh_from_db()
+    assert (attempt.is_pending, attempt.succeeded, attempt.error) == (False, False, "event")
+
+
+def test_removed_endpoint_ends_its_attempts(account: Account, endpoint: Endpoint, world: World) -> None:
+    emit(account.pk, account.pk)
+    world.dispatcher._next_poll = 0
+    world.dispatcher.step()
+    endpoint.remove(by=OPERATOR)
+    world.deliver()
+    assert len(world.headers) == 1
+
+
+# --- Leases, slots and shutdown
+
+
+@pytest.fixture
+def held(world: World) -> Iterator[Signal]:
+    """Attempts wait until the test lets them finish."""
+    released = Signal()
+    world.respond = lambda url, event: OK if released.wait(10) else DOWN
+    yield released
+    released.set()
+
+
+def begin(world: World, dispatcher: Dispatcher) -> None:
+    world.time = max(world.time, timezone.now())
+    dispatcher._next_poll = 0
+    dispatcher.step()
+
+
+def test_no_other_process_takes_a_leased_endpoint(
+    account: Account, endpoint: Endpoint, world: World, held: Signal
+) -> None:
+    ids = emit(account.pk)
+    begin(world, world.dispatcher)
+    begin(world, world.start())
+    held.set()
+    world.deliver()
+    assert world.received[endpoint.url] == ids
+
+
+def test_killed_process_loses_nothing_and_repeats_what_was_in_flight(
+    account: Account, endpoint: Endpoint, world: World, held: Signal
+) -> None:
+    ids = emit(account.pk, account.pk)
+    killed = world.start()
+    begin(world, killed)
+    held.set()
+    world.advance(seconds=19)
+    begin(world, world.dispatcher)
+    assert world.received[endpoint.url] == ids[:1]
+    world.advance(seconds=2)
+    world.deliver()
+    assert world.received[endpoint.url] == [ids[0], *ids]
+    killed.collect(1)  # It was only suspended: its outcome no longer counts.
+    assert reread(endpoint).position == ids[-1]
+    assert killed._in_flight == set()
+
+
+def test_sleeping_endpoint_is_woken_even_if_the_process_that_saw_the_event_was_killed(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    world.deliver()
+    other = world.start()
+    other.poll()
+    ids = emit(account.pk)
+    other.poll()
+    Endpoint.objects.update(next_attempt_at=None)  # As the killed process has left it.
+    other.poll()
+    assert reread(endpoint).next_attempt_at is None
+    other._next_scan = 0
+    world.deliver(other)
+    assert world.received[endpoint.url] == ids
+
+
+def test_event_during_the_last_attempt_is_not_missed(
+    account: Account, endpoint: Endpoint, world: World, held: Signal
+) -> None:
+    ids = emit(account.pk)
+    begin(world, world.dispatcher)
+    ids += emit(account.pk)
+    begin(world, world.dispatcher)  # It sees the new event while the endpoint is taken.
+    held.set()
+    world.deliver()
+    assert world.received[endpoint.url] == ids
+
+
+def test_slow_attempts_give_their_slots_to_others(account: Account, world: World, monkeypatch: Any) -> None:
+    released = Signal()
+    urls = [f"https://93.184.216.34/{number}" for number in range(6)]
+    for url in urls:
+        add(account, url=url, types=["order"])
+    world.respond = lambda url, event: OK if url >= urls[2] or released.wait(10) else DOWN
+    emit(account.pk)
+    dispatcher = world.start(slots=2)
+    begin(world, dispatcher)
+    assert dispatcher.count_free_slots() == 0
+    monkeypatch.setattr(delivery, "SLOW_SECONDS", 0.05)
+    while not all(world.received[url] for url in urls):
+        begin(world, dispatcher)
+    assert not released.is_set()
+    monkeypatch.setattr(delivery, "MAX_SLOW", 1)
+    assert dispatcher.count_free_slots() == 0
+    released.set()
+    world.deliver(dispatcher)
+
+
+def test_slow_endpoint_lets_others_go_first_after_each_event(account: Account, world: World) -> None:
+    slow, other = (
+        add(account, types=["order"], url=f"https://93.184.216.34/{name}") for name in ("slow", "other")
+    )
+    order = []
+
+    def respond(url: str, event: dict[str, Any]) -> Outcome:
+        order.append(url)
+        if url == other.url:
+            return OK
+        world.advance(seconds=2)
+        return Outcome(status=200, milliseconds=2000)
+
+    world.respond = respond
+    ids = emit(account.pk, account.pk)
+    Endpoint.objects.filter(pk=slow.pk).update(next_attempt_at=world.time - timedelta(seconds=1))
+    world.deliver(world.start(slots=1))
+    assert order == [slow.url, other.url, other.url, slow.url]
+    assert world.received[slow.url] == ids
+
+
+def test_stopping_finishes_what_is_in_flight_and_takes_no_more(
+    account: Account, endpoint: Endpoint, world: World, held: Signal
+) -> None:
+    ids = emit(account.pk, account.pk)
+    begin(world, world.dispatcher)
+    world.dispatcher.request_stop()
+    held.set()
+    while world.dispatcher._in_flight:
+        world.dispatcher.collect(1)
+    assert world.received[endpoint.url] == ids[:1]
+    assert (reread(endpoint).position, endpoint.lease) == (ids[0], "")
+    world.deliver(world.start())
+    assert world.received[endpoint.url] == ids
+
+
+def test_what_does_not_finish_in_time_is_released_to_others(
+    account: Account, endpoint: Endpoint, world: World, held: Signal
+) -> None:
+    ids = emit(account.pk)
+    attempt = endpoint.send_test(by=OPERATOR)
+    begin(world, world.dispatcher)
+    world.dispatcher.release()
+    assert set(find_due_endpoints(world.time)) == {endpoint}
+    assert set(find_requested(world.time)) == {attempt}
+    held.set()
+    world.deliver(world.start())
+    assert sorted(world.received[endpoint.url]) == [0, 0, *ids, *ids]
+
+
+def test_idle_loop_sends_one_query(
+    endpoint: Endpoint, world: World, django_assert_num_queries: Any
+) -> None:
+    world.deliver()
+    world.dispatcher._next_poll = 0
+    with django_assert_num_queries(1):
+        world.dispatcher.step()
+
+
+def test_deliveries_to_many_endpoints_are_recorded_in_two_statements(
+    account: Account, world: World, django_assert_num_queries: Any
+) -> None:
+    for number in range(5):
+        add(account, types=["order"], url=f"https://93.184.216.34/{number}")
+    emit(account.pk, account.pk)
+    begin(world, world.dispatcher)
+    finished = {task for _ in range(5) if (task := world.dispatcher._finished.get(timeout=10))}
+    with django_assert_num_queries(4):  # With the savepoint.
+        assert len(world.dispatcher.record(finished)) == 5
+
+
+def test_event_of_one_account_wakes_no_other(account: Account, world: World) -> None:
+    other = Account.objects.create(name="Other Pets", plan_id=PlanCode.PRO)
+    endpoints = [add(of) for of in (account, other)]
+    world.deliver()
+    emit(account.pk)
+    world.dispatcher.poll()
+    assert [reread(each).next_attempt_at is not None for each in endpoints] == [True, False]
+
+
+def test_sender_that_raises_is_a_failed_attempt(account: Account, endpoint: Endpoint, world: World) -> None:
+    (event_id,) = emit(account.pk)
+
+    def fail(url: str, event: Any) -> Outcome:
+        raise RuntimeError
+
+    world.respond = fail
+    world.deliver()
+    assert attempts(endpoint) == [(event_id, None, "response")]
+
+
+# --- The log and the metrics
+
+
+def test_attempts_are_kept_for_thirty_days_and_parked_ones_beyond_the_number(
+    endpoint: Endpoint, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("accounts.models.webhook_attempts.MAX_ATTEMPTS", 3)
+    now = timezone.now()
+    for number in range(6):
+        WebhookAttempt.objects.create(endpoint=endpoint, event_id=number, parked=number == 1)
+    old = WebhookAttempt.objects.create(endpoint=endpoint, event_id=9, created_at=now - timedelta(days=31))
+    write_behind.clean_up()
+    assert [row[0] for row in attempts(endpoint)] == [1, 3, 4, 5]
+    assert not WebhookAttempt.objects.filter(pk=old.pk).exists()
+
+
+def test_metrics_count_attempts_and_measure_delay_and_backlog(
+    account: Account, endpoint: Endpoint, world: World
+) -> None:
+    def read(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(f"petstore_webhook{name}", labels) or 0
+
+    before = {outcome: read("_attempts_total", outcome=outcome) for outcome in ("success", "status")}
+    emit(account.pk)
+    world.deliver()
+    emit(account.pk)
+    world.respond = lambda url, event: DOWN
+    world.deliver()
+    for outcome, count in before.items():
+        assert read("_attempts_total", outcome=outcome) == count + 1
+    hour_ago = timezone.now() - timedelta(hours=1)
+    Event.objects.update(created_at=hour_ago.timestamp() * 10**6)
+    Endpoint.objects.update(next_attempt_at=hour_ago)
+    backlog.measure()
+    assert read("s_failing") == 1
+    assert 3600 <= read("_delay_seconds") < 3700
+    assert 3600 <= read("_backlog_seconds") < 3700
+    Endpoint.objects.update(next_attempt_at=None, failing_since=None, attempts=0, first_attempt_at=None)
+    backlog.measure()
+    assert [read(name) for name in ("s_failing", "_delay_seconds", "_backlog_seconds")] == [0, 0, 0]
+
+
+def test_signature_is_that_of_the_specification() -> None:
+    """The example of Standard Webhooks."""
+    at = datetime.fromtimestamp(1614265330, UTC)
+    secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}'
+    signature = standardwebhooks.Webhook(secret).sign("msg_p5jXN8AQM9LWM0D4loKWxJek", at, body.decode())
+    key = standardwebhooks.Webhook(secret)._whsecret
+    assert signing.sign([key], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == signature

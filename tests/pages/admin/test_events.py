@@ -1,0 +1,185 @@
+"""Admin of events: list, page, and the timeline of an account."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from html import unescape
+from itertools import product
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from accounts.events.sequencing import sequence_all
+from accounts.events.warnings import send_quota_warnings
+from accounts.models import Account, ApiKey, Event, EventType, Feed, OutboxEvent, PlanCode
+from accounts.quota.limits import to_microseconds
+from inventory.models import Category, Order, Pet
+from tests.conftest import Api
+from tests.support.staff import clerk_with, page_url
+
+LIST = "/admin/accounts/event/"
+
+
+@pytest.fixture
+def order(account: Account, category: Category) -> Order:
+    """An order of Biscuit; its events are in the feed."""
+    pet = Pet.objects.create(name="Biscuit", category=category)
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    sequence_all()
+    return order
+
+
+def list_events(staff: Client, **query: Any) -> list[Event]:
+    return list(staff.get(LIST, query).context["cl"].result_list)
+
+
+def list_types(staff: Client, **query: Any) -> list[str]:
+    return [event.type for event in list_events(staff, **query)]
+
+
+def append_events(count: int, account_id: int = 0, at: int | None = None) -> None:
+    """Append events to the feed, at a given time or now."""
+    kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
+    for number in range(count):
+        OutboxEvent.build(kind, {"number": number}, account_id).save()
+    if at is not None:
+        OutboxEvent.objects.update(created_at=at)
+    sequence_all()
+    if at is not None:
+        Event.objects.filter(created_at=at).update(sequenced_at=at)
+        Feed.objects.update(last_sequenced_at=at)
+
+
+def test_list_shows_events_newest_first_with_subject_and_account(staff: Client, order: Order) -> None:
+    text = unescape(staff.get(LIST).text)
+    kinds = ["pet.status_changed", "order.placed", "pet.created"]
+    assert list_types(staff) == list_types(staff, type="nothing") == kinds
+    for text_part in (f"order {order.pk}", "pet Biscuit", "Acme Pets", "all accounts"):
+        assert text_part in text, text_part
+    for kind in kinds:
+        assert list_types(staff, type=kind) == [kind]
+
+
+def test_events_are_filtered_by_time(staff: Client, account: Account) -> None:
+    now = timezone.now()
+    for days in (10, 3, 0):
+        append_events(1, account.pk, to_microseconds(now - timedelta(days=days)))
+    old, recent, new = sorted(Event.objects.values_list("pk", flat=True))
+    assert [event.pk for event in list_events(staff, days="1")] == [new]
+    assert [event.pk for event in list_events(staff, days="7")] == [new, recent]
+    assert [event.pk for event in list_events(staff, days="older", type="order.placed")] == [old]
+    Feed.objects.update(
+        last_pruned_id=old, last_pruned_sequenced_at=to_microseconds(now - timedelta(days=6))
+    )
+    assert len(list_events(staff, days="7")) == 3  # The start of the period was pruned.
+    assert list_events(staff, days="older") == []
+    # Ascending order.
+    assert [event.pk for event in list_events(staff, o="0", type="order.placed")] == [old, recent, new]
+
+
+def test_events_are_found_by_account_key_and_number(
+    staff: Client, order: Order, account: Account, issue: Callable[..., Any]
+) -> None:
+    key, secret = issue(name="Tills")
+    issue(name="Others")
+    sequence_all()
+    for text in (account.public_id, "acme pets"):
+        assert list_types(staff, q=text) == ["key.issued", "key.issued", "order.placed"], text
+        assert list_types(staff, q=text, type="order.placed") == ["order.placed"]
+    assert staff.get(LIST, {"q": secret})["Location"] == f"{LIST}?q={key.public_id}"
+    (event,) = list_events(staff, q=key.public_id)
+    assert json.loads(event.data)["key"]["id"] == key.public_id
+    assert list_events(staff, q=str(event.pk)) == [event]
+    for text in ("nothing", "9" * 30, "0", "-1"):
+        assert list_events(staff, q=text) == [], text
+
+
+@pytest.mark.parametrize("days", [3, 10])
+def test_pagination_shows_each_event_once(staff: Client, account: Account, days: int) -> None:
+    append_events(60, account.pk, to_microseconds(timezone.now() - timedelta(days=days)))
+    filters = (
+        [{"days": "older"}]
+        if days == 10
+        else [{}, {"type": "order.placed"}, {"days": "7"}, {"q": "Acme Pets"}]
+    )
+    for query, ordering in product(filters, ({}, {"o": "0"})):
+        first = [event.pk for event in list_events(staff, **query, **ordering)]
+        rest = [event.pk for event in list_events(staff, **query, **ordering, after=first[-1])]
+        ids = Event.objects.values_list("pk", flat=True)
+        assert (len(first), first + rest) == (50, sorted(ids, reverse=not ordering))
+        before = list_events(staff, **query, **ordering, before=rest[0])
+        assert [event.pk for event in before] == first
+
+
+def test_page_shows_the_event_as_clients_receive_it(staff: Client, order: Order, api: Api) -> None:
+    sequence_all()
+    for event in api.get("/events").json():
+        page = staff.get(f"{LIST}{event['id']}/change/")
+        assert json.dumps(json.loads(page.context["json"])) == json.dumps(event)
+        assert page.context["json"] in unescape(page.text)
+
+
+def test_page_links_to_the_subjects_that_may_be_viewed(staff: Client, order: Order, key: ApiKey) -> None:
+    sequence_all()
+    account, placed = page_url(order.account), page_url(order)
+    subjects = {
+        "order.placed": [account, placed, page_url(order.pet)],
+        "pet.created": [page_url(order.pet)],
+        "key.issued": [account, page_url(key)],
+    }
+    clerk = clerk_with("view_event")
+    for kind, links in subjects.items():
+        path = page_url(Event.objects.get(type=kind))
+        page = staff.get(path)
+        assert [link for _, _, link in page.context["subjects"]] == links
+        assert all(f'href="{link}"' in page.text for link in links)
+        page = clerk.get(path)
+        assert (page.status_code, page.context["subjects"]) == (200, [])
+        assert account not in page.text
+
+
+def test_deleted_subjects_have_no_link(staff: Client, account: Account, category: Category) -> None:
+    pet = Pet.objects.create(name="Biscuit", category=category)
+    sequence_all()
+    pet.delete()
+    page = staff.get(page_url(Event.objects.earliest("pk")))
+    assert (page.status_code, page.context["subjects"]) == (200, [])
+    append_events(1, account.pk)
+    account.delete()
+    text = unescape(staff.get(LIST, {"type": "order.placed"}).text)
+    assert "deleted account" in text
+    assert "all accounts" not in text
+
+
+def test_event_is_described(staff: Client, account: Account) -> None:
+    imported = {"count": 1_200, "firstId": 301, "lastId": 1_500}
+    OutboxEvent.build(EventType.PETS_IMPORTED, imported).save()
+    reached = {"window": "day", "limit": 9, "used": 8, "threshold": 80}
+    OutboxEvent.build(EventType.QUOTA_REACHED, reached, account.pk).save()
+    unnamed = {"key": {"id": "abc", "name": "", "expiresAt": None}}
+    OutboxEvent.build(EventType.KEY_ISSUED, unnamed, account.pk).save()
+    sequence_all()
+    text = unescape(staff.get(LIST).text)
+    for text_part in ("1,200 pets, from 301", "80% of the day", "key abc"):
+        assert text_part in text
+
+
+def test_account_timeline_has_warnings_and_links_to_all_events(
+    staff: Client, key: ApiKey, account: Account
+) -> None:
+    other = Account.objects.create(name="Other", plan_id=PlanCode.PRO)
+    for customer in (account, other):
+        send_quota_warnings({(customer.pk, 1, 80): (100, 80)})
+    key.build_event(EventType.KEY_EXPIRING).save()
+    sequence_all()
+    page = staff.get(f"/admin/accounts/account/{account.pk}/change/")
+    timeline = page.context["panels"]["timeline"]
+    expected = [f"Expires soon: key {key.name or key.public_id}", "Reached 80% of the day's requests"]
+    assert [entry.title for entry in timeline[:2]] == expected
+    warning = Event.objects.get(account_id=account.pk, type=EventType.QUOTA_REACHED)
+    assert f'href="{page_url(warning)}"' in page.text
+    assert f'href="{LIST}?q={account.public_id}"' in page.text
+    assert page.text.count(": issued") == 1  # Not repeated by the event.
+    assert "key.issued" not in page.text

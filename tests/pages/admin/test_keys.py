@@ -1,0 +1,401 @@
+"""Staff issue, rename, rotate and revoke keys."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+from unittest.mock import ANY, Mock
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db import IntegrityError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts.keys import key_format, scopes
+from accounts.models import Account, ApiKey, DailyUsage
+from petstore.audit.models import AuditEntry
+from tests.conftest import OPERATOR, Api
+from tests.support.customers import ban
+from tests.support.staff import clerk_with, page_url
+
+pytestmark = pytest.mark.same_on_both
+LIST = "/admin/accounts/apikey/"
+ADD = f"{LIST}add/"
+KEY_TEXT = re.compile(r"psk_live_[0-9A-Za-z_]{20,}")
+
+
+@pytest.fixture
+def form(account: Account) -> dict[str, Any]:
+    """Valid data of the form that issues a key."""
+    return {"account": account.pk, "name": "Shop", "scopes": list(scopes.SCOPES)}
+
+
+def get_public_id(text: str) -> str:
+    key_text = key_format.parse(text)
+    assert key_text is not None
+    return key_text.public_id
+
+
+def list_keys(staff: Client, **query: str) -> list[ApiKey]:
+    return list(staff.get(LIST, query).context["cl"].result_list)
+
+
+def test_form_explains_scopes_and_preselects_read_scopes(staff: Client) -> None:
+    page = unescape(staff.get(ADD).text)
+    for scope in scopes.SCOPES:
+        assert f"{scope}: {scopes.DESCRIPTIONS[scope]}" in page
+    checked = [scope for scope in scopes.SCOPES if re.search(rf'value="{scope}"[^>]* checked[ >]', page)]
+    assert checked == ["pets:read", "orders:read", "events:read"]
+
+
+def test_key_is_issued_with_the_data_of_the_form(
+    staff: Client, boss: User, account: Account, form: dict[str, Any]
+) -> None:
+    form |= {"scopes": ["pets:write", "pets:read"], "allowed_networks": "127.0.0.0/8\n\n 2001:db8::/32\n"}
+    form |= {"expires_at_0": "2099-01-02", "expires_at_1": "03:04:05"}
+    response = staff.post(ADD, form)
+    key = ApiKey.objects.get()
+    assert (key.account, key.name, key.scopes) == (account, "Shop", "pets:read pets:write")
+    assert key.allowed_networks == ["127.0.0.0/8", "2001:db8::/32"]
+    assert key.expires_at == datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert get_public_id(response.context["key_text"]) == key.public_id
+    assert Api(response.context["key_text"]).get("/pets").status_code == 200
+    event = key.audit_entries.get()
+    assert (event.action, event.actor_id, event.actor_name) == ("issued", boss.pk, "boss")
+
+
+def test_key_text_is_shown_once_and_never_stored(
+    staff: Client, form: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    page = staff.post(ADD, form)
+    (text,) = set(KEY_TEXT.findall(page.text))
+    assert "The key is shown only once." in page.text
+    assert "no-store" in page["Cache-Control"]
+    key = ApiKey.objects.get()
+    secret = text.removeprefix(f"psk_live_{key.public_id}_")
+    stored: list[Any] = [session.get_decoded() for session in Session.objects.all()]
+    stored += [str(cookie) for cookie in staff.cookies.values()]
+    stored += [list(model._default_manager.values()) for model in (LogEntry, ApiKey, AuditEntry)]
+    assert secret not in repr([*stored, caplog.text])
+    for path in (page_url(key), page_url(key, "history"), LIST, "/admin/"):
+        assert secret not in staff.get(path).text
+
+
+def test_form_preselects_the_account_in_the_query(staff: Client, account: Account) -> None:
+    page = staff.get(ADD, {"account": account.pk})
+    assert page.context["adminform"].form.initial["account"] == account.pk
+    for invalid_id in ("9" * 19, "abc", "-1", "\u0663", "1_0"):
+        assert "account" not in staff.get(ADD, {"account": invalid_id}).context["adminform"].form.initial
+
+
+def test_form_issues_one_key_however_often_it_is_submitted(staff: Client, form: dict[str, Any]) -> None:
+    def open_form() -> dict[str, Any]:
+        return form | {
+            "submission_token": staff.get(ADD).context["adminform"].form["submission_token"].value()
+        }
+
+    first = open_form()
+    for invalid in ({"allowed_networks": "home"}, {"expires_at_0": "2300-01-01", "expires_at_1": "00:00"}):
+        assert staff.post(ADD, first | invalid).context["errors"]  # May be corrected and submitted again.
+    staff.post(ADD, first)
+    assert "This key has already been issued." in staff.post(ADD, first).text
+    assert ApiKey.objects.count() == 1
+    staff.post(ADD, open_form())
+    assert ApiKey.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"account": "999999"}, ""),
+        ({"account": "abc"}, ""),
+        ({"scopes": []}, ""),
+        ({"allowed_networks": "home"}, ""),
+        ({"allowed_networks": "10.0.0.0/8 " * 200}, ""),
+        ({"name": "x" * 256}, ""),
+        ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "This time has passed."),
+        ({"expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"}, "within 100 years"),
+        ({"expires_in": "30", "expires_at_0": "2099-01-02", "expires_at_1": "03:04"}, "not both"),
+        ({"expires_in": "7"}, "Select a valid choice"),
+    ],
+)
+def test_invalid_key_is_not_issued(
+    staff: Client, form: dict[str, Any], sent: dict[str, Any], sentence: str
+) -> None:
+    response = staff.post(ADD, form | sent)
+    [field] = response.context["adminform"].form.errors
+    assert field == next(iter(sent)).removesuffix("_0")
+    assert sentence in response.text
+    assert not ApiKey.objects.exists()
+
+
+def test_digest_and_pepper_are_neither_shown_nor_sortable(staff: Client, key: ApiKey) -> None:
+    for path in (page_url(key), LIST, page_url(key, "history")):
+        text = staff.get(path).text
+        assert key.digest not in text
+        assert "digest" not in text.lower()
+        assert "pepper" not in text.lower()
+    assert list_keys(staff, q=key.digest) == []
+    for column in range(1, 13):
+        with CaptureQueriesContext(connection) as queries:
+            staff.get(LIST, {"o": column})
+        assert not [query for query in queries if re.search(r"ORDER BY.*digest", query["sql"])]
+
+
+def test_key_is_found_by_public_id_name_and_account(staff: Client, issue: Any) -> None:
+    key, _ = issue(name="Till 3")
+    issue(of=Account.objects.create(name="Other", plan_id="free"), name="Sender")
+    ids = [
+        key.public_id[:length] for length in (key_format.PUBLIC_ID_LENGTH, 10, key_format.ACCOUNT_ID_LENGTH)
+    ]
+    for text in (*(f" {public_id} " for public_id in ids), "acme", "Pets", "till", "Till 3"):
+        assert list_keys(staff, q=text) == [key], text
+    for text in ("nobody", "%", "_" * 14):
+        assert list_keys(staff, q=text) == [], text
+
+
+def test_list_shows_states_and_filters_by_state_mode_plan_and_ban(
+    staff: Client, key: ApiKey, issue: Any
+) -> None:
+    now = timezone.now()
+    soon, _ = issue(expires_at=now + timedelta(days=3))
+    later, _ = issue(expires_at=now + timedelta(days=20))
+    expired, _ = issue(expires_at=now + timedelta(days=1))
+    ApiKey.objects.filter(pk=expired.pk).update(
+        created_at=now - timedelta(days=2), expires_at=now - timedelta(days=1)
+    )
+    revoked, _ = issue()
+    revoked.revoke(reason="Leaked", by=OPERATOR)
+    other, _ = issue(of=Account.objects.create(name="Other", plan_id="free"))
+    ApiKey.objects.filter(pk=other.pk).update(mode="test")
+    ban(other)
+    text = staff.get(LIST).text
+    for badge in ("Active", "Expires soon", "Expired", "Revoked", "Banned"):
+        assert re.search(rf"rounded-default[^>]*>\s*{badge}\s*</span>", text), badge
+    assert list_keys(staff, state="active") == [other, later, soon, key]
+    assert list_keys(staff, state="7") == [soon]
+    assert list_keys(staff, state="30") == [later, soon]
+    assert list_keys(staff, state="expired") == [expired]
+    assert list_keys(staff, state="revoked") == [revoked]
+    for query in ({"mode__exact": "test"}, {"plan": "free"}, {"state": "banned"}):
+        assert list_keys(staff, **query) == [other]
+    assert len(list_keys(staff, state="nothing", plan="\ufffd")) == 6
+
+
+def test_list_shows_and_sorts_by_last_use_and_requests_today(
+    staff: Client, key: ApiKey, issue: Any
+) -> None:
+    other, used = issue()[0], timezone.now() - timedelta(minutes=3, seconds=5)
+    for row, ago, admitted in ((key, timedelta(0), 25_000), (other, timedelta(days=1), 5)):
+        ApiKey.objects.filter(pk=row.pk).update(last_used_at=used - ago)
+        DailyUsage.objects.create(key=row, day=timezone.now().date(), admitted=admitted)
+    for path in (LIST, page_url(key)):
+        text = staff.get(path).text.replace("\xa0", " ")
+        for part in (f"{used:%Y-%m-%d %H:%M:%S} UTC", "3 minutes ago", "25,000 of 100,000"):
+            assert part in text
+    for column in ("usage_today", "last_use"):
+        index = staff.get(LIST).context["cl"].list_display.index(column)
+        assert list_keys(staff, o=f"-{index}") == [key, other]
+        assert list_keys(staff, o=str(index)) == [other, key]
+
+
+def test_revoked_key_is_read_only(staff: Client, key: ApiKey) -> None:
+    verbs = ("revoke", "rotate", "narrow")
+    assert all(page_url(key, verb) in staff.get(page_url(key)).text for verb in verbs)
+    key.revoke(reason="Leaked", by=OPERATOR)
+    before = ApiKey.objects.filter(pk=key.pk).values().get()
+    page = staff.get(page_url(key)).text
+    assert not [part for part in ('name="name"', 'name="_save"') if part in page]
+    staff.post(page_url(key), {"name": "Alive", "revoked_reason": ""})
+    for verb in verbs:
+        assert page_url(key, verb) not in page
+        response = staff.post(page_url(key, verb), {"reason": "Again"}, follow=True)
+        assert response.redirect_chain == [(page_url(key), 302)]
+        assert f"Key {key.public_id} is already revoked." in response.text
+    assert ApiKey.objects.filter(pk=key.pk).values().get() == before
+    assert key.audit_entries.count() == 2
+
+
+def test_only_the_name_can_be_changed(staff: Client, account: Account, key: ApiKey) -> None:
+    before = ApiKey.objects.filter(pk=key.pk).values().get()
+    other = Account.objects.create(name="Other", plan_id="free")
+    sent = {
+        "name": "Renamed", "account": other.pk, "scopes": "pets:read", "public_id": "x", "mode": "test",
+        "expires_at_0": "2999-01-01", "expires_at_1": "00:00", "digest": "0" * 64,
+        "allowed_networks": "10.0.0.0/8",
+    }  # fmt: skip
+    staff.post(page_url(key), sent)
+    assert ApiKey.objects.filter(pk=key.pk).values().get() == before | {"name": "Renamed"}
+
+
+def test_rename_does_not_undo_a_concurrent_revocation(
+    staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = ApiKey.save
+
+    def save_after_revocation(self: ApiKey, **options: Any) -> None:
+        ApiKey.objects.filter(pk=self.pk).update(revoked_at=timezone.now(), revoked_reason="Leaked")
+        save(self, **options)
+
+    monkeypatch.setattr(ApiKey, "save", save_after_revocation)
+    staff.post(page_url(key), {"name": "Renamed"})
+    key.refresh_from_db()
+    assert key.name == "Renamed"
+    assert key.revoked_at is not None
+
+
+def test_confirmation_page_explains_the_consequences(staff: Client, key: ApiKey) -> None:
+    today = timezone.now().date()
+    for days, admitted in ((0, 1_234), (6, 1_000), (7, 50_000)):
+        DailyUsage.objects.create(key=key, day=today - timedelta(days=days), admitted=admitted)
+    ApiKey.objects.filter(pk=key.pk).update(name="Tills", last_used_at=timezone.now() - timedelta(hours=2))
+    with CaptureQueriesContext(connection) as queries:
+        page = staff.get(page_url(key, "revoke"))
+    assert page.context["details"] == {
+        "Key name": "Tills",
+        "Scopes": "pets:read, pets:write, orders:read, orders:write, events:read",
+        "Last used": ANY,
+        "Requests today": "1,234",
+        "Requests in the last 7 days": "2,234",
+        "Other active keys on this account": "None. This is the only one.",
+    }
+    assert "2\xa0hours ago" in page.context["details"]["Last used"]
+    assert "its next request gets 401" in page.text
+    assert len(queries) <= 9
+
+
+def test_action_is_rolled_back_and_gets_a_409_page_if_the_audit_entry_fails(
+    staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail = Mock(side_effect=IntegrityError("duplicate key"))
+    monkeypatch.setattr("petstore.audit.AuditEntry.objects.create", fail)
+    page = staff.post(page_url(key, "revoke"), {"reason": "Leaked"})
+    assert page.status_code == 409
+    assert "Another user has just changed the same data" in page.text
+    assert "duplicate key" in caplog.text
+    key.refresh_from_db()
+    assert key.revoked_at is None
+
+
+@pytest.fixture
+def limited_key(issue: Any) -> ApiKey:
+    """A key with two scopes, two networks and an end with microseconds, which the form can't show."""
+    end, networks = datetime(2100, 1, 31, 12, 30, 15, 123456, UTC), ["10.0.0.0/8", "127.0.0.1/32"]
+    key: ApiKey
+    key, _ = issue(expires_at=end, key_scopes=["pets:read", "orders:read"], allowed_networks=networks)
+    return key
+
+
+def test_narrowing_offers_only_rights_of_the_key(staff: Client, limited_key: ApiKey) -> None:
+    page = staff.get(page_url(limited_key, "narrow"))
+    offered = re.findall(r'name="key_scopes" value="([^"]+)"[^>]* checked', page.text)
+    assert offered == ["pets:read", "orders:read"]
+    assert "pets:write" not in page.text
+    assert page.context["form"]["allowed_networks"].value() == "10.0.0.0/8\n127.0.0.1/32"
+    assert "Current: 2100-01-31 12:30 UTC. Leave empty to keep it." in page.text
+
+
+def test_narrowing_preserves_unchanged_rights(staff: Client, boss: User, limited_key: ApiKey) -> None:
+    data: dict[str, Any] = {"allowed_networks": "127.0.0.1/32\r\n10.0.0.0/8\r\n", "reason": "Reads pets"}
+    data |= {"key_scopes": ["pets:read", "orders:read"]}
+    assert "Nothing would change" in staff.post(page_url(limited_key, "narrow"), data).text
+    data |= {"key_scopes": ["pets:read"], "expires_at": ""}
+    page = staff.post(page_url(limited_key, "narrow"), data, follow=True)
+    assert f"Key {limited_key.public_id} has been restricted." in page.text
+    assert "scopes: pets:read orders:read → pets:read" in unescape(re.sub(r"<[^>]+>", "", page.text))
+    end = limited_key.expires_at
+    limited_key.refresh_from_db()
+    assert (limited_key.scopes, limited_key.expires_at) == ("pets:read", end)
+    assert limited_key.max_expires_at is None
+    entry = limited_key.audit_entries.get(action="narrowed")
+    assert (entry.actor_id, entry.reason) == (boss.pk, "Reads pets")
+
+
+def test_narrowing_a_rotated_key_points_to_its_replacement(staff: Client, key: ApiKey) -> None:
+    new, _ = key.rotate(by=OPERATOR)
+    details = staff.get(page_url(key, "narrow")).context["details"]
+    assert details["Replaced by"] == f"{new.public_id}, which keeps its rights"
+
+
+@pytest.mark.parametrize(("hours", "status"), [("0", 401), ("24", 200), ("720", 200)])
+def test_rotation_shows_the_new_text_and_the_old_key_works_for_the_overlap(
+    staff: Client, key: ApiKey, api: Api, hours: str, status: int
+) -> None:
+    ApiKey.objects.filter(pk=key.pk).update(created_at=timezone.now() - timedelta(days=1))
+    before = timezone.now()
+    page = staff.post(page_url(key, "rotate"), {} if hours == "24" else {"overlap_hours": hours})
+    (text,) = set(KEY_TEXT.findall(page.text))
+    assert ("has expired" in page.text, "works until" in page.text) == (hours == "0", hours != "0")
+    assert "no-store" in page["Cache-Control"]
+    key.refresh_from_db()
+    assert get_public_id(text) == key.rotated_to.public_id
+    assert key.expires_at is not None
+    assert timedelta(0) <= key.expires_at - before - timedelta(hours=int(hours)) < timedelta(minutes=1)
+    assert (api.get("/pets").status_code, Api(text).get("/pets").status_code) == (status, 200)
+    if hours == "24":
+        assert "has already been rotated" in staff.post(page_url(key, "rotate")).text
+        assert ApiKey.objects.count() == 2
+
+
+def test_invalid_overlap_is_rejected(staff: Client, key: ApiKey) -> None:
+    for hours in ("-1", "721", "abc", "1.5", "9" * 30):
+        page = staff.post(page_url(key, "rotate"), {"overlap_hours": hours})
+        assert page.context["form"].errors.keys() == {"overlap_hours"}
+    assert ApiKey.objects.count() == 1
+
+
+def test_list_links_to_the_actions_that_apply_and_are_permitted(
+    staff: Client, key: ApiKey, issue: Any
+) -> None:
+    banned, revoked = issue()[0], issue()[0]
+    key.rotate(by=OPERATOR)
+    ban(banned)
+    revoked.revoke(reason="Leaked", by=OPERATOR)
+
+    def find_links(client: Client, of: ApiKey) -> list[str]:
+        text = client.get(LIST).text
+        return [verb for verb in ("rotate", "revoke", "unban") if f'href="{page_url(of, verb)}"' in text]
+
+    assert find_links(staff, key.rotated_to) == ["rotate", "revoke"]
+    assert find_links(staff, banned) == ["rotate", "revoke", "unban"]
+    assert find_links(staff, revoked) == []
+    assert find_links(staff, key) == ["revoke"]
+    assert page_url(key, "rotate") not in staff.get(page_url(key)).text
+    assert find_links(clerk_with("view_apikey", "change_apikey"), banned) == ["revoke", "unban"]
+
+
+def test_rotation_needs_the_add_permission(key: ApiKey) -> None:
+    client = clerk_with("view_apikey", "change_apikey")
+    assert client.post(page_url(key, "rotate")).status_code == 403
+    assert client.post(page_url(key, "revoke"), {"reason": "Leaked"}).status_code == 302
+
+
+def test_add_permission_does_not_include_viewing(account: Account, form: dict[str, Any]) -> None:
+    client = clerk_with("add_apikey", "view_account")
+    assert KEY_TEXT.search(client.post(ADD, form).text)
+    assert client.get(page_url(ApiKey.objects.get())).status_code == 403
+
+
+def test_ban_is_lifted_with_a_reason(staff: Client, key: ApiKey, api: Api) -> None:
+    assert page_url(key, "unban") not in staff.get(page_url(key)).text
+    ban(key)
+    assert api.get("/pets").json()["code"] == "api_key_banned"
+    assert page_url(key, "unban") in staff.get(page_url(key)).text
+    staff.post(page_url(key, "unban"), {"reason": "Their loop is mended."})
+    assert api.get("/pets").status_code == 200
+    event = key.audit_entries.latest("id")
+    assert (event.action, event.actor_name, event.reason) == ("unbanned", "boss", "Their loop is mended.")
+    assert "is not banned" in staff.post(page_url(key, "unban"), {"reason": "Why not."}).text
+
+
+def test_key_pasted_into_a_reason_is_redacted(staff: Client, key: ApiKey) -> None:
+    secret = f"psk_live_{key.public_id}_{'x' * 40}"
+    staff.post(page_url(key, "revoke"), {"reason": f"Leaked: {secret}"})
+    key.refresh_from_db()
+    reasons = [key.revoked_reason, *AuditEntry.objects.values_list("reason", flat=True)]
+    assert "Leaked: psk_live_" in key.revoked_reason
+    assert not [reason for reason in reasons if "xxxx" in reason]

@@ -1,0 +1,397 @@
+"""Admin of orders, and manual changes of the status of pets (D15)."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from html import unescape
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Account, ApiKey
+from inventory import stock
+from inventory.admin import status_tabs
+from inventory.models import Category, Order, Pet
+from petstore.audit.models import AuditEntry
+from tests.support.staff import CONFIRMED, clerk_with, run_bulk_action
+
+ORDERS = "/admin/inventory/order/"
+ACTIONS = {"approve", "ship", "ship_later", "deliver", "reschedule", "cancel", "return_pet"}
+
+
+@pytest.fixture
+def orders(account: Account, category: Category) -> list[Order]:
+    """Four orders: placed, approved, delivered and cancelled."""
+    orders = []
+    for name in ("Max", "Luna", "Coco", "Milo"):
+        pet = Pet.objects.create(name=name, category=category)
+        orders.append(Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests"))
+    for order in orders[1:3]:
+        order.approve(by="tests")
+    orders[2].deliver(by="tests")
+    orders[3].cancel(by="tests")
+    return orders
+
+
+run_action = partial(run_bulk_action, path=ORDERS)
+
+
+def press_button(staff: Client, verb: str, order: Order, **form_data: Any) -> str:
+    """Press a button on the page of an order, or on its confirmation page."""
+    return unescape(staff.post(f"{ORDERS}{order.pk}/act/{verb}/", form_data, follow=True).text)
+
+
+def get_status(order: Order) -> str:
+    order.refresh_from_db()
+    return order.status
+
+
+@pytest.mark.parametrize("act", [run_action, press_button], ids=["bulk action", "button"])
+def test_delivered_order_sells_the_pet(
+    staff: Client, order: Order, pet: Pet, act: Callable[..., str]
+) -> None:
+    statuses = ["placed", "approved", "approved", "delivered"]
+    assert f"Order {order.pk} is approved." in act(staff, "approve", order)
+    assert f"Order {order.pk} is shipped." in act(staff, "ship", order)
+    assert f"Order {order.pk} is delivered." in act(staff, "deliver", order, **CONFIRMED)
+    order.refresh_from_db()
+    pet.refresh_from_db()
+    assert (order.status, pet.status) == ("delivered", "sold")
+    assert order.ship_date is not None
+    assert set(order.events.exclude(by="tests").values_list("by", flat=True)) == {"staff boss"}
+    history = staff.get(f"{ORDERS}{order.pk}/change/").context["history"]
+    assert {entry.actor for entry in history} == {"boss", "tests"}  # As in the audit trail.
+    approved, shipped, delivered = AuditEntry.objects.for_object(order).order_by("pk")
+    for entry, (before, after) in ((approved, statuses[:2]), (delivered, statuses[2:])):
+        assert (entry.before["status"], entry.after["status"]) == (before, after)
+    assert "ship_date" in shipped.after
+    titles = [entry.get_action_display() for entry in (approved, shipped, delivered)]
+    assert titles == ["Approved", "Shipped", "Delivered"]  # As on the page of the order.
+
+
+LEGAL_ACTIONS = {
+    "to_approve": {"approve", "cancel"},
+    "to_ship": {"ship", "ship_later", "deliver", "cancel"},
+    "scheduled": {"deliver", "reschedule", "cancel"},
+    "shipped": {"deliver", "reschedule", "cancel"},
+    "delivered": {"return_pet"},
+    "cancelled": set(),
+}
+
+
+def move_to(stage: str, order: Order) -> None:
+    if stage not in {"to_approve", "cancelled"}:
+        order.approve(by="tests")
+    if stage in {"scheduled", "shipped"}:
+        order.ship(by="tests", ship_date=timezone.now() + timedelta(days=stage == "scheduled"))
+    if stage == "delivered":
+        order.deliver(by="tests")
+    if stage == "cancelled":
+        order.cancel(by="tests")
+
+
+@pytest.mark.parametrize("stage", LEGAL_ACTIONS)
+def test_stage_offers_exactly_its_actions_and_others_are_skipped(
+    staff: Client, order: Order, stage: str
+) -> None:
+    move_to(stage, order)
+    legal = LEGAL_ACTIONS[stage]
+    page, tab = staff.get(f"{ORDERS}{order.pk}/change/").text, staff.get(ORDERS, {"stage": stage}).text
+    assert {name for name in ACTIONS if f"/act/{name}/" in page} == legal
+    assert {name for name in ACTIONS if f'name="action" value="{name}"' in tab} == legal
+    before = Order.objects.filter(pk=order.pk).values().get()
+    for name in ACTIONS:
+        assert staff.get(f"{ORDERS}{order.pk}/act/{name}/").status_code == 200  # Asks for confirmation.
+    date = f"{timezone.now():%Y-%m-%dT%H:%M}"
+    for name in ACTIONS - legal:
+        assert f" Order {order.pk} is " in press_button(staff, name, order, reason="x", ship_date=date)
+    staff.post(f"{ORDERS}{order.pk}/change/", {"status": "cancelled", "ship_date": "2026-01-01"})
+    assert Order.objects.filter(pk=order.pk).values().get() == before
+
+
+def test_cancelled_order_has_no_actions(staff: Client, orders: list[Order]) -> None:
+    page = staff.get(f"{ORDERS}{orders[3].pk}/change/").text
+    assert not [name for name in ACTIONS if f"/act/{name}/" in page]
+    assert f"1 not shipped. Order {orders[3].pk} is cancelled." in press_button(staff, "ship", orders[3])
+    assert all(f'value="{name}"' in staff.get(ORDERS).text for name in ACTIONS)
+
+
+def test_skipped_orders_are_listed_with_the_reasons(staff: Client, orders: list[Order]) -> None:
+    placed, approved, delivered, cancelled = orders
+    page = run_action(staff, "cancel", *orders)  # Asks for a reason first.
+    assert f"Order {approved.pk}: Luna ({approved.pet_id}) for Acme Pets" in page
+    assert get_status(approved) == "approved"
+    page = run_action(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
+    assert "2 orders cancelled." in page
+    reasons = f"Order {cancelled.pk} is cancelled. Order {delivered.pk} is delivered."
+    assert f"2 not cancelled. {reasons}" in page
+    for order in (placed, approved):
+        assert (get_status(order), order.events.latest("id").reason) == ("cancelled", "Closing down.")
+        assert Pet.objects.get(pk=order.pet_id).status == "available"
+
+
+def test_database_failure_reports_changed_and_unchanged_orders(
+    staff: Client, account: Account, category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(4)]
+    orders = [Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests") for pet in pets]
+    record, failing_order = Order.record_change, orders[2]
+
+    def record_or_fail(self: Order, *args: Any, **options: Any) -> None:
+        if self == failing_order:
+            raise OperationalError("server closed the connection unexpectedly")
+        record(self, *args, **options)
+
+    monkeypatch.setattr(Order, "record_change", record_or_fail)
+    page = run_action(staff, "approve", *orders)  # The list has the newest first.
+    assert f"Order {orders[3].pk} is approved." in page
+    failure = f"The database failed at order {failing_order.pk}. Check whether it is approved."
+    unchanged = f"(order {orders[1].pk}, order {orders[0].pk})"
+    assert f"{failure} Unchanged: 2 other orders {unchanged}. Try again." in page
+    page = press_button(staff, "approve", failing_order)
+    assert failure in page
+    assert "Unchanged" not in page
+    assert [get_status(order) for order in orders] == ["placed", "placed", "placed", "approved"]
+
+
+def test_unknown_action_is_not_found(staff: Client, order: Order) -> None:
+    assert staff.get(f"{ORDERS}{order.pk}/act/explode/").status_code == 404
+
+
+@pytest.mark.parametrize(("stage", "action"), [("to_ship", "ship_later"), ("shipped", "reschedule")])
+def test_order_ships_on_the_chosen_date(staff: Client, order: Order, stage: str, action: str) -> None:
+    move_to(stage, order)
+    date = (timezone.now() + timedelta(days=3)).replace(second=0, microsecond=0)
+    press_button(staff, action, order, ship_date=f"{date:%Y-%m-%dT%H:%M}")
+    order.refresh_from_db()
+    assert order.ship_date == date
+    for path in (f"{ORDERS}{order.pk}/change/", f"/admin/accounts/account/{order.account_id}/change/"):
+        assert "ship date set" in staff.get(path).text.lower()
+
+
+def test_invalid_ship_date_is_rejected(staff: Client, orders: list[Order]) -> None:
+    for date in ("", "soon", "0001-01-01T00:00", "9999-12-31T23:59", "2026-13-45T99:99"):
+        press_button(staff, "ship_later", orders[1], ship_date=date)
+    orders[1].refresh_from_db()
+    assert orders[1].ship_date is None
+
+
+def list_orders(staff: Client, **query: str) -> list[Order]:
+    return list(staff.get(ORDERS, query).context["cl"].result_list)
+
+
+def test_orders_are_found_by_their_id_their_pet_or_their_account(
+    staff: Client, orders: list[Order], account: Account
+) -> None:
+    assert orders[1] in list_orders(staff, q=str(orders[1].pk))
+    assert orders[2] in list_orders(staff, q=str(orders[2].pet_id))
+    assert list_orders(staff, q="acme") == orders[::-1]
+    assert list_orders(staff, q="unknown buyer") == []
+    assert list_orders(staff, q="9" * 22) == []
+
+
+def find_tabs(page: str) -> list[tuple[str, ...]]:
+    tab = r'<a href="[^"]*"(?: aria-current="(page)")?>([\w ]+?)(?: <span>([\d,+]+)</span>)?</a>'
+    return re.findall(tab, page)[:8]
+
+
+def find_badges(page: str) -> list[str]:
+    return re.findall(r"field-stage_badge.*?>\s*([A-Z]\w+)\s*<", page, re.DOTALL)
+
+
+def test_tabs_show_the_stages_of_orders(staff: Client, orders: list[Order]) -> None:
+    placed, approved, delivered, cancelled = orders
+    stages = {
+        "to_approve": [placed], "to_ship": [approved], "shipped": [], "delivered": [delivered],
+        "cancelled": [cancelled],
+    }  # fmt: skip
+    assert {stage: list_orders(staff, stage=stage) for stage in stages} == stages
+    assert find_tabs(staff.get(ORDERS, {"stage": "delivered"}).text) == [
+        ("", "All", ""), ("", "Placed", "1"), ("", "Approved", "1"), ("", "Scheduled", "0"),
+        ("", "Shipped", "0"), ("page", "Delivered", "1"), ("", "Cancelled", "1"), ("", "Returned", "0"),
+    ]  # fmt: skip
+    for days, stage, badge in ((2, "scheduled", "Scheduled"), (0, "shipped", "Shipped")):
+        approved.ship(by="tests", ship_date=timezone.now() + timedelta(days=days))
+        listed = {name: list_orders(staff, stage=name) for name in ("to_ship", "scheduled", "shipped")}
+        assert {name: rows for name, rows in listed.items() if rows} == {stage: [approved]}
+        assert find_badges(staff.get(ORDERS).text) == ["Cancelled", "Delivered", badge, "Placed"]
+
+
+def test_tabs_and_home_show_exact_counts_up_to_a_maximum(
+    staff: Client, orders: list[Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stock.refresh()
+    staff.post(f"{ORDERS}{orders[0].pk}/act/approve/")
+    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == [
+        "",
+        "0",
+        "2",
+        "0",
+        "0",
+        "1",
+        "1",
+        "0",
+    ]
+    assert "2 orders are waiting to be shipped." in staff.get("/admin/").text
+    monkeypatch.setattr(status_tabs, "MAX_EXACT_COUNT", 1)  # Beyond it, the latest count of the stock.
+    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == [
+        "",
+        "0",
+        "1+",
+        "0",
+        "0",
+        "1",
+        "1",
+        "0",
+    ]
+
+
+def test_orders_are_filtered_by_status_and_time(staff: Client, orders: list[Order]) -> None:
+    assert list_orders(staff, status__exact="delivered") == [orders[2]]
+    Order.objects.filter(pk=orders[0].pk).update(created_at=timezone.now() - timedelta(days=8))
+    assert orders[0] not in list_orders(staff, placed="7")
+    assert orders[0] in list_orders(staff, placed="30")
+    assert list_orders(staff, placed="nonsense", stage="perhaps") == orders[::-1]
+
+
+def edit(staff: Client, pet: Pet, **changes: Any) -> Any:
+    form = {"name": pet.name, "category": pet.category_id, "status": pet.status, "reason": ""}
+    return staff.post(f"/admin/inventory/pet/{pet.pk}/change/", form | changes)
+
+
+def test_manual_change_of_status_is_in_the_history(staff: Client, pet: Pet) -> None:
+    assert edit(staff, pet, status="sold", name="Rex II").status_code == 302
+    pet.refresh_from_db()
+    assert (pet.status, pet.name) == ("sold", "Rex II")
+    assert "To return it to stock, enter a reason." in edit(staff, pet, status="available").text
+    edit(staff, pet, status="available", reason="The buyer is allergic.")
+    assert list(pet.events.order_by("id").values_list("from_status", "to_status", "by", "reason")) == [
+        ("available", "sold", "staff boss", ""),
+        ("sold", "available", "staff boss", "The buyer is allergic."),
+    ]
+
+
+def find_steps(page: str) -> list[str]:
+    """Return the labels and orders of the buttons and links of steps, in the order of the page."""
+    return re.findall(r'class="step-button[^"]*" aria-label="([^"]+)"', page)
+
+
+def test_list_offers_the_next_step_of_each_order(staff: Client, orders: list[Order], pet: Pet) -> None:
+    approved = orders[1]
+    shipped = Order.objects.place(account_id=approved.account_id, pet_id=pet.pk, by="tests")
+    shipped.approve(by="tests")
+    shipped.ship(by="tests")
+    approved.ship(by="tests", ship_date=timezone.now() + timedelta(days=1))
+    assert find_steps(staff.get(ORDERS).text) == [
+        f"Deliver: order {shipped.pk}",
+        f"Change ship date... order {approved.pk}", f"Approve: order {orders[0].pk}",
+    ]  # fmt: skip
+    viewer = clerk_with("view_order").get(ORDERS)
+    assert (viewer.status_code, find_steps(viewer.text)) == (200, [])
+    assert "Next step" not in viewer.text
+
+
+def find_action(page: str, label: str) -> str:
+    """Return the URL to which the button of a step posts the form, or to which its link leads."""
+    match = re.search(rf'(?:formaction|href)="([^"]+)" class="step-button[^"]*" aria-label="{label}', page)
+    assert match, label
+    return unescape(match[1])
+
+
+def test_row_button_acts_and_returns_to_the_same_list(staff: Client, order: Order) -> None:
+    page = staff.get(ORDERS, {"stage": "to_approve"}).text
+    response = staff.post(find_action(page, "Approve"))
+    assert response.headers["Location"] == f"{ORDERS}?stage=to_approve"
+    assert get_status(order) == "approved"
+
+
+def test_action_returns_to_no_other_site(staff: Client, order: Order) -> None:
+    for url in ("https://example.com/", "//example.com", "javascript:alert(1)", "\\\\x"):
+        response = staff.post(f"{ORDERS}{order.pk}/act/approve/?{urlencode({'next': url})}")
+        assert response.headers["Location"] == "/admin/"
+
+
+def test_only_early_delivery_needs_confirmation(staff: Client, order: Order) -> None:
+    order.approve(by="tests")
+    path = f"{ORDERS}{order.pk}/change/"
+    assert f"Deliver... order {order.pk}" in find_steps(staff.get(path).text)
+    order.ship(by="tests")
+    response = staff.post(find_action(staff.get(path).text, "Deliver"))
+    assert (response.headers["Location"], get_status(order)) == (path, "delivered")
+
+
+def test_order_page_leads_to_its_neighbours_in_the_list(staff: Client, orders: list[Order]) -> None:
+    def find_neighbours(order: Order, filters: str = "") -> list[tuple[str, str]]:
+        query = {"_changelist_filters": filters} if filters else {}
+        page = staff.get(f"{ORDERS}{order.pk}/change/", query).text
+        return re.findall(r'rel="(prev|next)" href="([^"]+)"', page)
+
+    def link(order: Order, query: str = "") -> str:
+        return f"{ORDERS}{order.pk}/change/{query}"
+
+    first, second, third, fourth = orders
+    assert find_neighbours(second) == [("prev", link(third)), ("next", link(first))]
+    assert find_neighbours(fourth) == [("next", link(third))]
+    query = "?_changelist_filters=status__exact%3Ddelivered"
+    assert find_neighbours(second, "status__exact=delivered") == [("prev", link(third, query))]
+    assert find_neighbours(second, "q=nothing+like+it") == []
+    assert find_neighbours(second, "o=1&before=2") != []
+    assert find_neighbours(second, "status__isnull=x") == []
+    assert staff.get(link(second), {"_changelist_filters": "pet__name=x"}).status_code < 500
+
+
+def test_return_makes_the_pet_available_and_is_recorded(staff: Client, orders: list[Order]) -> None:
+    delivered = orders[2]
+    path = f"{ORDERS}{delivered.pk}/act/return_pet/"
+    assert f"Return order {delivered.pk}" in staff.get(path).text
+    assert "This field is required" in press_button(staff, "return_pet", delivered, reason=" ")
+    page = press_button(staff, "return_pet", delivered, reason="The buyer is allergic.")
+    assert f"Order {delivered.pk} is returned." in page
+    assert "<strong>Returned</strong>" in page
+    pet = Pet.objects.get(pk=delivered.pet_id)
+    assert (get_status(delivered), pet.status) == ("delivered", "available")
+    assert find_steps(staff.get(f"{ORDERS}{delivered.pk}/change/").text) == []
+    for event in (delivered.events.latest("id"), delivered.pet.events.latest("id")):
+        assert (event.by, event.reason) == ("staff boss", "The buyer is allergic.")
+    entry = AuditEntry.objects.for_object(delivered).get()
+    assert (entry.get_action_display(), entry.reason) == ("Returned", "The buyer is allergic.")
+    assert "returned_at" in entry.after
+    assert list_orders(staff, stage="returned") == [delivered]
+    assert delivered not in list_orders(staff, stage="delivered")
+    assert "Returned" in find_badges(staff.get(ORDERS).text)
+    assert "1 not returned." in press_button(staff, "return_pet", delivered, reason="Again")
+
+
+def test_order_cannot_return_a_resold_pet(staff: Client, orders: list[Order]) -> None:
+    delivered = orders[2]
+    delivered.return_pet(by="tests", reason="Allergic")
+    second = Order.objects.place(account_id=delivered.account_id, pet_id=delivered.pet_id, by="tests")
+    second.approve(by="tests")
+    second.deliver(by="tests")
+    page = press_button(staff, "return_pet", delivered, reason="Again")
+    assert f"Order {delivered.pk} is returned." in page
+    assert Pet.objects.get(pk=delivered.pet_id).status == "sold"
+
+
+def test_pet_page_shows_its_orders_with_their_buyers(
+    staff: Client, account: Account, key: ApiKey, pet: Pet
+) -> None:
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by=f"key {key.public_id}")
+    path = f"/admin/inventory/pet/{pet.pk}/change/"
+    links = [
+        f"/admin/inventory/order/{order.pk}/change/",
+        f"/admin/accounts/account/{account.pk}/change/",
+        f"/admin/accounts/apikey/{key.pk}/change/",
+    ]
+    page = staff.get(path).text
+    assert all(f'href="{link}"' in page for link in links)
+    clerk = clerk_with("view_pet", "view_order")
+    page = clerk.get(path).text
+    assert [f'href="{link}"' in page for link in links] == [True, False, False]
+    assert key.public_id in page
+    clerk.logout()

@@ -1,0 +1,220 @@
+"""The back office handles any input; pages of plans, accounts, pets and categories."""
+
+import re
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.events.sequencing import sequence_all
+from accounts.models import Account, ApiKey, DailyUsage, RateLimitState
+from inventory.models import Category, Pet
+from tests.support.costs import count_queries
+from tests.support.customers import use_quota
+from tests.support.staff import member_of
+from tests.support.thorough import some
+
+pytestmark = pytest.mark.same_on_both
+HUGE = "9" * 22
+LONG = "x" * 100_000
+LONE_SURROGATE = "\ud800".encode("utf-8", "surrogatepass")
+
+
+def path_of(model: Any) -> str:
+    return str(model._meta.label_lower).replace(".", "/")
+
+
+MODELS = [path_of(model) for model in admin.site._registry]
+
+
+def url(page: str, *arguments: Any) -> str:
+    return reverse(f"admin:{page}", args=arguments)
+
+
+@pytest.fixture
+def rows(pet: Pet, key: ApiKey) -> None:
+    """At least one row of every model."""
+    sequence_all()
+
+
+QUERIES: dict[str, list[Any]] = {
+    "q": ["a\0b", LONG, HUGE, LONE_SURROGATE, "a " * 125, "'\" % _ \\", '"', "\U0010ffff"],
+    "p": ["abc", "-1", HUGE, "9" * 5000, "\0"],
+    "o": ["abc", "99", HUGE, "1.-2.x..9", ".".join("1" * 100), "\0"],
+    "status__exact": ["\0", "nothing"],
+    "plan__code__exact": ["nothing"],
+    "plan__isnull": ["x"],
+    "groups__id__exact": [HUGE, "abc"],
+    "is_staff__exact": ["abc"],
+    "id__in": [HUGE],
+    "id": [HUGE],
+    "name__regex": ["("],
+    "username__regex": ["("],
+    "_to_field": ["nothing"],
+    "_facets": ["True"],
+    "_changelist_filters": ["\0"],
+    **{name: ["1"] for name in ("nothing", "_popup", "all", "e", "\0")},
+}
+IDS = [HUGE, f"-{HUGE}", "abc", "%00", "%ED%A0%80", "_00", "x" * 5000, "1/2", "9" * 4500]
+VALUES = ["\0", LONG, HUGE, f"-{HUGE}", "abc", LONE_SURROGATE, "5", "-1", ""]
+
+
+def assert_handled(response: Any, value: Any) -> None:
+    assert response.status_code in {200, 302, 400, 403, 404}, (response.status_code, value)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_lists_accept_any_query_without_error(staff: Client, rows: None, model: str) -> None:
+    queries = [{name: value} for name, values in QUERIES.items() for value in values]
+    first = MODELS.index(model) % 3
+    for query in some(queries[first:] + queries[:first], 3):
+        assert_handled(staff.get(f"/admin/{model}/", query), query)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_pages_accept_any_id_without_error(staff: Client, rows: None, model: str) -> None:
+    pages = ("", "change/", "delete/", "history/", "revoke/", "rotate/", "password/", "what-if/")
+    for object_id, page in some([*product(IDS, pages)], 4):
+        assert_handled(staff.get(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
+        assert_handled(staff.post(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_pages_accept_any_form_without_error(staff: Client, rows: None, model: str) -> None:
+    pages = next(found for kind, found in admin.site._registry.items() if path_of(kind) == model)
+    names = [field.name for field in pages.model._meta.fields]
+    names += "events-TOTAL_FORMS events-INITIAL_FORMS events-0-id expires_at_0 expires_at_1".split()
+    names.append("submission_token")
+    names += "password1 password2 groups permissions user_permissions date_joined_0 date_joined_1".split()
+    row = pages.model._default_manager.first()
+    paths = ["add"] + ([f"{row.pk}/change"] if row else [])
+    for value, path in some([*product(VALUES, paths)], 3):
+        sent = dict.fromkeys(names, value)
+        assert_handled(staff.get(f"/admin/{model}/{path}/", sent), (path, value))
+        assert_handled(staff.post(f"/admin/{model}/{path}/", sent), (path, value))
+
+
+def test_category_autocomplete_and_site_accept_any_input_without_error(
+    staff: Client, category: Category
+) -> None:
+    field = {"app_label": "inventory", "model_name": "pet", "field_name": "category"}
+    for value in ("\0", LONG, HUGE, "abc"):
+        for name in ("term", "page"):
+            assert staff.get("/admin/autocomplete/", field | {name: value}).status_code in {200, 400, 404}
+    for path in ("nothing", "inventory", "r/999/1/", f"r/{HUGE}/{HUGE}/", "%00/", "jsi18n/", "x" * 9000):
+        assert staff.get(f"/admin/{path}").status_code < 500
+    list_page = "/admin/inventory/pet/"
+    for text, status in (("\0", 400), ("x" * 251, 400), ("x" * 250, 200)):
+        assert staff.get(list_page, {"q": text}).status_code == status
+    charset = {"Content-Type": "text/plain; charset=utf-7"}  # Encodes a lone surrogate.
+    assert staff.get(f"{list_page}?q=%2B2AA-", headers=charset).status_code == 400
+
+
+def test_unstorable_session_id_is_rejected(db: None) -> None:
+    client, cookie = Client(raise_request_exception=False), r'sessionid="\000aaaaaaaaaaaa"'
+    for page in ("admin/", "admin/login/", "admin/inventory/pet/"):
+        assert client.get(f"/{page}", headers={"Cookie": cookie}).status_code == 400
+
+
+def test_list_filters_survive_a_visit_to_a_pet(staff: Client, pet: Pet) -> None:
+    filters = "q=" + "%F0%9F%90%B6" * 250
+    page = staff.get(url("inventory_pet_change", pet.pk), {"_changelist_filters": filters})
+    assert page.status_code == 200
+
+
+def test_lookups_outside_the_filters_of_a_list_are_rejected(staff: Client, key: ApiKey) -> None:
+    for lookup in ("digest__startswith", "digest", "pepper_number", "account__name", "account__plan__code"):
+        assert staff.get(url("accounts_apikey_changelist"), {lookup: "1"}).status_code == 400
+    assert staff.get(url("auth_user_changelist"), {"password__startswith": "a"}).status_code == 400
+    assert staff.get(url("accounts_account_changelist"), {"plan__code__exact": "free"}).status_code == 200
+    filtered = staff.get(url("auth_user_changelist"), {"is_active__exact": "1", "role": "1"})
+    assert filtered.status_code == 200
+
+
+def test_anonymous_users_only_see_the_login(db: None) -> None:
+    for path in ("", "inventory/pet/", "accounts/apikey/add/", "accounts/apikey/1/revoke/", "nothing"):
+        response: Any = Client().get(f"/admin/{path}")
+        assert (response.status_code, response.url.split("?")[0]) == (302, "/admin/login/")
+
+
+MAX_LIST_QUERIES = {"accounts/account": 7, "accounts/apikey": 6, "accounts/event": 4}
+
+
+@pytest.mark.parametrize(
+    ("model", "search"), [*((model, "") for model in MODELS), ("accounts/account", "c")]
+)
+def test_list_has_a_constant_number_of_queries(
+    staff: Client, rows: None, model: str, search: str, issue: Callable[..., Any]
+) -> None:
+    def add_rows(number: int) -> None:
+        account = Account.objects.create(name=f"Customer {number}", plan_id="pro")
+        use_quota(account, number)
+        key, _ = issue(of=account)
+        DailyUsage.objects.create(key=key, day=timezone.now().date(), admitted=5)
+        RateLimitState.objects.create(key=key)
+        new = Category.objects.create(name=f"Kind {number}")
+        Pet.objects.create(name=f"Pet {number}", category=new)
+        member_of("Viewer", "Stock", name=f"user {number}")
+        sequence_all()
+
+    def count_list_queries() -> int:
+        return count_queries(lambda: staff.get(f"/admin/{model}/", {"q": search} if search else {}))
+
+    add_rows(0)
+    count_list_queries()
+    before = count_list_queries()
+    for number in range(1, 10):
+        add_rows(number)
+    assert count_list_queries() == before <= MAX_LIST_QUERIES.get(model, 12)
+
+
+def test_referenced_row_is_not_deleted_and_the_reason_is_shown(
+    staff: Client, account: Account, category: Category, issue: Callable[..., tuple[ApiKey, str]]
+) -> None:
+    empty = Account.objects.create(name="Empty", plan_id="free")
+    assert staff.post(url("accounts_account_delete", empty.pk), {"post": "yes"}).status_code == 302
+    assert list(Account.objects.all()) == [account]
+    path = url("accounts_account_delete", account.pk)
+    assert path in staff.get(url("accounts_account_change", account.pk)).text
+    key, _ = issue()
+    assert path not in staff.get(url("accounts_account_change", account.pk)).text
+    for response in (staff.get(path, follow=True), staff.post(path, {"post": "yes"}, follow=True)):
+        for text in (
+            "because other records refer to it",
+            f"Api key: {key.public_id}",
+            "Suspend it instead",
+        ):
+            assert text in response.text
+    assert Account.objects.exists()
+    Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(15))
+    response = staff.post(url("inventory_category_delete", category.pk), {"post": "yes"}, follow=True)
+    assert len(re.findall(r"Pet: Pet \d", response.text)) == 3
+    assert "and more" in response.text
+    assert Category.objects.filter(pk=category.pk).exists()
+
+
+SEARCHED = [path_of(model) for model, its in admin.site._registry.items() if its.search_fields]
+
+
+@pytest.mark.parametrize("path", [*SEARCHED, "accounts/rejection"])
+def test_searched_key_is_sent_by_post_and_removed_from_the_url(staff: Client, key: Any, path: str) -> None:
+    page = f"/admin/{path}/"
+    text = staff.get(page).text
+    form = re.search(r'<form[^>]*method="post"[^>]*role="search".*?</form>', text, re.DOTALL)
+    assert form
+    assert "csrfmiddlewaretoken" in form[0]
+    for text in ("Bearer {}", "x {}"):
+        response = staff.post(page, {"q": text.format(key.text), "state": "active"})
+        assert response["Location"] == f"{page}?q={key.public_id}&state=active"
+        assert staff.get(page, {"q": text.format(key.text)})["Location"] == f"{page}?q={key.public_id}"
+
+
+@pytest.mark.parametrize("path", SEARCHED)
+def test_posted_search_and_its_url_have_the_same_results(staff: Client, rows: None, path: str) -> None:
+    page = staff.post(f"/admin/{path}/", {"q": "e", "name": ["é&", "b"]}, follow=True)
+    assert page.redirect_chain == [(f"/admin/{path}/?q=e&name=%C3%A9%26&name=b", 302)]

@@ -1,0 +1,165 @@
+"""The page of a key, and the list of all keys of an account."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Account, Actor, ApiKey, DailyUsage, Membership, PlanCode, Role
+from accounts.portal.history import FORMER_MEMBER, STAFF, list_changes
+from petstore.audit.models import AuditEntry
+from tests.conftest import OPERATOR
+from tests.support.costs import check_page
+from tests.support.customers import add_rejection, ban, expire
+from tests.support.members import member_of
+
+SECRET = "secret-of-staff"
+
+
+def url(account: Account, key: Any = "") -> str:
+    return f"/account/{account.public_id}/keys/{f'{key}/' if key else ''}"
+
+
+@pytest.fixture
+def by_kim(kim: Client) -> Actor:
+    user = User.objects.get(username="kim")
+    return Actor(user.username, user.pk)
+
+
+def test_page_has_the_usage_and_the_rejections_of_the_key_only(
+    kim: Client, account: Account, issue: Any
+) -> None:
+    key, other = issue()[0], issue()[0]
+    today = timezone.now().date()
+    for row, days_ago, admitted, rejected in (
+        (key, 0, 10, 2),
+        (key, 29, 5, 0),
+        (key, 30, 99, 99),
+        (other, 0, 7, 7),
+    ):
+        day = today - timedelta(days=days_ago)
+        DailyUsage.objects.create(key=row, day=day, admitted=admitted, rejected=rejected)
+    for number in range(6):
+        add_rejection(key, request_id=f"own-{number}")
+    add_rejection(other, request_id="other")
+    page = kim.get(url(account, key))
+    assert [series.total for series in page.context["chart"].series] == [15, 2]
+    assert [row.request_id for row, _ in page.context["rejections"]] == [
+        f"own-{n}" for n in (5, 4, 3, 2, 1)
+    ]
+    link = f"/account/{account.public_id}/requests/?key={key}"
+    assert f'href="{link}"' in page.text
+    assert kim.get(link).context["total"] == 6
+
+
+def test_history_names_members_but_no_staff(
+    kim: Client, account: Account, by_kim: Actor, boss: User
+) -> None:
+    key, _ = ApiKey.objects.issue(account, name="Shop", by=by_kim)
+    key.narrow(key_scopes=["pets:read"], allowed_networks=["10.0.0.0/8"], reason="Reads only", by=by_kim)
+    key.narrow(expires_at=timezone.now() + timedelta(days=2), reason=SECRET, by=Actor("boss", boss.pk))
+    left = User.objects.create_user("former")
+    key.revoke(reason="Leaked", by=Actor("former", left.pk))
+    page = kim.get(url(account, key))
+    assert [(entry.title, entry.actor, entry.reason) for entry in page.context["history"]] == [
+        ("Revoked", FORMER_MEMBER, "Leaked"), ("Restricted", STAFF, ""),
+        ("Restricted", "kim", "Reads only"), ("Issued", "kim", ""),
+    ]  # fmt: skip
+    assert page.context["history"][2].changes == [
+        "Scopes: pets:read pets:write orders:read orders:write events:read → pets:read",
+        "Networks: every address → 10.0.0.0/8",
+    ]
+    assert page.context["history"][1].changes[0].startswith("Expires: never → 20")
+    for text in (SECRET, "boss", "Narrow", "narrow "):
+        assert text not in page.text
+
+
+def test_history_shows_texts_that_look_like_times_as_they_are() -> None:
+    texts = {"name": "2026-02-30 10:00"}, {"name": "20261128"}
+    entry = AuditEntry(before=texts[0], after=texts[1])
+    assert list_changes(entry) == ["Name: 2026-02-30 10:00 → 20261128"]
+
+
+def test_member_who_is_staff_is_not_named(account: Account, kim: Client, by_kim: Actor) -> None:
+    key, _ = ApiKey.objects.issue(account, by=by_kim)
+    User.objects.filter(username=by_kim.name).update(is_staff=True)
+    assert member_of(account, name="ann").get(url(account, key)).context["creator"] == STAFF
+
+
+def test_list_shows_name_creation_and_creator(kim: Client, account: Account, by_kim: Actor) -> None:
+    key, _ = ApiKey.objects.issue(account, name="Shop", by=by_kim)
+    ApiKey.objects.issue(account, by=OPERATOR)
+    page = kim.get(url(account))
+    assert {row[0].name: row[-1] for row in page.context["active"]} == {"Shop": "kim", "": STAFF}
+    assert f'<a href="{url(account, key)}">Shop</a>' in page.text
+    assert "by kim" in page.text
+
+
+@pytest.mark.parametrize("state", ["active", "banned", "expired", "revoked", "rotated", "suspended"])
+def test_page_offers_only_what_the_state_allows(
+    kim: Client, account: Account, key: ApiKey, state: str
+) -> None:
+    offered = {
+        "active": {"rotate", "narrow", "revoke"}, "banned": {"rotate", "narrow", "revoke"},
+        "rotated": {"narrow", "revoke"}, "suspended": {"narrow", "revoke"},
+    }  # fmt: skip
+    changes: dict[str, Any] = {
+        "banned": lambda: ban(key), "expired": lambda: expire(key),
+        "rotated": lambda: key.rotate(by=OPERATOR),
+        "revoked": lambda: key.revoke(reason=SECRET, by=OPERATOR),
+        "suspended": lambda: account.suspend(reason=SECRET, by=OPERATOR),
+    }  # fmt: skip
+    changes.get(state, lambda: None)()
+    text = kim.get(url(account, key)).text
+    assert {
+        verb for verb in ("rotate", "narrow", "revoke") if f"{url(account, key)}{verb}/" in text
+    } == offered.get(state, set())
+    assert SECRET not in text
+
+
+def test_reader_sees_the_page_without_actions(account: Account, key: ApiKey) -> None:
+    text = member_of(account, Role.READER, "rea").get(url(account, key)).text
+    assert key.public_id in text
+    assert "/revoke/" not in text
+
+
+def test_keys_of_other_accounts_are_not_found(
+    kim: Client, key: ApiKey, account: Account, issue: Any
+) -> None:
+    other = Account.objects.create(name="Other", plan_id=PlanCode.FREE)
+    foreign, _ = issue(of=other)
+    first, second = (kim.get(url(account, public_id)) for public_id in (foreign.public_id, "0" * 14))
+    assert (first.status_code, first.text) == (second.status_code, second.text)
+    for public_id in (foreign.public_id, "x", foreign.pk, "9" * 300):
+        assert kim.get(url(account, public_id)).status_code == 404
+    assert kim.get(url(other, key)).status_code == 404
+
+
+def test_ended_keys_are_paginated(kim: Client, account: Account, issue: Any) -> None:
+    keys = []
+    for _ in range(45):
+        keys.append(issue()[0])
+        keys[-1].revoke(reason="x", by=OPERATOR)
+    seen, sizes, query = [], [], ""
+    while True:
+        page = kim.get(url(account) + query)
+        seen += [row[0].pk for row in page.context["inactive"]]
+        sizes.append(len(page.context["inactive"]))
+        if not page.context["next"]:
+            break
+        query = f"?before={page.context['next']}"
+    assert sizes == [20, 20, 5]
+    assert seen == [key.pk for key in reversed(keys)]
+    for bad in ("x", "-1", "9" * 30, "0"):
+        assert kim.get(url(account), {"before": bad}).status_code == 200
+    check_page(lambda: kim.get(url(account), {"before": keys[20].pk}), "accounts_apikey")
+
+
+def test_role_is_not_shown_for_a_removed_member(kim: Client, account: Account, key: ApiKey) -> None:
+    Membership.objects.all().delete()
+    assert kim.get(url(account, key)).status_code == 404

@@ -1,0 +1,150 @@
+"""Members issue, narrow, rotate and revoke the keys of their account."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.exceptions import ValidationError
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Account, ApiKey
+from accounts.models.api_keys import MAX_ACTIVE_KEYS, MAX_KEYS_PER_DAY
+from tests.conftest import COMMITTED, OPERATOR, Api
+from tests.pages.admin.test_keys import KEY_TEXT
+from tests.support.concurrency import run_concurrently
+from tests.support.customers import ban
+from tests.support.members import member_of
+
+
+def url(account: Account, page: str = "", key: ApiKey | None = None) -> str:
+    return f"/account/{account.public_id}/keys/{f'{key}/' if key else ''}{page}"
+
+
+def send(client: Client, account: Account, page: str, key: ApiKey | None = None, **data: Any) -> Any:
+    return client.post(url(account, page, key), data)
+
+
+def issue_key(client: Client, account: Account, **data: Any) -> Any:
+    return send(client, account, "issue/", **{"name": "Shop", "scopes": ["pets:read"], **data})
+
+
+def get_errors(response: Any) -> str:
+    return unescape(
+        " ".join(str(error) for errors in response.context["form"].errors.values() for error in errors)
+    )
+
+
+def test_issued_key_has_the_rights_of_the_form_and_works(kim: Client, account: Account) -> None:
+    networks, scopes = "127.0.0.0/8\n ::1/128", ["pets:read", "orders:read"]
+    response = issue_key(kim, account, scopes=scopes, allowed_networks=networks, expires_in="30")
+    key = ApiKey.objects.get()
+    assert (key.account, key.name, key.scopes) == (account, "Shop", "pets:read orders:read")
+    assert key.allowed_networks == ["127.0.0.0/8", "::1/128"]
+    assert key.expires_at is not None
+    assert abs(key.expires_at - timezone.now() - timedelta(days=30)) < timedelta(minutes=5)
+    assert Api(response.context["key_text"]).get("/pets").status_code == 200
+    entry = key.audit_entries.get()
+    assert (entry.action, entry.actor_name, entry.address) == ("issued", "kim", "127.0.0.1")
+    assert entry.after["account"] == account.pk
+
+
+def test_first_key_may_do_what_the_quickstart_needs_unless_its_owner_chooses(
+    kim: Client, account: Account
+) -> None:
+    form = kim.get(url(account, "issue/")).context["form"]
+    assert form["purpose"].initial == "quickstart"
+    issue_key(kim, account, purpose="quickstart", scopes=[])
+    assert ApiKey.objects.get().scopes == "pets:read orders:read orders:write events:read"
+    assert "purpose" not in kim.get(url(account, "issue/")).context["form"].fields
+
+
+def test_first_key_gets_only_the_chosen_scopes(kim: Client, account: Account) -> None:
+    assert "Choose at least one scope." in get_errors(issue_key(kim, account, purpose="", scopes=[]))
+    issue_key(kim, account, purpose="", scopes=["pets:read"])
+    assert ApiKey.objects.get().scopes == "pets:read"
+
+
+def test_key_text_is_in_one_response_only(
+    kim: Client, account: Account, capfd: pytest.CaptureFixture[str], settings: Any
+) -> None:
+    page = issue_key(kim, account)
+    (text,) = set(KEY_TEXT.findall(page.text))
+    call = f"curl -H 'Authorization: Bearer {text}' '{settings.BASE_URL}/pets?limit=3'"
+    assert call in unescape(page.text)
+    assert "no-store" in page["Cache-Control"]
+    secret = text.split("_")[-1]
+    stored = [list(model._default_manager.values()) for model in apps.get_models()]
+    elsewhere = [stored, kim.session.items(), kim.cookies, capfd.readouterr()]
+    assert secret not in repr(elsewhere)
+    rotate = url(account, "rotate/", ApiKey.objects.get())
+    for path in (url(account), f"/account/{account.public_id}/", rotate):
+        assert secret not in kim.get(path).text
+    page = issue_key(kim, account, scopes=["orders:write"])  # A call that these scopes allow.
+    assert page.context["curl"].endswith(f"'{settings.BASE_URL}/account'")
+
+
+def test_account_has_at_most_twenty_active_keys(kim: Client, account: Account, issue: Any) -> None:
+    keys = [issue()[0] for _ in range(MAX_ACTIVE_KEYS)]
+    assert "An account has at most 20 active keys. Revoke one first." in get_errors(issue_key(kim, account))
+    with pytest.raises(ValidationError):
+        issue()
+    new, _ = keys[0].rotate(by=OPERATOR)  # The replaced key does not count.
+    assert "at most 20" in get_errors(issue_key(kim, account))
+    new.revoke(reason="x", by=OPERATOR)
+    assert "key_text" in issue_key(kim, account).context
+
+
+def test_account_gets_at_most_a_hundred_keys_a_day(
+    account: Account, key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MAX_KEYS_PER_DAY == 100
+    monkeypatch.setattr("accounts.models.api_keys.MAX_KEYS_PER_DAY", 5)
+    latest = key
+    for _ in range(4):
+        latest, _ = latest.rotate(by=OPERATOR, overlap=timedelta(0))
+    with pytest.raises(ValidationError, match="at most 5 new keys a day"):
+        latest.rotate(by=OPERATOR)
+    ApiKey.objects.filter(pk=key.pk).update(created_at=timezone.now() - timedelta(days=1, seconds=1))
+    latest.rotate(by=OPERATOR)
+
+
+def test_list_shows_all_usable_keys(
+    kim: Client, account: Account, key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, a developer could hide old keys behind their replacements."""
+    monkeypatch.setattr("accounts.models.api_keys.MAX_LISTED_KEYS", 3)
+    latest = key
+    for _ in range(2):
+        latest, _ = latest.rotate(by=OPERATOR)
+    response = send(kim, account, "rotate/", latest, overlap_hours="24")
+    assert "at most 3 keys that work, rotated ones included" in get_errors(response)
+    key.revoke(reason="x", by=OPERATOR)
+    assert "key_text" in send(kim, account, "rotate/", latest, overlap_hours="24").context
+
+
+def test_list_shows_each_key_with_its_rights_and_state(kim: Client, account: Account, issue: Any) -> None:
+    key, _ = issue(name="<Shop>", key_scopes=["pets:read"], allowed_networks=["10.0.0.0/8"])
+    gone, _ = issue(name="Gone")
+    gone.revoke(reason="secret", by=OPERATOR)
+    ban(key)
+    page = kim.get(url(account)).text
+    for part in (
+        "&lt;Shop&gt;", key.public_id, "pets:read", "10.0.0.0/8", "Banned until", "never", "Gone",
+        "Revoked",
+    ):  # fmt: skip
+        assert part in page
+    assert "secret" not in page
+
+
+@COMMITTED
+def test_concurrent_submissions_stay_within_the_maximum(account: Account, issue: Any) -> None:
+    for _ in range(MAX_ACTIVE_KEYS - 1):
+        issue()
+    clients = [member_of(account, name=f"kim{number}") for number in range(3)]
+    run_concurrently(*((lambda client=client: issue_key(client, account)) for client in clients))
+    assert ApiKey.objects.count() == MAX_ACTIVE_KEYS

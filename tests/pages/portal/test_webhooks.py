@@ -1,0 +1,397 @@
+"""Members manage the webhooks of their account, and follow their attempts (D51 to D57)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.test import Client
+from django.utils import timezone
+
+from accounts.events.sequencing import sequence_all
+from accounts.models import Account, Event, EventType, OutboxEvent, PlanCode, Role, WebhookAttempt
+from accounts.models import WebhookEndpoint as Endpoint
+from accounts.models.webhooks import DEFAULT_TYPES
+from accounts.portal import webhook_forms
+from accounts.portal.webhook_forms import GROUPS
+from accounts.webhooks.presentation import REASONS
+from accounts.webhooks.sender import Failure
+from accounts.webhooks.targets import CheckedURL, check_url
+from tests.conftest import OPERATOR
+from tests.support.members import member_of, sign_in
+
+URL = "https://93.184.216.34/hook?token=hidden"
+FORM = {"url": URL, "description": "Warehouse", "types": ["order", "key.revoked"]}
+VERBS = {
+    "change": FORM | {"types": ["key"]},
+    "send-test": {},
+    "reveal-secret": {},
+    "rotate-secret": {"overlap": "24"},
+    "replay": {"since": "2026-01-01T00:00"},
+    "disable": {},
+    "remove": {},
+}
+
+
+@pytest.fixture
+def endpoint(account: Account) -> Endpoint:
+    return Endpoint.objects.add(account, url=URL, description="Warehouse", by=OPERATOR)
+
+
+def path(of: Account | Endpoint, page: str = "") -> str:
+    if isinstance(of, Endpoint):
+        return path(of.account, f"{of.public_id}/{page}")
+    return f"/account/{of.public_id}/webhooks/{page}"
+
+
+def get_errors(response: Any) -> str:
+    return unescape(
+        " ".join(str(error) for errors in response.context["form"].errors.values() for error in errors)
+    )
+
+
+def log(endpoint: Endpoint, **values: Any) -> WebhookAttempt:
+    defaults = {"event_id": 7, "event_type": "order.placed", "status": 503, "error": Failure.STATUS}
+    return endpoint.attempt_log.create(**defaults | {"response": "Down", "milliseconds": 12} | values)
+
+
+def list_actions(endpoint: Endpoint) -> list[str]:
+    return [entry.action for entry in endpoint.audit_entries.order_by("pk")]
+
+
+# --- Adding and changing
+
+
+def test_added_webhook_gets_the_chosen_events_and_a_test(kim: Client, account: Account) -> None:
+    form = kim.get(path(account, "add/")).context["form"]
+    assert form["types"].initial == DEFAULT_TYPES
+    response = kim.post(path(account, "add/"), FORM | {"send_test": "on"})
+    endpoint = Endpoint.objects.get()
+    assert response.headers["Location"] == path(endpoint)
+    assert (endpoint.account, endpoint.url, endpoint.types) == (account, URL, "order key.revoked")
+    assert endpoint.attempt_log.get().is_pending
+    assert list_actions(endpoint) == ["added", "tested"]
+    assert endpoint.audit_entries.first().actor_name == "kim"  # type: ignore[union-attr]
+    assert "Pending" in kim.get(path(endpoint)).text
+
+
+def test_form_offers_every_type_with_what_it_sends() -> None:
+    offered = {
+        value: label for _, options in webhook_forms.build_type_choices() for value, label in options
+    }
+    assert offered.keys() == {*EventType.values, *GROUPS}
+    assert offered["order.placed"] == "order.placed: An order was placed"
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"url": "https://127.0.0.1/"}, "public addresses"),
+        ({"url": "https://kim:secret@93.184.216.34/"}, "user name or password"),
+        ({"url": ""}, "required"),
+        ({"types": []}, "required"),
+        ({"types": ["order.lost"]}, "not one of the available choices"),
+        ({"description": "x" * 256}, "at most 255"),
+    ],
+)
+def test_invalid_values_are_reported_and_change_nothing(
+    kim: Client, endpoint: Endpoint, values: dict[str, Any], error: str
+) -> None:
+    for page in (path(endpoint.account, "add/"), path(endpoint, "change/")):
+        assert error in get_errors(kim.post(page, FORM | values))
+    assert Endpoint.objects.values_list("url", "description").get() == (URL, "Warehouse")
+
+
+def test_account_is_not_locked_while_names_are_looked_up(
+    kim: Client, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, account: Account
+) -> None:
+    locked: list[bool] = []
+    is_locked = False
+    original = Account.lock
+
+    def lock(row: Account, **options: Any) -> Account:
+        nonlocal is_locked
+        is_locked = True
+        return original(row, **options)
+
+    def check(url: str) -> CheckedURL:
+        locked.append(is_locked)
+        return check_url(url)
+
+    monkeypatch.setattr(Account, "lock", lock)
+    monkeypatch.setattr(webhook_forms, "check_url", check)
+    for page, url in ((path(account, "add/"), URL), (path(endpoint, "change/"), f"{URL}new")):
+        is_locked = False
+        assert kim.post(page, FORM | {"url": url}).status_code == 302
+    assert locked == [False, False]
+
+
+def test_unchanged_url_is_not_looked_up_again(
+    kim: Client, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(url: str) -> CheckedURL:
+        raise ValidationError({"url": "The host name of this URL can't be resolved."})
+
+    monkeypatch.setattr(webhook_forms, "check_url", fail)
+    kim.post(path(endpoint, "change/"), FORM)
+    endpoint.refresh_from_db()
+    assert (endpoint.url, endpoint.types) == (URL, "order key.revoked")
+
+
+# --- The secret
+
+
+def test_secret_is_in_the_response_to_a_post_only_and_recorded(kim: Client, endpoint: Endpoint) -> None:
+    secret = endpoint.reveal_secret(by=OPERATOR)
+    form = kim.get(path(endpoint, "reveal-secret/"))
+    assert secret not in form.text
+    page = kim.post(path(endpoint, "reveal-secret/"))
+    assert secret in unescape(page.text)
+    assert "no-store" in page["Cache-Control"]
+    assert secret not in unescape(kim.get(path(endpoint)).text)
+    assert list_actions(endpoint)[-2:] == ["secret_revealed"] * 2
+    assert endpoint.audit_entries.first().actor_name == "kim"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("overlap", "count"), [("24", 2), ("0", 1)])
+def test_old_secret_signs_for_a_day_or_ends_at_once(
+    kim: Client, endpoint: Endpoint, overlap: str, count: int
+) -> None:
+    kim.post(path(endpoint, "rotate-secret/"), {"overlap": overlap})
+    endpoint.refresh_from_db()
+    assert endpoint.secret_version == 2
+    assert len(endpoint.get_secrets(timezone.now())) == count
+    assert ("signs as well until" in kim.get(path(endpoint)).text) == (count == 2)
+
+
+def test_changes_ask_for_the_password_after_two_hours(account: Account, endpoint: Endpoint) -> None:
+    member_of(account)
+    stale = sign_in(account.memberships.get().user, hours_ago=2.1)
+    for page in (path(account, "add/"), *(path(endpoint, f"{verb}/") for verb in VERBS)):
+        for response in (stale.get(page), stale.post(page, FORM)):
+            assert "/account/confirm/" in response.headers["Location"]
+    assert list_actions(endpoint) == ["added"]
+    assert stale.get(path(endpoint)).status_code == 200
+
+
+# --- Disabling and repeating
+
+
+def test_disabled_webhook_waits_until_it_is_enabled(kim: Client, endpoint: Endpoint) -> None:
+    kim.post(path(endpoint, "disable/"))
+    OutboxEvent.build(EventType.ORDER_PLACED, {}, endpoint.account_id).save()
+    sequence_all()
+    page = kim.get(path(endpoint)).text
+    assert ">Disabled</span>" in page
+    assert "since 2" in page
+    kim.post(path(endpoint, "enable/"))
+    assert ">Delivering</span>" in kim.get(path(endpoint)).text
+    assert list_actions(endpoint)[-2:] == ["disabled", "enabled"]
+
+
+def test_members_cannot_enable_what_staff_disabled_or_read_why(kim: Client, endpoint: Endpoint) -> None:
+    endpoint.disable(by=OPERATOR, reason="Floods their host", by_staff=True)
+    page = kim.get(path(endpoint)).text
+    assert "We have disabled this webhook." in page
+    assert "Floods" not in page
+    for link in ("enable", "disable", "send-test"):
+        assert path(endpoint, f"{link}/") not in page
+    assert "Ask us to enable it" in get_errors(kim.post(path(endpoint, "enable/")))
+    assert "Ask us to enable it" in get_errors(kim.post(path(endpoint, "send-test/")))
+
+
+def test_replay_moves_back_to_a_time_with_stored_events(kim: Client, endpoint: Endpoint) -> None:
+    now = timezone.now()
+    OutboxEvent.build(EventType.ORDER_PLACED, {}, endpoint.account_id).save()
+    sequence_all()
+    Endpoint.objects.update(position=10**6)
+    response = kim.post(
+        path(endpoint, "replay/"), {"since": f"{now - timedelta(minutes=1):%Y-%m-%dT%H:%M}"}
+    )
+    assert response.status_code == 302
+    endpoint.refresh_from_db()
+    assert endpoint.position < 10**6
+
+
+@pytest.mark.parametrize("since", ["", "x", "0001-01-01T00:00", "9999-12-31T23:59:59-12:00", "9999-12-31"])
+def test_replay_needs_a_time_in_the_past(kim: Client, endpoint: Endpoint, since: str) -> None:
+    assert get_errors(kim.post(path(endpoint, "replay/"), {"since": since}))
+
+
+def test_removed_webhook_is_gone(kim: Client, endpoint: Endpoint) -> None:
+    log(endpoint)
+    assert kim.post(path(endpoint, "remove/")).headers["Location"] == path(endpoint.account)
+    assert not Endpoint.objects.exists()
+    assert not WebhookAttempt.objects.exists()
+
+
+# --- Attempts
+
+
+def test_attempt_shows_the_request_the_response_and_the_next_try(kim: Client, endpoint: Endpoint) -> None:
+    OutboxEvent.build(EventType.ORDER_PLACED, {"order": {"id": 5}}, endpoint.account_id).save()
+    sequence_all()
+    event = Event.objects.latest("pk")
+    next_at = timezone.now() + timedelta(minutes=2)
+    attempt = log(endpoint, event_id=event.pk, response="<b>Down</b>", next_attempt_at=next_at)
+    assert f"{next_at:%Y-%m-%d %H:%M:%S}" in kim.get(path(endpoint)).text
+    page = kim.get(path(endpoint, f"attempts/{attempt.pk}/")).text
+    for part in (
+        f"POST {URL}", f"webhook-id: evt_{event.pk}", '"data":{"order":{"id":5}}',
+        f"webhook-timestamp: {int(attempt.created_at.timestamp())}", "12 ms", "Status 503",
+    ):  # fmt: skip
+        assert part in unescape(page)
+    assert "&lt;b&gt;Down&lt;/b&gt;" in page
+
+
+def test_attempts_are_listed_page_by_page_and_parked_ones_alone(kim: Client, endpoint: Endpoint) -> None:
+    attempts = [log(endpoint, event_id=number, parked=number == 3) for number in range(1, 31)]
+    first = kim.get(path(endpoint))
+    assert [row.event_id for row, *_ in first.context["attempts"]] == list(range(30, 5, -1))
+    second = kim.get(path(endpoint), {"before": attempts[5].pk})
+    assert [row.event_id for row, *_ in second.context["attempts"]] == [5, 4, 3, 2, 1]
+    parked = kim.get(path(endpoint), {"parked": ""})
+    assert [row.event_id for row, *_ in parked.context["attempts"]] == [3]
+
+
+def test_gap_is_named(kim: Client, endpoint: Endpoint) -> None:
+    attempt = log(endpoint, kind="lost", status=None, error="", event_type="", event_id=40)
+    assert "up to 40" in kim.get(path(endpoint)).text
+    page = path(endpoint, f"attempts/{attempt.pk}/")
+    assert "Events up to 40 waited for longer" in kim.get(page).text
+    assert kim.post(page).status_code == 404
+
+
+def test_event_is_sent_again_with_the_same_id(kim: Client, endpoint: Endpoint) -> None:
+    OutboxEvent.build(EventType.ORDER_PLACED, {}, endpoint.account_id).save()
+    sequence_all()
+    attempt = log(endpoint, event_id=Event.objects.latest("pk").pk, parked=True)
+    kim.post(path(endpoint, f"attempts/{attempt.pk}/"))
+    again = endpoint.attempt_log.first()
+    assert again is not None
+    assert (again.kind, again.message_id, again.is_pending) == ("again", attempt.message_id, True)
+    kim.post(path(endpoint, f"attempts/{log(endpoint, kind='test', event_id=0).pk}/"))
+    assert endpoint.attempt_log.filter(kind="test", due_at__isnull=False).count() == 1
+
+
+def test_reused_id_does_not_show_an_event_of_another_account(kim: Client, endpoint: Endpoint) -> None:
+    OutboxEvent.build(EventType.ORDER_PLACED, {"order": {"id": 5}}, endpoint.account_id + 1).save()
+    sequence_all()
+    attempt = log(endpoint, event_id=Event.objects.latest("pk").pk)
+    page = kim.get(path(endpoint, f"attempts/{attempt.pk}/"))
+    assert "The event is no longer stored." in page.text
+    assert page.context["body"] is None
+
+
+def test_event_that_is_no_longer_stored_is_not_sent_again(kim: Client, endpoint: Endpoint) -> None:
+    page = path(endpoint, f"attempts/{log(endpoint, event_id=10**9).pk}/")
+    assert "The event is no longer stored." in kim.get(page).text
+    assert "no longer stored" in unescape(kim.post(page, follow=True).text)
+
+
+@pytest.mark.parametrize("failure", Failure)
+def test_each_failure_has_a_text(kim: Client, endpoint: Endpoint, failure: Failure) -> None:
+    status = 503 if failure == Failure.STATUS else None
+    attempt = log(endpoint, error=failure, status=status)
+    text = REASONS.get(failure, "503")
+    for page in (path(endpoint), path(endpoint, f"attempts/{attempt.pk}/")):
+        assert f'<span class="state down">{text}</span>' in unescape(kim.get(page).text)
+
+
+# --- Who may do what
+
+
+def test_readers_see_webhooks_but_change_nothing(account: Account, endpoint: Endpoint) -> None:
+    reader, attempt = member_of(account, Role.READER), log(endpoint)
+    for page in (path(account), path(endpoint), path(endpoint, f"attempts/{attempt.pk}/")):
+        response = reader.get(page)
+        assert response.status_code == 200
+        assert not any(f"{verb}/" in response.text for verb in ("add", *VERBS))
+    posts: dict[str, Any] = {path(endpoint, f"{verb}/"): form for verb, form in VERBS.items()}
+    posts |= {path(account, "add/"): FORM, path(endpoint, f"attempts/{attempt.pk}/"): {}}
+    for page, form in posts.items():
+        response = reader.post(page, form)
+        assert response.status_code == 403
+        assert "account owner or account developer" in response.text
+    assert list_actions(endpoint) == ["added"]
+
+
+def test_webhooks_of_other_accounts_do_not_exist(kim: Client, endpoint: Endpoint) -> None:
+    other = Account.objects.create(name="Other Pets", plan_id=PlanCode.PRO)
+    foreign = Endpoint.objects.add(other, url=URL, by=OPERATOR)
+    attempt = log(foreign)
+    pages = ["", f"attempts/{attempt.pk}/", *(f"{verb}/" for verb in VERBS)]
+    for page in [
+        *(path(foreign, page) for page in pages),
+        *(path(endpoint.account, f"{foreign}/{page}") for page in pages),
+    ]:
+        for response in (kim.get(page), kim.post(page, FORM)):
+            assert response.status_code in {404, 405}
+    assert kim.get(path(endpoint, f"attempts/{attempt.pk}/")).status_code == 404
+    assert list_actions(foreign) == ["added"]
+
+
+@pytest.mark.parametrize(
+    "page", ["x/", "attempts/x/", "attempts/99999999999999999999/", "change/x/", "enable/x"]
+)
+def test_unknown_pages_are_404(kim: Client, endpoint: Endpoint, page: str) -> None:
+    assert kim.get(path(endpoint, page)).status_code == 404
+
+
+def test_suspended_account_can_read_disable_and_remove_only(
+    kim: Client, account: Account, endpoint: Endpoint
+) -> None:
+    attempt = log(endpoint)
+    account.suspend(by=OPERATOR, reason="Unpaid")
+    for page in (path(account), path(endpoint), path(endpoint, f"attempts/{attempt.pk}/")):
+        text = kim.get(page).text
+        assert not any(
+            f"/{verb}/" in text for verb in ("add", "change", "rotate-secret", "replay", "send-test")
+        )
+    for page, form in {
+        path(account, "add/"): FORM,
+        **{
+            path(endpoint, f"{verb}/"): VERBS[verb]
+            for verb in ("change", "rotate-secret", "send-test", "replay")
+        },
+    }.items():
+        assert "suspended" in get_errors(kim.post(page, form))
+    assert kim.post(path(endpoint, "disable/")).status_code == 302
+    assert "suspended" in get_errors(kim.post(path(endpoint, "enable/")))
+    assert kim.post(path(endpoint, "remove/")).status_code == 302
+
+
+def test_members_removed_during_the_lookup_add_nothing(
+    kim: Client, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(url: str) -> CheckedURL:
+        account.memberships.get().remove(by=OPERATOR)
+        return check_url(url)
+
+    monkeypatch.setattr(webhook_forms, "check_url", check)
+    assert kim.post(path(account, "add/"), FORM).status_code == 404
+    assert not Endpoint.objects.exists()
+
+
+# --- Warnings
+
+
+def test_overview_warns_of_webhooks_that_fail_for_an_hour_or_were_disabled(
+    kim: Client, account: Account, endpoint: Endpoint
+) -> None:
+    def get_banner() -> bool:
+        return (
+            f'Webhook <a href="{path(endpoint)}">Warehouse</a>'
+            in kim.get(f"/account/{account.public_id}/").text
+        )
+
+    now = timezone.now()
+    for minutes, is_warned in ((59, False), (61, True)):
+        Endpoint.objects.update(failing_since=now - timedelta(minutes=minutes))
+        assert get_banner() == is_warned
+    for disabled_by, is_warned in (("member", False), ("staff", True), ("failing", True), ("gone", True)):
+        Endpoint.objects.update(disabled_at=now, disabled_by=disabled_by)
+        assert get_banner() == is_warned

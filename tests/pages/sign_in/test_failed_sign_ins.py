@@ -1,0 +1,140 @@
+"""Failed sign-ins are stored for a limited time, apart from the audit trail."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from accounts.usage.write_behind import clean_up
+from petstore.audit.models import AuditEntry, FailedSignIn
+from tests.support.staff import PASSWORD, member_of, signed_in
+
+pytestmark = pytest.mark.same_on_both
+LOGIN, LIST = "/account/login/", "/admin/backoffice/failedsignin/"
+
+
+def fail_to_sign_in(name: str = "boss", password: str = "wrong", **headers: str) -> None:
+    client = Client(REMOTE_ADDR="198.51.100.4")
+    assert client.post(LOGIN, {"login": name, "password": password}, headers=headers).status_code == 200
+
+
+def create_failed_sign_in(**values: Any) -> FailedSignIn:
+    return FailedSignIn.objects.create(reason="x", address="192.0.2.1", **values)
+
+
+def test_wrong_password_is_stored_with_user_and_address_but_no_unknown_name(boss: User) -> None:
+    fail_to_sign_in(**{"X-Request-Id": "try-1"})
+    entry = FailedSignIn.objects.get()
+    assert (entry.user_id, entry.username, entry.address) == (boss.pk, "boss", "198.51.100.4")
+    assert (entry.reason, entry.request_id) == ("Wrong password or no access.", "try-1")
+    fail_to_sign_in(PASSWORD, "oops")  # A password that was typed as the name.
+    unknown = FailedSignIn.objects.values().first()
+    assert unknown
+    assert (unknown["reason"], PASSWORD in repr(unknown)) == ("Unknown name.", False)
+
+
+def test_list_links_staff_and_calls_other_users_members(boss: User) -> None:
+    kim = User.objects.create_user("kim")
+    for user in (boss, kim):
+        create_failed_sign_in(user_id=user.pk, username=user.username, request_id="try-1")
+    create_failed_sign_in(user_id=kim.pk + 1, username="deleted")
+    text = signed_in(boss).get(LIST).text
+    assert f'href="/admin/auth/user/{boss.pk}/change/">boss</a>' in text
+    assert ">member kim<" in text
+    assert ">deleted<" in text
+    assert f'href="{LIST}?q=try-1">try-1</a>' in text
+
+
+def row_counts() -> dict[str, int]:
+    return {model._meta.label: model._base_manager.count() for model in apps.get_models()}
+
+
+@pytest.mark.usefixtures("clock")
+def test_anonymous_clients_add_rows_only_to_tables_that_are_pruned_each_minute(
+    boss: User, api: Any
+) -> None:
+    before = row_counts()
+    client = Client(raise_request_exception=False)
+    for path in ("", "docs", "status", "no-such-page"):
+        client.get(f"/{path}")
+    for path in (
+        "admin/", "admin/login/?next=/admin/x/", "account/login/",
+        "account/login/help/", "account/login/code/", "account/security/", "account/password/reset/",
+        "account/password/reset/1-c-0/", "account/email/confirm/x/",
+    ):  # fmt: skip
+        client.get(f"/{path}")
+    for path, data in (
+        ("account/login/", {"login": "boss", "password": "wrong"}),
+        ("account/login/", {"login": "unknown", "password": "wrong"}),
+        ("account/logout/", {}),
+        ("account/login/code/", {"code": "123456"}),
+        ("account/password/reset/", {"email": "kim@example.com"}),
+        ("account/email/", {"action_add": "", "email": "kim@example.com"}),
+        ("account/security/app/", {"code": "123456"}),
+        ("account/security/passkeys/add/", {"credential": "{}"}),
+        ("account/password/reset/1-set-password/", {"password1": PASSWORD, "password2": PASSWORD}),
+    ):
+        client.post(f"/{path}", data)
+    for authorization in ("", "Bearer x", f"Bearer {api.key[:-1]}"):
+        client.get("/v1/pets", headers={"Authorization": authorization})
+        client.post("/v1/pets", headers={"Authorization": authorization, "Idempotency-Key": "x"})
+    after = row_counts()
+    added = {label: after[label] - count for label, count in before.items() if after[label] != count}
+    assert added == {"backoffice.FailedSignIn": 2, "sign_in.AttemptCounter": 5}
+
+
+def test_failed_sign_ins_are_limited_in_age_and_number_and_the_audit_trail_is_not(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    for days in (31, 29, 0):
+        create_failed_sign_in(at=now - timedelta(days=days), username=f"{days}")
+    AuditEntry.objects.create(action="signed_in", address="::1", at=now - timedelta(days=31))
+    clean_up()
+    assert [entry.username for entry in FailedSignIn.objects.all()] == ["0", "29"]
+    monkeypatch.setattr(FailedSignIn, "MAX_ROWS", 1)
+    clean_up()
+    assert [entry.username for entry in FailedSignIn.objects.all()] == ["0"]
+    assert AuditEntry.objects.count() == 1
+
+
+def test_list_requires_permission_to_view_the_audit_trail_and_is_read_only(boss: User) -> None:
+    row = create_failed_sign_in(user_id=boss.pk, username="boss")
+    viewer, owner = signed_in(member_of("Viewer", "Support", "Stock")), signed_in(member_of("Owner"))
+    assert {viewer.get(f"{LIST}{page}").status_code for page in ("", f"{row.pk}/change/")} == {403}
+    assert f'href="{LIST}"' in owner.get("/admin/backoffice/auditentry/").text
+    assert f'href="/admin/auth/user/{boss.pk}/change/">boss</a>' in owner.get(LIST).text
+    assert owner.get(f"{LIST}{row.pk}/change/").status_code == 200
+    for page in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/"):
+        assert owner.post(f"{LIST}{page}", {"post": "yes"}).status_code == 403
+
+
+def test_failed_sign_ins_are_found_by_name_request_and_time(staff: Client) -> None:
+    create_failed_sign_in(username="ann", request_id="try-1")
+    create_failed_sign_in(username="bob", request_id="try-2", at=timezone.now() - timedelta(days=2))
+
+    def list_usernames(**query: str) -> list[str]:
+        return [entry.username for entry in staff.get(LIST, query).context["cl"].result_list]
+
+    assert list_usernames() == ["bob", "ann"]
+    assert list_usernames(q="ann") == list_usernames(q="try-1") == list_usernames(days="1") == ["ann"]
+    assert 'q=try-2"' in staff.post("/admin/search/", {"s": "try-2"}).text
+
+
+def test_history_of_a_user_includes_recent_failed_sign_ins_in_order(staff: Client, boss: User) -> None:
+    def list_titles() -> list[str]:
+        page = staff.get(f"/admin/auth/user/{boss.pk}/history/")
+        return [entry.title for entry in page.context["history"]]
+
+    create_failed_sign_in(user_id=boss.pk, username="boss", at=timezone.now() - timedelta(days=1))
+    create_failed_sign_in(user_id=boss.pk, username="boss")
+    assert list_titles() == ["Failed to sign in", "Signed in", "Failed to sign in"]
+    for _ in range(200):
+        create_failed_sign_in(user_id=boss.pk, username="boss")
+    assert list_titles() == ["Failed to sign in"] * 20 + ["Signed in"]

@@ -1,0 +1,165 @@
+"""What a form, a verb or a page costs does not grow with what an account or a table has collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Account, ApiKey, Invitation, RateLimitState, Role
+from inventory.models import Category, Pet
+from tests.conftest import OPERATOR
+from tests.support.costs import measure, recorded_statements
+from tests.support.members import member_of
+from tests.support.staff import PASSWORD, page_url
+from tests.support.staff import member_of as staff_member
+
+ROWS = 100_000
+MAX_ROWS_OF_AN_ACT, MAX_STEPS_OF_AN_ACT = 2_000, 100_000  # A scan of ROWS takes some 400,000 steps.
+# The key comes first.
+STATE_COLUMNS = [str(field.column) for field in RateLimitState._meta.concrete_fields]
+HISTORY = [
+    # Half of the keys were revoked, the others have expired.
+    """INSERT INTO accounts_apikey (account_id, public_id, mode, name, digest, pepper_number, scopes,
+                                    allowed_networks, created_at, expires_at, revoked_at, revoked_reason)
+       SELECT {account}, 'history' || n, 'live', '', '', 1, 'pets:read', '[]', {ago_90},
+              CASE WHEN n % 2 = 0 THEN {ago_60} END, CASE WHEN n % 2 = 1 THEN {ago_60} END,
+              CASE WHEN n % 2 = 1 THEN 'x' ELSE '' END FROM numbers""",
+    f"""INSERT INTO accounts_ratelimitstate ({", ".join(STATE_COLUMNS)})
+        SELECT id{", 0" * (len(STATE_COLUMNS) - 1)} FROM accounts_apikey WHERE public_id LIKE 'history%'""",
+    """INSERT INTO accounts_dailyusage (key_id, day, admitted, rejected)
+       SELECT id, date({ago_60}), 1, 0 FROM accounts_apikey WHERE public_id LIKE 'history%'""",
+    # Of the account, of its keys, and of something else with the ID of the next key.
+    """INSERT INTO backoffice_auditentry (at, actor_name, action, model, object_id, object_text, before,
+                                          after, reason, address, request_id)
+       SELECT {ago_60}, '', CASE n % 3 WHEN 1 THEN 'issued' ELSE 'changed' END,
+              CASE n % 3 WHEN 0 THEN 'accounts.account' WHEN 1 THEN 'accounts.apikey'
+              ELSE 'accounts.webhookendpoint' END,
+              CAST(CASE n % 3 WHEN 0 THEN {account} WHEN 1 THEN n
+              ELSE (SELECT max(id) + 1 FROM accounts_apikey) END AS varchar(255)), '', '{{}}', '{{}}', '',
+              '127.0.0.1', '' FROM numbers""",
+    """INSERT INTO auth_user (password, is_superuser, username, first_name, last_name, email, is_staff,
+                              is_active, date_joined)
+       SELECT '', false, 'user-' || n, '', '', 'user-' || n || '@example.com', false, true, {ago_60}
+       FROM numbers""",
+    # A customer can order and cancel the same pet again and again.
+    """INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)
+       SELECT {account}, (SELECT max(id) FROM inventory_pet), 'cancelled', {ago_60}, {ago_60}
+       FROM numbers""",
+]
+NUMBERS = {
+    "postgresql": f"WITH numbers AS (SELECT n FROM generate_series(1, {ROWS}) AS n)",
+    "sqlite": f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT {ROWS})",
+}
+
+
+def fill(account: Account) -> None:
+    is_postgresql = connection.vendor == "postgresql"
+    ago = "(now() - interval '{0} days')" if is_postgresql else "datetime('now', '-{0} days')"
+    with connection.cursor() as cursor:
+        for statement in HISTORY:
+            numbers = NUMBERS[connection.vendor] + " " if "FROM numbers" in statement else ""
+            values = {"account": account.pk, "ago_60": ago.format(60), "ago_90": ago.format(90)}
+            cursor.execute(numbers + statement.format(**values))
+        if is_postgresql:
+            cursor.execute("ANALYZE")
+
+
+def expect(status: int, act: Callable[[], Any]) -> Callable[[], None]:
+    def checked() -> None:
+        response = act()
+        assert response.status_code == status, response.text
+
+    return checked
+
+
+def test_work_does_not_grow_with_history(account: Account, category: Category) -> None:
+    owner, support = member_of(account), Client()
+    support.force_login(staff_member("Support"))
+    boss = Client()
+    boss.force_login(staff_member("Owner"))
+    clerk, stock = staff_member("Stock"), Client()
+    stock.force_login(clerk)
+    Account.objects.filter(pk=account.pk).update(plan_id="business")
+    pet = Pet.objects.create(name="Rex", category=category)
+    fill(account)
+    portal, office = f"/account/{account.public_id}/", f"/admin/accounts/account/{account.pk}/"
+    rotated, narrowed, revoked = (ApiKey.objects.issue(account, by=OPERATOR)[0] for _ in range(3))
+    _, link = Invitation.objects.invite(account, email="new@example.com", role=Role.OWNER, by=OPERATOR)
+    join = link[link.index("/account/") :]
+    new_user = {"username": "newcomer", "password1": PASSWORD, "password2": PASSWORD}
+    invited = {"email": "ben@example.com", "role": "reader"}
+    new_key = {"account": account.pk, "scopes": ["pets:read"], "name": "new"}
+
+    def change_key(key: ApiKey, verb: str, **data: Any) -> Callable[[], Any]:
+        return lambda: owner.post(f"{portal}keys/{key.public_id}/{verb}/", data)
+
+    acts = {
+        "overview": expect(200, lambda: owner.get(portal)),
+        "list of keys": expect(200, lambda: owner.get(f"{portal}keys/")),
+        "people": expect(200, lambda: owner.get(f"{portal}people/")),
+        "issue": expect(200, lambda: owner.post(f"{portal}keys/issue/", new_key)),
+        "rotate": expect(200, change_key(rotated, "rotate")),
+        "narrow": expect(302, change_key(narrowed, "narrow", key_scopes=["pets:read"], reason="x")),
+        "revoke": expect(302, change_key(revoked, "revoke", reason="x")),
+        "invite": expect(200, lambda: owner.post(f"{portal}people/", invited)),
+        "change the address": expect(302, lambda: owner.post(
+            "/account/email/", {"email": "kim2@example.com", "action_add": ""}
+        )),
+        "join": expect(302, lambda: Client().post(join, new_user)),
+        "sign in": expect(302, lambda: Client().post(
+            "/account/login/", {"login": "newcomer", "password": PASSWORD}
+        )),
+        "wrong password": expect(200, lambda: Client().post(
+            "/account/login/", {"login": "user-7@example.com", "password": "x"}
+        )),
+        "page of the account": expect(200, lambda: support.get(f"{office}change/")),
+        "issue as staff": expect(200, lambda: support.post("/admin/accounts/apikey/add/", new_key)),
+        "reset a password": expect(200, lambda: boss.post(
+            f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}
+        )),
+        "suspend": expect(302, lambda: support.post(f"{office}suspend/", {"reason": "x"})),
+        "lift the suspension": expect(302, lambda: support.post(
+            f"{office}lift-suspension/", {"reason": "x"}
+        )),
+        "change the plan": expect(302, lambda: support.post(
+            f"{office}change-plan/", {"choice": "pro", "reason": "x"}
+        )),
+        "change a pet": expect(302, lambda: stock.post(
+            page_url(pet), {"name": "Rex", "category": category.pk, "status": "pending"}
+        )),
+        "page of a key": expect(200, lambda: support.get(page_url(rotated))),
+    }  # fmt: skip
+    limit = MAX_ROWS_OF_AN_ACT if connection.vendor == "postgresql" else MAX_STEPS_OF_AN_ACT
+    work = {name: measure(act) for name, act in acts.items()}
+    assert {name: count for name, count in work.items() if count > limit} == {}, work
+
+
+def test_statements_have_no_parameter_for_each_key(account: Account) -> None:
+    """Members can end 9,000 keys in 90 days. PostgreSQL rejects more than 65,535 parameters."""
+    parameters = []
+    for count in (1, 2):
+        ApiKey.objects.issue(account, by=OPERATOR)
+        with recorded_statements() as statements:
+            assert len(ApiKey.objects.active_since(account, timezone.now())) == count
+        parameters.append([len(params) for _, params in statements])
+    assert parameters[0] == parameters[1]
+
+
+@pytest.mark.django_db
+def test_sign_in_ends_the_oldest_of_too_many_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sign-in checks all sessions of the user."""
+    monkeypatch.setattr("petstore.backoffice.sessions.MAX_SESSIONS", 3)
+    user = User.objects.create_user("kim", password=PASSWORD)
+    browsers = [Client() for _ in range(5)]
+    for browser in browsers:
+        browser.post("/account/login/", {"login": "kim", "password": PASSWORD})
+    is_signed_in = [browser.get("/account/security/").status_code == 200 for browser in browsers]
+    assert is_signed_in == [False, False, True, True, True]
+    assert UserSession.objects.filter(user=user).count() == 3
