@@ -13,7 +13,6 @@ from django.utils import timezone
 from accounts.admin.account_panels import Panel, panel_factories
 from accounts.models import Account, Actor, Event, WebhookEndpoint
 from accounts.webhooks.backlog import get_oldest_time
-from accounts.webhooks.presentation import describe_outcome
 from petstore.audit.forms import ReasonForm
 from petstore.backoffice.history import EntryFormatter, HistoryEntry, extra_fields
 
@@ -65,7 +64,7 @@ def build_row(endpoint: WebhookEndpoint) -> dict[str, Any]:
         "badge": {"type": LABELS.get(state, "success"), "text": text},
         "oldest": get_oldest_time(endpoint),
         "attempt": attempt,
-        "outcome": attempt and describe_outcome(attempt)[1],
+        "outcome": attempt and attempt.describe_outcome()[1],
         "by_staff": endpoint.disabled_by == endpoint.DisabledBy.STAFF,
     }
 

@@ -7,6 +7,7 @@ from django.db.models import Index, Q
 from django.utils import timezone
 
 from accounts.models.records import Record
+from accounts.webhooks.sender import Failure
 from petstore.db.batches import delete_in_batches
 
 ATTEMPT_RETENTION, MAX_ATTEMPTS = timedelta(days=30), 10_000  # Per endpoint.
@@ -49,7 +50,7 @@ class WebhookAttempt(Record):
     due_at = models.DateTimeField(null=True)
     status = models.PositiveSmallIntegerField(null=True)
     milliseconds = models.PositiveIntegerField(null=True)
-    error = models.CharField(max_length=20, blank=True)  # A Failure of sender.py; empty after a success.
+    error = models.CharField(max_length=20, blank=True)  # A Failure; empty after a success.
     response = models.TextField(blank=True)  # The beginning.
     next_attempt_at = models.DateTimeField(null=True)
     # The endpoint rejected the event, and delivery went on without it.
@@ -74,9 +75,15 @@ class WebhookAttempt(Record):
         return f"evt_{self.event_id or f'test_{self.pk}'}"
 
     @property
-    def succeeded(self) -> bool:
-        return self.status is not None and not self.error
-
-    @property
     def is_pending(self) -> bool:
         return self.due_at is not None
+
+    def describe_outcome(self) -> tuple[str, str]:
+        """Return the state (up, degraded or down, like the status page) and its text."""
+        if self.kind == self.Kind.LOST:
+            return "down", "Earlier events were no longer stored"
+        if self.is_pending:
+            return "degraded", "Pending"
+        if not self.error or self.error == Failure.STATUS:
+            return "down" if self.error else "up", f"{self.status}"
+        return "down", Failure(self.error).label

@@ -17,7 +17,6 @@ from accounts.portal.access import act_locked, for_members
 from accounts.portal.history import build_history
 from accounts.portal.webhook_forms import CHANGES, AddForm
 from accounts.webhooks.backlog import build_message, get_oldest_time
-from accounts.webhooks.presentation import describe_outcome
 from petstore.api.int64 import INT64_MAX, parse_id
 from petstore.audit.forms import ActionForm
 
@@ -49,7 +48,7 @@ def webhook(request: HttpRequest, me: Membership, webhook_id: str) -> HttpRespon
         "state_text": state_text,
         "oldest": get_oldest_time(endpoint),
         "old_secret_ends_at": old_secret_ends_at and old_secret_ends_at > now and old_secret_ends_at,
-        "attempts": [(attempt, *describe_outcome(attempt)) for attempt in attempts[:ATTEMPTS_PER_PAGE]],
+        "attempts": [(attempt, *attempt.describe_outcome()) for attempt in attempts[:ATTEMPTS_PER_PAGE]],
         "next": attempts[-2].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
         "before": before,
         "is_parked": is_parked,
@@ -72,7 +71,7 @@ def attempt(request: HttpRequest, me: Membership, webhook_id: str, attempt_id: s
     row = get_object_or_404(endpoint.attempt_log, pk=parse_id(attempt_id))
     if request.method == "POST":
         return send_again(request, me, endpoint, row)
-    state, text = describe_outcome(row)
+    state, text = row.describe_outcome()
     message = build_message(row)
     context = {
         "endpoint": endpoint,

@@ -34,7 +34,7 @@ from accounts.models import Event, Feed, WebhookAttempt, WebhookEndpoint
 from accounts.models.events import PUBLIC_ACCOUNT_ID
 from accounts.webhooks import signing
 from accounts.webhooks.backlog import Message, build_message, fetch_page
-from accounts.webhooks.outcomes import add_deliveries, advance_endpoints, apply_outcome, record_requested
+from accounts.webhooks.outcomes import advance_endpoints, apply_outcome, record_requested
 from accounts.webhooks.sender import Failure, Outcome, Sender
 from accounts.webhooks.targets import get_policy
 from petstore.api.int64 import INT64_MAX
@@ -323,7 +323,7 @@ class Dispatcher:
         with transaction.atomic():
             advanced = advance_endpoints(positions, now, now + LEASE, self._end_of_feed)
             recorded = [tasks[pk] for pk in advanced]
-            add_deliveries([task.build_attempt() for task in recorded])
+            WebhookAttempt.objects.bulk_create([task.build_attempt() for task in recorded])
         for task in recorded:
             task.messages.popleft()
         return recorded

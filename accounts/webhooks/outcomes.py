@@ -29,12 +29,6 @@ WHERE id = column1 AND lease = column2 AND secret_version = column3 AND disabled
     AND account_id IN (SELECT id FROM accounts_account WHERE suspended_at IS NULL)
 RETURNING id
 """
-LOG = """
-INSERT INTO accounts_webhookattempt
-    (endpoint_id, event_id, event_type, created_at, status, milliseconds, response, kind, error, parked)
-SELECT column1, column2, column3, column4, column5, column6, column7, 'delivery', '', FALSE
-FROM (VALUES {rows}) AS delivered
-"""
 
 
 def get_delay(failures: int, outcome: Outcome) -> timedelta:
@@ -94,33 +88,11 @@ def advance_endpoints(
     event follows.
     """
     adapt = connection.ops.adapt_datetimefield_value
-    parameters = adapt(now), adapt(lease_ends_at), end_of_feed, adapt(now)
+    statement = ADVANCE.format(rows=", ".join(["(%s, %s, %s, %s, %s)"] * len(rows)))
     with connection.cursor() as cursor:
-        execute_with_rows(cursor, ADVANCE, parameters, rows)
+        parameters = adapt(now), adapt(lease_ends_at), end_of_feed, adapt(now), *chain.from_iterable(rows)
+        cursor.execute(statement, parameters)
         return [row[0] for row in cursor.fetchall()]
-
-
-def add_deliveries(attempts: Sequence[WebhookAttempt]) -> None:
-    """Insert successful attempts. Django's bulk_create takes most of its time for the other fields."""
-    if not attempts:
-        return
-    adapt = connection.ops.adapt_datetimefield_value
-    rows = [
-        (
-            attempt.endpoint_id, attempt.event_id, attempt.event_type, adapt(attempt.created_at),
-            attempt.status, attempt.milliseconds, attempt.response,
-        )
-        for attempt in attempts
-    ]  # fmt: skip
-    with connection.cursor() as cursor:
-        execute_with_rows(cursor, LOG, (), rows)
-
-
-def execute_with_rows(cursor: Any, statement: str, params: Sequence[Any], rows: Sequence[Any]) -> None:
-    row = f"({', '.join(['%s'] * len(rows[0]))})"
-    cursor.execute(
-        statement.format(rows=", ".join([row] * len(rows))), [*params, *chain.from_iterable(rows)]
-    )
 
 
 @transaction.atomic

@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
 from functools import cache
 from time import monotonic
 from typing import Any
+
+from django.db.models import TextChoices
 
 from accounts.webhooks.targets import (
     ForbiddenError,
@@ -33,18 +34,18 @@ MAX_BODY_BYTES = 8 * 1024
 MAX_TEXT_BYTES = 2 * 1024
 
 
-class Failure(StrEnum):
-    """Why an attempt failed. The values are stored."""
+class Failure(TextChoices):
+    """Why an attempt failed. The values are stored, and pages show the labels."""
 
-    NAME = "name"  # It can't be resolved.
-    ADDRESS = "address"  # It is forbidden.
-    CONNECTION = "connection"
-    TLS = "tls"
-    TIMEOUT = "timeout"
-    RESPONSE = "response"  # It is not HTTP.
-    STATUS = "status"  # It is not 2xx.
-    SECRET = "secret"  # It can't be derived.  # noqa: S105
-    EVENT = "event"  # It is no longer stored.
+    NAME = "name", "The host name can't be resolved"
+    ADDRESS = "address", "Webhooks may not be sent to this address"
+    CONNECTION = "connection", "The connection failed"
+    TLS = "tls", "TLS failed: the certificate is not trusted, has expired or is for another name"
+    TIMEOUT = "timeout", f"No complete response within {TIMEOUT_SECONDS:.0f} seconds"
+    RESPONSE = "response", "The response is not HTTP"
+    STATUS = "status", "The status is not 2xx"  # Pages show the status.
+    SECRET = "secret", "The secret is no longer available: rotate it"
+    EVENT = "event", "The event is no longer stored"
 
 
 @dataclass(frozen=True)
