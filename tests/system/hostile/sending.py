@@ -26,7 +26,7 @@ class Findings:
     sent: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     without_response: int = 0  # Closed without a response, which is fine for garbage.
-    failures: list[bytes] = field(default_factory=list)  # The first requests that led to a 5xx.
+    failures: list[tuple[bytes, bytes]] = field(default_factory=list)  # The first requests with a 5xx.
     hangs: list[bytes] = field(default_factory=list)
     watched: int = 0
     slowest_watched: float = 0.0  # Seconds.
@@ -61,7 +61,7 @@ class Attacker:
             self.findings.statuses.update(statuses)
             self.findings.without_response += not statuses
             if any(status >= 500 for status in statuses):
-                self.findings.failures = [*self.findings.failures, request][:20]
+                self.findings.failures = [*self.findings.failures, (request, response)][:20]
             if hung:
                 self.findings.hangs = [*self.findings.hangs, request][:20]
 
