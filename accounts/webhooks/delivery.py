@@ -34,7 +34,7 @@ from accounts.models import Event, Feed, WebhookAttempt, WebhookEndpoint
 from accounts.models.events import PUBLIC_ACCOUNT_ID
 from accounts.webhooks import signing
 from accounts.webhooks.backlog import Message, build_message, fetch_page
-from accounts.webhooks.outcomes import advance_endpoints, apply_outcome, record_requested
+from accounts.webhooks.outcomes import apply_outcome, record_requested
 from accounts.webhooks.sender import Failure, Outcome, Sender
 from accounts.webhooks.targets import get_policy
 from petstore.api.int64 import INT64_MAX
@@ -53,6 +53,10 @@ SLOW_SECONDS = 1.0  # An attempt that takes longer no longer occupies one of the
 MAX_SLOW = 4  # as long as there are at most this many times as many attempts as slots.
 BUSY = 0.02  # The share of its time that the main thread works if it serves requests.
 STOP_SECONDS = 5.0  # For attempts in flight when the process stops.
+CHANGED_FIELDS = (
+    "position", "attempts", "first_attempt_at", "failing_since", "last_delivered_at", "next_attempt_at",
+    "lease", "disabled_at", "disabled_by",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -68,7 +72,6 @@ class Task:
     headers: dict[str, str] | None = None
     sender: Sender | None = None
     outcome: Outcome = field(default_factory=Outcome)  # Of the last attempt.
-    has_next: bool = False  # Whether the next event follows at once.
 
     def build_headers(self, now: datetime) -> dict[str, str] | None:
         """Return the signed headers (D52), or None if there is no secret."""
@@ -298,53 +301,43 @@ class Dispatcher:
 
     def record(self, finished: set[Task]) -> list[Task]:
         """Record outcomes; return the tasks whose next event follows."""
-        now, delivered = self._now(), {}
-        is_stopping = self._stopping.is_set()
-        for task in finished:
-            WEBHOOK_ATTEMPTS.labels(task.outcome.error or "success").inc()
-            # A page of slow attempts would take minutes, while others wait.
-            is_slow = task.outcome.milliseconds > SLOW_SECONDS * 1000
-            task.has_next = len(task.messages) > 1 and not is_slow and not is_stopping
-            if not task.requested and task.outcome.error is None:
-                delivered[task.endpoint.pk] = task
-        recorded = self._record_deliveries(delivered, now) if delivered else []
-        for task in finished.difference(recorded):
-            self._record(task, now)
-        return [task for task in recorded if task.has_next]
-
-    def _record_deliveries(self, tasks: dict[int, Task], now: datetime) -> list[Task]:
-        """Record successes. Returns the tasks of unchanged endpoints."""
-        positions = []
-        for pk, task in tasks.items():
-            position = task.messages[0].event_id if len(task.messages) > 1 else task.end
-            lease, next_lease = task.endpoint.lease, task.endpoint.lease if task.has_next else ""
-            positions.append((pk, lease, task.endpoint.secret_version, position, next_lease))
-            self._has_due |= not next_lease and position < self._end_of_feed
-        with transaction.atomic():
-            advanced = advance_endpoints(positions, now, now + LEASE, self._end_of_feed)
-            recorded = [tasks[pk] for pk in advanced]
-            WebhookAttempt.objects.bulk_create([task.build_attempt() for task in recorded])
-        for task in recorded:
-            task.messages.popleft()
-        return recorded
-
-    def _record(self, task: Task, now: datetime) -> None:
-        """Record any outcome, and end the lease."""
-        attempt = task.build_attempt()
-        if task.requested:
-            record_requested(attempt)
-            return
+        now, attempts, changed, continued = self._now(), [], [], []
+        ids = [task.endpoint.pk for task in finished if not task.requested]
         with transaction.atomic():
             endpoints = WebhookEndpoint.objects.select_related("account").select_for_update(of=("self",))
-            endpoint = endpoints.filter(pk=task.endpoint.pk).first()
-            if endpoint is None:  # It was removed.
-                return
-            if endpoint.lease == task.endpoint.lease and endpoint.disabled_at is None:
-                apply_outcome(endpoint, attempt, task.outcome, now)
-                if endpoint.lease:
-                    self._put_back(endpoint, endpoint.position)
-                endpoint.save()
-            attempt.save()
+            current = endpoints.in_bulk(ids)
+            for task in finished:
+                WEBHOOK_ATTEMPTS.labels(task.outcome.error or "success").inc()
+                attempt, endpoint = task.build_attempt(), current.get(task.endpoint.pk)
+                if task.requested:
+                    record_requested(attempt)
+                elif endpoint is not None:  # Otherwise it was removed.
+                    attempts.append(attempt)
+                    if endpoint.lease == task.endpoint.lease and endpoint.disabled_at is None:
+                        apply_outcome(endpoint, attempt, task.outcome, now)
+                        if self._continue(task, endpoint, now):
+                            continued.append(task)
+                        changed.append(endpoint)
+            WebhookAttempt.objects.bulk_create(attempts)
+            # Its single statement is faster than those of `save` or `bulk_update`.
+            WebhookEndpoint.objects.bulk_create(
+                changed, update_conflicts=True, unique_fields=["pk"], update_fields=CHANGED_FIELDS
+            )
+        return continued
+
+    def _continue(self, task: Task, endpoint: WebhookEndpoint, now: datetime) -> bool:
+        """Extend or end the lease of the locked row; return whether the next event follows at once."""
+        # A page of slow attempts would take minutes, while others wait.
+        is_slow = task.outcome.milliseconds > SLOW_SECONDS * 1000
+        is_stopping = self._stopping.is_set() or endpoint.account.suspended_at is not None
+        if len(task.messages) > 1 and not (task.outcome.error or is_slow or is_stopping):
+            endpoint.next_attempt_at = now + LEASE
+            task.endpoint = endpoint  # Its secret may have been rotated.
+            task.messages.popleft()
+            return True
+        if endpoint.lease:
+            self._put_back(endpoint, task.end if len(task.messages) == 1 else endpoint.position)
+        return False
 
     def release(self) -> None:
         """End the leases of what is still in flight, so that another process repeats it at once."""

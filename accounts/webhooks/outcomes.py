@@ -1,12 +1,7 @@
 """Records outcomes of attempts, and what follows: the next event, another try, or the end (D54)."""
 
 import random
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from itertools import chain
-from typing import Any
-
-from django.db import connection, transaction
 
 from accounts.actions import Action
 from accounts.models import WebhookAttempt, WebhookEndpoint
@@ -19,16 +14,6 @@ MAX_RETRY_AFTER = 3600
 JITTER = 1.2
 GIVE_UP_AFTER = timedelta(days=5)
 PARK_AFTER, MIN_PARKING_TIME = 6, timedelta(minutes=30)
-ADVANCE = """
-UPDATE accounts_webhookendpoint SET
-    attempts = 0, first_attempt_at = NULL, failing_since = NULL, last_delivered_at = %s,
-    position = column4, lease = column5,
-    next_attempt_at = CASE WHEN column5 <> '' THEN %s WHEN column4 < %s THEN %s END
-FROM (VALUES {rows}) AS delivered
-WHERE id = column1 AND lease = column2 AND secret_version = column3 AND disabled_at IS NULL
-    AND account_id IN (SELECT id FROM accounts_account WHERE suspended_at IS NULL)
-RETURNING id
-"""
 
 
 def get_delay(failures: int, outcome: Outcome) -> timedelta:
@@ -79,23 +64,6 @@ def disable(endpoint: WebhookEndpoint, origin: WebhookEndpoint.DisabledBy, now: 
     audit.record(SERVICE, endpoint, Action.DISABLED, before=before, after=endpoint.get_audit_values())
 
 
-def advance_endpoints(
-    rows: Sequence[Sequence[Any]], now: datetime, lease_ends_at: datetime, end_of_feed: int
-) -> list[int]:
-    """Move endpoints past delivered events, unless something else has changed them. Returns their IDs.
-
-    A row has the ID, the lease, the version of the secret, the new position, and the lease if the next
-    event follows.
-    """
-    adapt = connection.ops.adapt_datetimefield_value
-    statement = ADVANCE.format(rows=", ".join(["(%s, %s, %s, %s, %s)"] * len(rows)))
-    with connection.cursor() as cursor:
-        parameters = adapt(now), adapt(lease_ends_at), end_of_feed, adapt(now), *chain.from_iterable(rows)
-        cursor.execute(statement, parameters)
-        return [row[0] for row in cursor.fetchall()]
-
-
-@transaction.atomic
 def record_requested(attempt: WebhookAttempt) -> None:
     """Record a requested attempt. A success settles the parked event."""
     fields = ("created_at", "due_at", "status", "milliseconds", "error", "response")
