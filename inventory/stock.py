@@ -3,21 +3,17 @@
 Only one worker across all machines counts at a time. It stores the result in StockCount.
 """
 
-import logging
 import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
 
-from django.db import DatabaseError, connection
 from django.db.models import Count
 from django.utils import timezone
 
+from accounts.usage.write_behind import run_safely
 from inventory.models import Category, Order, Pet, PetStatus, Stage, StockCount
-from petstore.observability.metrics import BACKGROUND_FAILURES
-
-logger = logging.getLogger(__name__)
 
 MIN_INTERVAL = timedelta(seconds=60)
 PAUSE_FACTOR = 50  # A pause lasts this many times as long as the previous count, for a load of 2 %.
@@ -107,20 +103,14 @@ def start_counting() -> None:
 
     def run() -> None:
         while True:
-            refresh_if_due()
+            run_safely("stock", refresh_if_due)
             time.sleep(POLL_SECONDS)
 
     threading.Thread(target=run, name="stock", daemon=True).start()
 
 
 def refresh_if_due() -> None:
-    try:
-        now = timezone.now()
-        # Read first, because in SQLite even an UPDATE of no rows takes the write lock.
-        if not StockCount.objects.filter(due_at__gt=now).exists():
-            refresh(now)
-    except DatabaseError:
-        BACKGROUND_FAILURES.labels("stock").inc()
-        logger.warning("The stock count failed and will be retried.", exc_info=True)
-    finally:
-        connection.close()
+    now = timezone.now()
+    # Read first, because in SQLite even an UPDATE of no rows takes the write lock.
+    if not StockCount.objects.filter(due_at__gt=now).exists():
+        refresh(now)

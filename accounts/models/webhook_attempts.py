@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from accounts.models.records import Record
 from accounts.webhooks.sender import Failure
-from petstore.db.batches import delete_in_batches
+from petstore.db import batches
 
 ATTEMPT_RETENTION, MAX_ATTEMPTS = timedelta(days=30), 10_000  # Per endpoint.
 
@@ -16,14 +16,10 @@ ATTEMPT_RETENTION, MAX_ATTEMPTS = timedelta(days=30), 10_000  # Per endpoint.
 class WebhookAttemptManager(models.Manager["WebhookAttempt"]):
     def prune(self, now: datetime) -> None:
         """Delete attempts that are too old, or too many of an endpoint, but keep parked ones (D56)."""
-        sum(delete_in_batches(self.filter(created_at__lt=now - ATTEMPT_RETENTION)))
-        # Endpoints without recent attempts have been pruned before.
-        recent = self.filter(created_at__gte=now - timedelta(hours=1)).order_by()
-        for endpoint_id in recent.values_list("endpoint_id", flat=True).distinct():
-            attempts = self.filter(endpoint=endpoint_id).order_by("-pk")
-            # An index-only scan, which reads no responses.
-            for newest in attempts.values_list("pk", flat=True)[MAX_ATTEMPTS : MAX_ATTEMPTS + 1]:
-                sum(delete_in_batches(attempts.filter(pk__lte=newest, parked=False)))
+        batches.prune(
+            self, "endpoint_id", "created_at", now=now, retention=ATTEMPT_RETENTION, max_rows=MAX_ATTEMPTS,
+            surplus=Q(parked=False),
+        )  # fmt: skip
 
 
 class WebhookAttempt(Record):

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH
@@ -18,6 +17,7 @@ from accounts.models import ApiKey, Rejection
 from accounts.quota.limits import RateLimitDecision, to_datetime
 from petstore.api.client_ip import Address, get_client_address, get_network
 from petstore.api.context import RequestContext
+from petstore.db import batches
 from petstore.observability.instrumentation import UNKNOWN_ROUTE, format_route
 from petstore.observability.metrics import METHODS
 
@@ -29,8 +29,6 @@ MAX_PER_KEY_AND_HOUR, MAX_PER_ACCOUNT_AND_HOUR = 250, 300
 # revoked key must not displace any 429.
 MAX_DENIED_PER_KEY, MAX_DENIED_PER_ADDRESS, MAX_DENIED_PER_ACCOUNT = 50, 20, 100
 MAX_DENIED_PER_WRITE = MAX_PER_WRITE // 2
-PRUNE_BATCH_SIZE = 10_000
-RECENT = timedelta(hours=1)  # Accounts without newer rejections have already been pruned.
 NO_SUCH_PATH = "(no such path)"
 
 
@@ -121,19 +119,9 @@ def build_row(rejected: RejectedRequest, key: ApiKey) -> Rejection:
 
 
 def prune(now: int) -> None:
-    """Delete expired rejections, and each account's oldest beyond MAX_REJECTIONS_PER_ACCOUNT.
-
-    Each call deletes at most one batch of either kind, the latter per account.
-    """
-    cutoff = to_datetime(now) - timedelta(days=settings.REJECTION_RETENTION_DAYS)
-    delete_batch(Rejection.objects.filter(rejected_at__lt=cutoff).order_by("rejected_at"))
-    recent = Rejection.objects.filter(rejected_at__gte=to_datetime(now) - RECENT).order_by()
-    for account_id in recent.values_list("account_id", flat=True).distinct():
-        # An index-only scan, which reads about MAX_REJECTIONS_PER_ACCOUNT entries.
-        newest_first = Rejection.objects.filter(account_id=account_id).order_by("-pk")
-        delete_batch(newest_first[settings.MAX_REJECTIONS_PER_ACCOUNT :])
-
-
-def delete_batch(rejections: QuerySet[Rejection]) -> None:
-    if ids := list(rejections.values_list("pk", flat=True)[:PRUNE_BATCH_SIZE]):
-        Rejection.objects.filter(pk__in=ids).delete()
+    """Delete expired rejections, and each account's oldest beyond MAX_REJECTIONS_PER_ACCOUNT."""
+    batches.prune(
+        Rejection.objects, "account_id", "rejected_at", now=to_datetime(now),
+        retention=timedelta(days=settings.REJECTION_RETENTION_DAYS),
+        max_rows=settings.MAX_REJECTIONS_PER_ACCOUNT,
+    )  # fmt: skip

@@ -4,10 +4,11 @@ from datetime import timedelta
 from typing import Self
 
 from django.db import models
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 
 from petstore.audit.actions import labels
+from petstore.db.batches import delete_in_batches
 from petstore.db.keysets import TwoFilterKey
 
 
@@ -65,17 +66,14 @@ class AuditEntry(models.Model):
 
 class FailedSignInQuerySet(QuerySet["FailedSignIn"]):
     def prune(self) -> None:
-        """Delete rows beyond RETENTION_DAYS or MAX_ROWS, at most BATCH_SIZE of each.
+        """Delete rows beyond RETENTION_DAYS or MAX_ROWS.
 
         IDs only increase, so a range of MAX_ROWS IDs contains at most that many rows.
         """
         newest_id = self.aggregate(newest=Max("pk"))["newest"] or 0
         oldest_at = timezone.now() - timedelta(days=FailedSignIn.RETENTION_DAYS)
-        expired = self.filter(at__lt=oldest_at).order_by("at")
-        surplus = self.filter(pk__lte=newest_id - FailedSignIn.MAX_ROWS).order_by("pk")
-        for rows in (expired, surplus):
-            ids = list(rows.values_list("pk", flat=True)[: FailedSignIn.BATCH_SIZE])
-            self.filter(pk__in=ids).delete()
+        for surplus in (Q(at__lt=oldest_at), Q(pk__lte=newest_id - FailedSignIn.MAX_ROWS)):
+            sum(delete_in_batches(self.filter(surplus)))
 
 
 class FailedSignIn(models.Model):
@@ -86,7 +84,6 @@ class FailedSignIn(models.Model):
 
     RETENTION_DAYS = 30
     MAX_ROWS = 100_000
-    BATCH_SIZE = 10_000
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
     # Unknown names are not stored, because they may be passwords.
