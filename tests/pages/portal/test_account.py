@@ -471,10 +471,13 @@ def test_counts_of_rejections_are_those_of_the_lists_behind_them(
     for filters, total in (({}, 5), ({"key": first.public_id}, 4), ({"key": second, "day": day}, 0)):
         page = client.get(path, filters)
         assert page.context["total"] == len(page.context["latest"]) == total
+        counted = "recorded" + " with this key" * ("key" in filters) + " in the last 7 days:"
+        assert (counted in page.text) is bool(total)
         for reason, code, _, count in page.context["counts"]:
             listed = client.get(path, filters | {"reason": reason}).context["latest"]
             assert len(listed) == count
             assert {shown for _, shown in listed} == {code}
+    assert f"recorded with this key on {day}:" in client.get(path, {"key": first, "day": day}).text
     page = client.get(path)
     assert [(code.status, count) for _, code, _, count in page.context["counts"]] == [
         (429, 3), (403, 1), (401, 1),
