@@ -25,7 +25,7 @@ CHANGES: dict[str, tuple[str, Callable[..., None], str]] = {
 @for_members(post=Role.OWNER, reauthenticate=True)
 def people(request: HttpRequest, me: Membership) -> HttpResponse:
     """Show the members. POST creates an invitation."""
-    form = InviteForm(request.POST or None, label_suffix="")
+    form = InviteForm(request.POST or None)
     context = {"me": me, "page": "people", "roles": Role.choices, "form": form}
     if form.is_valid():
         try:
@@ -42,6 +42,7 @@ def people(request: HttpRequest, me: Membership) -> HttpResponse:
     members = list(me.account.memberships.select_related("user"))
     owners = {member.pk for member in members if member.role == Role.OWNER and member.user.is_active}
     users = find_users_with_second_factor(member.user for member in members)
+    context["has_second_factor"] = me.user_id in users
     # Only owners see who has a second factor.
     context["members"] = [
         (member, owners == {member.pk}, member.user_id in users if me.role == Role.OWNER else None)

@@ -237,7 +237,12 @@ def test_required_second_factor_closes_the_pages_to_members_without_one(
 
 
 def test_owner_without_a_second_factor_cannot_require_one(ann: Membership, page: str) -> None:
-    assert "for yourself first" in require(sign_in(ann.user), page).text
+    client = sign_in(ann.user)
+    assert "for yourself first" in require(client, page).text
+    assert (
+        '<a class="alone" href="/account/security/">Set one up for yourself first</a>'
+        in client.get(page).text
+    )
     ann.account.refresh_from_db()
     assert not ann.account.requires_second_factor
 

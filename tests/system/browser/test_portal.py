@@ -274,8 +274,9 @@ def test_sessions_end_one_by_one(open_page: Open, filled: Filled, shop: Service,
 def test_second_factor_can_be_required_only_with_one(open_page: Open, filled: Filled) -> None:
     page = open_page(f"/account/{filled.full}/people/", as_="full")
     expect(page.get_by_text("Second factor: off")).to_be_visible()
-    page.get_by_role("button", name="Require a second factor").click()
-    expect(page.get_by_role("status")).to_contain_text("for yourself first")
+    expect(page.get_by_role("button", name="Require a second factor")).to_have_count(0)
+    page.get_by_role("link", name="Set one up for yourself first").click()
+    expect(page.get_by_role("link", name="Set up an app")).to_be_visible()
 
 
 def test_theme_is_chosen_on_any_page_and_kept(open_page: Open) -> None:
