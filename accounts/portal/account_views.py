@@ -115,7 +115,7 @@ def requests(request: HttpRequest, me: Membership) -> HttpResponse:
     """Explain the rejections with a request ID, and list the latest, all of this account."""
     request_id, before = request.GET.get("q", "").strip(), parse_id(request.GET.get("before"))
     rejections = me.account.rejections.select_related("key")
-    form = RejectionFilterForm(request.GET, account=me.account, label_suffix="")
+    form = RejectionFilterForm(request.GET, account=me.account)
     matches = rejections.filter(form.get_condition())
     latest = list(matches.filter(form.reason_q, pk__lt=before or INT64_MAX)[: REJECTIONS_PER_PAGE + 1])
     counts = count_by_reason(matches)

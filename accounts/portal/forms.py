@@ -24,7 +24,7 @@ class NewUserForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its
     """Sets no email address, since an invitation link may have been copied and proves none."""
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs, label_suffix="")
+        super().__init__(*args, **kwargs)
         self.request = request
         self.fields["username"].help_text = "Letters, digits and . + - _"
         self.fields["password1"].help_text = "At least 8 characters, not only digits. No common password."

@@ -133,7 +133,6 @@ def handle_form(
     request: HttpRequest, form: Any, title: str, *, me: Membership, **context: Any
 ) -> HttpResponse:
     """Show the form until it is valid, then save it. A rejected action may be submitted again."""
-    form.label_suffix = ""
     if form.is_bound:
         try:
             with transaction.atomic():

@@ -118,7 +118,7 @@ def handle_form(
 ) -> HttpResponse:
     """Show the form until it is valid, then save it."""
     data = request.POST if request.method == "POST" else None
-    form = form_class(data, row=row, label_suffix="")
+    form = form_class(data, row=row)
     if form.is_valid():
         return act_locked(request, me, Role.DEVELOPER, partial(save, form=form))
     return render_form(request, me, form)

@@ -1,4 +1,4 @@
-"""The renderer of forms: after an error, the first wrong field has the focus."""
+"""The renderer of forms: labels have no colon, and after an error the first wrong field has the focus."""
 
 from typing import Any
 
@@ -11,6 +11,11 @@ class FocusedBoundField(BoundField):
         attrs = super().build_widget_attrs(attrs, widget)
         first_error = next((name for name in self.form.fields if name in self.form.errors), None)
         return attrs | {"autofocus": True} if self.name == first_error else attrs
+
+    def label_tag(
+        self, contents: Any = None, attrs: Any = None, label_suffix: Any = "", tag: Any = None
+    ) -> Any:
+        return super().label_tag(contents, attrs, label_suffix or "", tag)
 
 
 class FormRenderer(TemplatesSetting):  # Widgets use TEMPLATES, too.

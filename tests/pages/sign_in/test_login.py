@@ -1,5 +1,6 @@
 """The sign-in page limits attempts per address and per name."""
 
+import re
 import zlib
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.test import Client
 from petstore.audit.models import FailedSignIn
 from petstore.sign_in.rate_limits import describe_wait
 from tests.support.isolation import Clock
-from tests.support.staff import PASSWORD
+from tests.support.staff import PASSWORD, signed_in
 
 LOGIN = "/account/login/"
 pytestmark = [pytest.mark.usefixtures("boss"), pytest.mark.same_on_both]
@@ -42,6 +43,23 @@ def test_form_loaded_before_sign_in_is_rejected_with_an_explanation(boss: User) 
 def test_sign_in_help_refers_to_an_owner() -> None:
     assert 'href="/account/login/help/"' in Client().get(LOGIN).text
     assert "ask an Owner" in Client().get("/account/login/help/").text
+
+
+def test_sign_in_help_has_advice_for_customers_without_mail() -> None:
+    assert (
+        Client().get("/account/login/help/").text.count("ask an owner of your account to invite you again")
+        == 2
+    )
+
+
+@pytest.mark.parametrize("page", [LOGIN, "/account/password/"])
+def test_labels_end_without_a_colon(boss: User, page: str) -> None:
+    client = Client()
+    if page != LOGIN:
+        client = signed_in(boss)
+    labels = re.findall("<label[^>]*>(.*?)</label>", client.get(page).text, re.DOTALL)
+    assert labels
+    assert not [label for label in labels if label.strip().endswith(":")]
 
 
 def test_eleventh_attempt_of_an_address_in_a_minute_is_rejected(clock: Clock) -> None:
