@@ -14,6 +14,7 @@ from django.utils.html import strip_tags
 
 from accounts.idempotency import RETENTION
 from accounts.keys.scopes import SCOPES
+from accounts.models import Account
 from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.quota import bans
 from accounts.quota.limits import HOUR, MINUTE, SECOND
@@ -22,6 +23,7 @@ from petstore.api.errors import ErrorCode
 from petstore.site.docs import GUIDES
 from petstore.templatetags.documentation import highlighted, indent_json, render_text
 from tests.support.live import ROOT
+from tests.support.members import member_of
 
 pytestmark = pytest.mark.same_on_both
 EXAMPLES = sorted((ROOT / "templates/docs/examples").iterdir())
@@ -100,6 +102,29 @@ def format_hours(duration: timedelta) -> str:
 )
 def test_guides_have_the_values_of_the_service(client: Client, name: str, text: str) -> None:
     assert text in guide(client, name)
+
+
+def test_guide_to_webhooks_says_how_its_receivers_are_set_up(client: Client) -> None:
+    page = guide(client, "webhooks")
+    for receiver in (ROOT / "templates/docs/receivers").iterdir():
+        for name in re.findall(r"environ\W+(\w+)|process\.env\.(\w+)", receiver.read_text()):
+            assert f"<code>{''.join(name)}</code>" in page
+
+
+def test_guide_to_the_account_names_its_pages(account: Account, client: Client) -> None:
+    page = guide(client, "your-account")
+    tabs = (
+        member_of(account).get(f"/account/{account.public_id}/").text.partition('aria-label="Account"')[2]
+    )
+    names = re.findall("<a[^>]*>(.*?)</a>", tabs.partition("</nav>")[0])
+    assert names[0] == "Overview"
+    for name in names:
+        assert f'<h2 id="{name.lower()}">' in page or f">{name}</a>" in page
+
+
+def test_home_page_says_how_the_package_of_its_first_example_is_installed(client: Client, db: None) -> None:
+    before, _, _ = client.get("/").text.partition("from petstore_client import")
+    assert 'href="/docs/quickstart#install"' in before
 
 
 def test_guide_to_authentication_names_every_scope(client: Client) -> None:
