@@ -152,10 +152,22 @@ class Pet(models.Model):
 
     @transaction.atomic
     def change_status(self, to_status: PetStatus, *, by: str, reason: str = "") -> None:
-        """Change the status. Raises TransitionError, also if a live order holds the pet."""
+        """Change the status. Raises TransitionError, also if a live order holds the pet.
+
+        To make a pet available that an order sold is to return that order.
+        """
         self.refresh_from_db(from_queryset=Pet.objects.select_for_update())
-        self.check_not_held()
-        self.transition(to_status, by=by, reason=reason)
+        sale = self.events.first()
+        if (self.status, to_status) == (PetStatus.SOLD, PetStatus.AVAILABLE) and sale and sale.order_id:
+            # Others lock the order before the pet, so waiting for it could deadlock.
+            order = self.orders.select_for_update(skip_locked=True).filter(pk=sale.order_id).first()
+            if order is None:
+                raise TransitionError(f"Order {sale.order_id} is being changed. Try again.")
+            order.return_pet(by=by, reason=reason)
+            self.refresh_from_db()
+        else:
+            self.check_not_held()
+            self.transition(to_status, by=by, reason=reason)
 
     def check_not_held(self) -> None:
         """Raise TransitionError if a live order holds the pet."""

@@ -246,7 +246,7 @@ def test_pet_history_names_the_order(place: Callable[..., Order], pet: Pet) -> N
         (PENDING, AVAILABLE, BUYER, "Too small.", first.pk),
         (AVAILABLE, PENDING, BUYER, "", second.pk),
         (PENDING, SOLD, STAFF, "", second.pk),
-        (SOLD, AVAILABLE, STAFF, "é" * 255, None),
+        (SOLD, AVAILABLE, STAFF, "é" * 255, second.pk),
     ]
 
 

@@ -10,8 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts.models import Account
 from inventory import stock
-from inventory.models import Category, Pet, PetStatus
+from inventory.models import Category, Order, Pet, PetStatus
 from inventory.search import filter_by_prefix
 from tests.support.staff import CONFIRMED, run_bulk_action
 
@@ -54,6 +55,25 @@ def test_return_to_stock_asks_for_a_reason_and_stores_it(staff: Client, pets: di
     assert "2 not returned to stock." in page
     assert stored_statuses(*pets.values()) == ["available", "pending", "available"]
     assert pets["sold"].events.get().reason == reason
+
+
+@pytest.mark.parametrize("on_its_page", [True, False])
+def test_return_of_a_pet_that_an_order_sold_returns_the_order(
+    staff: Client, account: Account, pet: Pet, *, on_its_page: bool
+) -> None:
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    order.approve(by="tests")
+    order.deliver(by="tests")
+    if on_its_page:
+        form = {"name": pet.name, "category": pet.category_id, "status": "available", "reason": "Allergic"}
+        assert staff.post(f"{PETS}{pet.pk}/change/", form).status_code == 302
+    else:
+        run_action(staff, "return_to_stock", pet, reason="Allergic", **CONFIRMED)
+    order.refresh_from_db()
+    assert (order.stage, order.status, stored_statuses(pet)) == ("returned", "delivered", ["available"])
+    event = order.events.latest("id")
+    assert (event.by, event.reason) == ("staff boss", "Allergic")
+    assert pet.events.latest("id").order_id == order.pk
 
 
 def test_reasons_of_skipped_pets_are_abbreviated(staff: Client, category: Category) -> None:
