@@ -70,6 +70,7 @@ def offer_grantable_permissions(field: Any, editor: User) -> Any:
     """Offer checkboxes of grantable permissions, since Django's filter widget needs a mouse."""
     field.queryset = get_grantable_permissions(editor)
     field.widget = UnfoldAdminCheckboxSelectMultipleWidget()
+    field.help_text = ""  # Django's is about a list of options.
     field.choices = get_permission_choices(field.queryset)
     return field
 

@@ -246,3 +246,14 @@ def test_role_form_offers_page_permissions_and_keeps_others(db: None) -> None:
     kept = set(viewer.permissions.all())
     assert {hidden, chosen} <= kept
     assert not viewer.permissions.filter(codename="view_pet").exists()
+
+
+def test_deletion_of_a_role_says_who_loses_it(db: None) -> None:
+    role = Group.objects.get(name="Support")
+    member_of("Support")
+    boss = signed_in(superuser())
+    page = boss.get(f"/admin/auth/group/{role.pk}/delete/").text
+    assert "Delete the role Support?" in page
+    assert "1 member of staff loses this role." in page
+    assert "permission" not in page.split("<form")[-1]
+    assert "Hold down" not in boss.get(f"/admin/auth/group/{role.pk}/change/").text
