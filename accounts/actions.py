@@ -8,11 +8,12 @@ from petstore.audit.actions import register
 @register()
 class Action(models.TextChoices):
     ISSUED = "issued", "Issued"
+    LINK_ISSUED = "link_issued", "Issued a password link"
     ROTATED = "rotated", "Rotated"
     NARROWED = "narrowed", "Restricted"
     REVOKED = "revoked", "Revoked"
     BANNED = "banned", "Banned"
-    UNBANNED = "unbanned", "Unbanned"
+    UNBANNED = "unbanned", "Ban lifted"
     SUSPENDED = "suspended", "Suspended"
     SUSPENSION_LIFTED = "suspension_lifted", "Suspension lifted"
     MEMBER_INVITED = "member_invited", "Invited a member"

@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
-from petstore.audit.actions import register
+from petstore.audit.actions import labels, register
 
 
 class PetStatus(models.TextChoices):
@@ -61,6 +61,8 @@ class Stage(models.TextChoices):
             return INDEX_CONDITIONS[self] & Q(returned_at__isnull=True)
         return INDEX_CONDITIONS[self]
 
+
+del labels[Stage.TO_APPROVE]  # Only clients place orders, which is no entry of the audit trail.
 
 # The conditions of the partial indexes. That of shipped orders includes the scheduled ones, and that of
 # delivered orders the returned ones.

@@ -163,8 +163,7 @@ class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
 
     def show_password_link(self, request: HttpRequest, user: User, *, reason: str) -> HttpResponse:
         """Render the link in response to the POST, so that it is not stored anywhere."""
-        after = {"link": "to choose a password"}
-        record(Actor.from_request(request), user, Action.ISSUED, after=after, reason=reason)
+        record(Actor.from_request(request), user, Action.LINK_ISSUED, reason=reason)
         context = {"object": user, "colleague": user, "link": create_link(user, by=get_user(request))}
         return self.render_page(request, "auth/user/password_link", "Copy the link now", **context)
 

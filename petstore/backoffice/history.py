@@ -28,6 +28,7 @@ TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
 MAX_ENTRIES = 100
 # Redundant with the object, time or action of an entry.
 OMITTED_FIELDS = {"id", "created_at", "updated_at", "date_joined", "last_login", "is_staff", "public_id"}
+OMITTED_FIELDS |= {"revoked_at", "revoked_reason", "suspended_at", "suspended_reason"}
 FIELD_LABELS = {"groups": "role", "is_active": "may sign in", "is_superuser": "superuser"}
 
 # Fields for recorded values that are not fields of the entry's model, by its label and their name.
@@ -180,7 +181,8 @@ def format_plain_value(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, list):
-        return ", ".join(map(format_plain_value, value)) or "none"
+        # Django names permissions like "Inventory | order | Can view order".
+        return ", ".join(format_plain_value(item).rpartition(" | Can ")[2] for item in value) or "none"
     if value in EMPTY_VALUES:
         return "none"
     return visible_name(TIMESTAMP.sub(r"\1 \2 UTC", str(value)))

@@ -166,7 +166,7 @@ def test_audit_trail_records_issuer_and_use_of_a_link_without_the_link(
     owner: Client, clerk: User, capfd: pytest.CaptureFixture[str]
 ) -> None:
     link = reset_password(owner, clerk)
-    issued = AuditEntry.objects.get(action="issued", model="auth.user")
+    issued = AuditEntry.objects.get(action="link_issued", model="auth.user")
     assert (issued.actor_name, issued.object_text, issued.reason) == ("owner", "clerk", "Forgot it")
     choose_password(link)
     choose_password(link)  # Rejections are logged, too.
