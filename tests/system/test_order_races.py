@@ -259,6 +259,21 @@ def test_either_the_buyer_gets_the_pet_or_staff_move_it(account: Account, pet: P
 
 
 @COMMITTED
+def test_either_the_order_or_its_pet_is_returned(account: Account, pet: Pet) -> None:
+    for _ in range(DUELS):
+        order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
+        order.approve(by="staff")
+        order.deliver(by="staff")
+        returned, restocked = at_once(
+            partial(copy(order).return_pet, by="ann", reason="Allergic."),
+            partial(Pet.objects.get(pk=pet.pk).change_status, PetStatus.AVAILABLE, by="bob", reason="Ill."),
+        )
+        assert returned != restocked
+        order.refresh_from_db()
+        assert (order.stage, *stored(order)) == ("returned", "delivered", "available")
+
+
+@COMMITTED
 def test_order_approved_by_two_is_approved_once(account: Account, pet: Pet) -> None:
     for _ in range(DUELS):
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
