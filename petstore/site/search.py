@@ -39,15 +39,17 @@ CREATE VIRTUAL TABLE entry USING fts5 (kind UNINDEXED, title, url UNINDEXED, tex
 CREATE VIRTUAL TABLE synonym USING fts5 (word, others, tokenize = porter);
 """
 MARK, END_MARK = "\x02", "\x03"
-# The heading of a section counts most, then the name of its guide. Lower scores are better; similar
-# ones keep the order of the documentation.
+# The heading of a section counts most, then the name of its guide. Pages precede their sections, and the
+# history of the API comes last. Lower scores are better; similar ones keep the order of the documentation.
 SELECT = """
 WITH headed AS MATERIALIZED (
     SELECT rowid AS id, bm25(heading) AS score FROM heading WHERE heading MATCH :any
 )
 SELECT kind, highlight(entry, 1, char(2), char(3)), url, snippet(entry, 3, char(2), char(3), '…', 24)
 FROM entry LEFT JOIN headed ON headed.id = entry.rowid WHERE entry MATCH :query
-ORDER BY round(bm25(entry, 0, 3, 0, 1) + 4 * coalesce(score, 0)), entry.rowid LIMIT :limit
+ORDER BY round(
+    bm25(entry, 0, 3, 0, 1) + 4 * coalesce(score, 0) + (url LIKE '%#%') + 3 * (url LIKE '%changes#%')
+), entry.rowid LIMIT :limit
 """
 
 
