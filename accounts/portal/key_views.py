@@ -82,6 +82,7 @@ def keys(request: HttpRequest, me: Membership) -> HttpResponse:
         "inactive": build_rows(inactive[:INACTIVE_PER_PAGE]),
         "next": inactive[-2].pk if len(inactive) > INACTIVE_PER_PAGE else None,
         "before": before,
+        "ban_end": max(filter(None, (key.get_ban_end(now) for key in active + inactive)), default=None),
     }
     return render(request, "portal/keys.html", context | {"me": me, "page": "keys"})
 

@@ -141,6 +141,16 @@ def test_list_shows_each_key_with_its_rights_and_state(kim: Client, account: Acc
     assert "secret" not in page
 
 
+def test_list_offers_no_new_key_during_a_ban(kim: Client, account: Account, key: ApiKey) -> None:
+    form = url(account, "issue/")
+    assert form in kim.get(url(account)).text
+    ban(key)
+    key.revoke(reason="Leaked", by=OPERATOR)
+    page = kim.get(url(account)).text
+    assert "No key can be issued until" in page
+    assert form not in page
+
+
 @COMMITTED
 def test_concurrent_submissions_stay_within_the_maximum(account: Account, issue: Any) -> None:
     for _ in range(MAX_ACTIVE_KEYS - 1):
