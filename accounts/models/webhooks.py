@@ -318,7 +318,7 @@ class WebhookEndpoint(Record):
         was_enabled = self.disabled_at is None
         self.disabled_at, self.disabled_by, self.lease = now, origin, ""
         if was_enabled:
-            self.announce(EventType.WEBHOOK_DISABLED)
+            self.build_event(EventType.WEBHOOK_DISABLED).save()
             self.send_mail("mail/webhook_disabled")
 
     def enable(self, *, by: Actor, reason: str = "", by_staff: bool = False) -> None:
@@ -334,7 +334,7 @@ class WebhookEndpoint(Record):
             endpoint.disabled_at, endpoint.disabled_by = None, ""
             endpoint.failing_since = None
             endpoint._retry_now()
-            endpoint.announce(EventType.WEBHOOK_ENABLED)
+            endpoint.build_event(EventType.WEBHOOK_ENABLED).save()
 
     def replay(self, *, after: int, by: Actor) -> None:
         """Deliver the events after this ID again. accounts/webhooks/backlog.py finds the ID for a time.
@@ -361,10 +361,6 @@ class WebhookEndpoint(Record):
             audit.record(by, endpoint, audit.Action.DELETED, before=endpoint.get_audit_values())
             endpoint.delete()
 
-    def announce(self, kind: EventType) -> None:
-        """Add an event about the endpoint (D57)."""
-        self.build_event(kind).save()
-
     def warn(self, now: datetime) -> None:
         """Announce, once for each of WARNING_HOURS, that there has been no success for so long."""
         failing_since = self.failing_since or now
@@ -375,6 +371,7 @@ class WebhookEndpoint(Record):
                 self.send_mail("mail/webhook_failing")
 
     def build_event(self, kind: EventType) -> OutboxEvent:
+        """Build an unsaved event about the endpoint (D57)."""
         data = {"id": self.public_id, "description": self.description, "failingSince": self.failing_since}
         return OutboxEvent.build(kind, {"webhook": data}, self.account_id)
 

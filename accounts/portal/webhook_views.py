@@ -1,6 +1,5 @@
 """The pages on which members view and manage webhooks, and follow their attempts (D51 to D57)."""
 
-from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -119,27 +118,23 @@ def handle_form(
     """Show the form until it is valid, then save it."""
     data = request.POST if request.method == "POST" else None
     form = form_class(data, row=row)
-    if form.is_valid():
-        return act_locked(request, me, Role.DEVELOPER, partial(save, form=form))
-    return render_form(request, me, form)
-
-
-def save(request: HttpRequest, me: Membership, form: ActionForm) -> HttpResponse:
-    try:
-        with transaction.atomic():
-            result = form.save(Actor.from_request(request))
-    except ValidationError as error:
-        form.add_error(None, error)
-        return render_form(request, me, form)
-    if form.verb == "reveal_secret":  # Shown in the response to the POST, so that it is not stored.
-        context = {"me": me, "page": "webhooks", "endpoint": form.row, "secret": result}
-        return render(request, "portal/webhook_secret.html", context)
-    messages.success(request, form.success)
-    if form.verb == "remove":
-        return redirect("portal:webhooks", me.account.public_id)
-    return redirect("portal:webhook", me.account.public_id, form.row.public_id)
-
-
-def render_form(request: HttpRequest, me: Membership, form: ActionForm) -> HttpResponse:
     context = {"me": me, "page": "webhooks", "form": form, "title": form.title}
+
+    def save(request: HttpRequest, me: Membership) -> HttpResponse:
+        try:
+            with transaction.atomic():
+                result = form.save(Actor.from_request(request))
+        except ValidationError as error:
+            form.add_error(None, error)
+            return render(request, "portal/webhook_form.html", context)
+        if form.verb == "reveal_secret":  # Shown in the response to the POST, so that it is not stored.
+            shown = context | {"endpoint": form.row, "secret": result}
+            return render(request, "portal/webhook_secret.html", shown)
+        messages.success(request, form.success)
+        if form.verb == "remove":
+            return redirect("portal:webhooks", me.account.public_id)
+        return redirect("portal:webhook", me.account.public_id, form.row.public_id)
+
+    if form.is_valid():
+        return act_locked(request, me, Role.DEVELOPER, save)
     return render(request, "portal/webhook_form.html", context)

@@ -23,11 +23,11 @@ from multiprocessing.util import Finalize
 from queue import Empty, SimpleQueue
 from threading import Event as Signal
 from threading import Thread, main_thread
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from django.conf import settings
 from django.db import Error, connection, transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import Event, Feed, WebhookAttempt, WebhookEndpoint
@@ -44,6 +44,8 @@ from petstore.observability.redaction import redact
 from petstore.server.shutdown import is_draining
 
 logger = logging.getLogger(__name__)
+
+Row = TypeVar("Row", bound=Model)
 
 POLL_SECONDS = 1.0
 SCAN_SECONDS = 60.0  # The interval at which every endpoint is checked, in case a process was killed.
@@ -134,7 +136,7 @@ class Dispatcher:
         self._stopping, self._stopped = Signal(), Signal()
         self._end_of_feed = INT64_MAX  # The events up to this one have woken their endpoints.
         self._next_poll = self._next_scan = 0.0
-        self._has_due = self._has_requested = False  # Whether endpoints and attempts are due.
+        self._has_due = False  # Whether endpoints or requested attempts may be due.
 
     # --- The life of the loop
 
@@ -182,20 +184,16 @@ class Dispatcher:
         if time.monotonic() >= self._next_poll:
             self._next_poll = time.monotonic() + POLL_SECONDS
             self.poll()
-        if (self._has_due or self._has_requested) and not is_draining():
-            self.take(self.count_free_slots())
+        if self._has_due and (free := self.count_free_slots()) and not is_draining():
+            self.take(free)
 
     # --- Taking endpoints
 
     def poll(self) -> None:
         """Wake endpoints with new events, and find out whether anything is due. Idle, this is one query."""
         now = self._now()
-        state = Feed.objects.annotate(
-            has_due=Exists(find_due_endpoints(now)), has_requested=Exists(find_requested(now))
-        )
-        end, self._has_due, self._has_requested = state.values_list(
-            "last_id", "has_due", "has_requested"
-        ).get()
+        is_due = Exists(find_due_endpoints(now)) | Exists(find_requested(now))
+        end, self._has_due = Feed.objects.annotate(is_due=is_due).values_list("last_id", "is_due").get()
         is_scan = time.monotonic() >= self._next_scan
         if is_scan or end != self._end_of_feed:
             self._has_due |= wake(None if is_scan else self._end_of_feed, now) > 0
@@ -209,39 +207,22 @@ class Dispatcher:
 
     def take(self, free: int) -> None:
         """Start what is due in the free slots: requested attempts first."""
-        requested = self._take_requested(free) if free and self._has_requested else []
-        self._has_requested &= len(requested) == free
-        free -= len(requested)
-        endpoints = self._lease_endpoints(free) if free and self._has_due else []
-        self._has_due &= len(endpoints) == free
-        for task in [*requested, *filter(None, map(self._open_page, endpoints))]:
-            self._start(task)
+        now, token = self._now(), secrets.token_hex(8)
+        requested = lease(find_requested(now), free, due_at=now + LEASE)
+        endpoints = lease(
+            find_due_endpoints(now), free - len(requested), lease=token, next_attempt_at=now + LEASE
+        )
+        self._has_due = len(requested) + len(endpoints) == free
+        for task in [*map(self._open_requested, requested), *map(self._open_page, endpoints)]:
+            if task is not None:
+                self._start(task)
 
-    def _take_requested(self, limit: int) -> list[Task]:
-        now = self._now()
-        with transaction.atomic():
-            rows = find_requested(now).select_related("endpoint__account").order_by("due_at")
-            attempts = list(rows.select_for_update(of=("self",), skip_locked=True)[:limit])
-            WebhookAttempt.objects.filter(pk__in=[row.pk for row in attempts]).update(due_at=now + LEASE)
-        tasks = []
-        for attempt in attempts:
-            message = build_message(attempt)
-            if message is None:
-                WebhookAttempt.objects.filter(pk=attempt.pk).update(due_at=None, error=Failure.EVENT)
-            else:
-                tasks.append(Task(attempt.endpoint, deque([message]), requested=attempt))
-        return tasks
-
-    def _lease_endpoints(self, limit: int) -> list[WebhookEndpoint]:
-        now, lease = self._now(), secrets.token_hex(8)
-        with transaction.atomic():
-            due = find_due_endpoints(now).select_related("account").order_by("next_attempt_at")
-            endpoints = list(due.select_for_update(of=("self",), skip_locked=True)[:limit])
-            leased = WebhookEndpoint.objects.filter(pk__in=[row.pk for row in endpoints])
-            leased.update(lease=lease, next_attempt_at=now + LEASE)
-        for endpoint in endpoints:
-            endpoint.lease = lease
-        return endpoints
+    def _open_requested(self, attempt: WebhookAttempt) -> Task | None:
+        message = build_message(attempt)
+        if message is None:
+            WebhookAttempt.objects.filter(pk=attempt.pk).update(due_at=None, error=Failure.EVENT)
+            return None
+        return Task(attempt.endpoint, deque([message]), requested=attempt)
 
     def _open_page(self, endpoint: WebhookEndpoint) -> Task | None:
         """Read the next events. Without any, the endpoint sleeps until it is woken."""
@@ -292,7 +273,7 @@ class Dispatcher:
         finished = {task for task in results if task is not None}
         self._in_flight -= finished
         if finished:
-            self._has_requested |= any(task.requested for task in finished)
+            self._has_due |= any(task.requested for task in finished)
             continued = self.record(finished)
             for task in finished.difference(continued):
                 task.close()
@@ -356,9 +337,20 @@ def read_main_thread_time() -> float:
     return time.clock_gettime(time.pthread_getcpuclockid(cast("int", main_thread().ident)))
 
 
+def lease(due: QuerySet[Row], limit: int, **values: Any) -> list[Row]:
+    """Lock and return due rows, after setting the values, which keep others from taking them."""
+    with transaction.atomic():
+        rows = list(due.select_for_update(of=("self",), skip_locked=True)[:limit])
+        due.model._base_manager.filter(pk__in=[row.pk for row in rows]).update(**values)
+    for row in rows:
+        vars(row).update(values)
+    return rows
+
+
 def find_due_endpoints(now: datetime) -> QuerySet[WebhookEndpoint]:
     enabled = WebhookEndpoint.objects.filter(disabled_at=None, account__suspended_at=None)
-    return enabled.filter(next_attempt_at__lte=now)
+    due = enabled.filter(next_attempt_at__lte=now)
+    return due.select_related("account").order_by("next_attempt_at")
 
 
 def find_requested(now: datetime) -> QuerySet[WebhookAttempt]:
@@ -366,7 +358,8 @@ def find_requested(now: datetime) -> QuerySet[WebhookAttempt]:
     pending = WebhookAttempt.objects.filter(due_at__isnull=False)
     earlier = pending.filter(endpoint=OuterRef("endpoint"), pk__lt=OuterRef("pk"))
     allowed = pending.filter(~Exists(earlier), endpoint__account__suspended_at=None)
-    return allowed.filter(due_at__lte=now).exclude(endpoint__disabled_by=WebhookEndpoint.DisabledBy.STAFF)
+    due = allowed.filter(due_at__lte=now).exclude(endpoint__disabled_by=WebhookEndpoint.DisabledBy.STAFF)
+    return due.select_related("endpoint__account").order_by("due_at")
 
 
 def wake(after: int | None, now: datetime) -> int:

@@ -70,7 +70,7 @@ class World:
         while True:
             dispatcher._next_poll = 0
             dispatcher.step()
-            while dispatcher._in_flight or dispatcher._has_due or dispatcher._has_requested:
+            while dispatcher._in_flight or dispatcher._has_due:
                 dispatcher.step()
             if not find_due_endpoints(self.time).exists() and not find_requested(self.time).exists():
                 return
