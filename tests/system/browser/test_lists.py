@@ -73,3 +73,13 @@ def test_row_checkbox_is_small_and_labelled_on_a_phone(open_page: Open) -> None:
     assert abs(box["y"] + box["height"] / 2 - link["y"] - link["height"] / 2) < 6  # On the first line.
     label = "cell => getComputedStyle(cell, '::before').content"
     assert row.locator(".action-checkbox").evaluate(label) == "none"
+
+
+def test_tables_of_an_account_fit_a_phone(shop: Service, open_page: Open) -> None:
+    account = shop.issue("Tables of the North")["id"][:8]
+    shop.manage("invite", "--account", account, "--email", "a-long-address-of-a-member@example.com")
+    page = open_page(f"/admin/accounts/account/?q={account}", as_="support", narrow=True)
+    page.get_by_role("link", name="Tables of the North", exact=True).click()
+    expect(page.get_by_role("link", name="Unnamed key")).to_be_visible()
+    hidden = "tables => tables.map((table) => table.scrollWidth - table.clientWidth)"
+    assert page.locator(".rows").evaluate_all(hidden) == [0, 0]
