@@ -92,6 +92,8 @@ def format_hours(duration: timedelta) -> str:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("authentication", "A key has the scopes that were chosen when it was issued"),
+        ("orders", "the event <code>order.returned</code> reports it"),
         ("retries", f"For {format_hours(RETENTION)},"),
         ("authentication", f"both work for a while, {format_hours(ROTATION_OVERLAP)}"),
         ("deprecation", f"{settings.GET_PET_DEPRECATED_AT:%Y-%m-%d}"),
