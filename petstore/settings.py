@@ -216,7 +216,7 @@ REST_FRAMEWORK = {
     "DEFAULT_THROTTLE_CLASSES": ["accounts.quota.throttle.QuotaThrottle"],
     "DEFAULT_PERMISSION_CLASSES": ["accounts.keys.authentication.HasScope"],
     "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
-    "EXCEPTION_HANDLER": "petstore.api.errors.exception_handler",
+    "EXCEPTION_HANDLER": "petstore.api.errors.build_error_response",
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
     # Affects only the OpenAPI document; see responses.py.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],

@@ -28,26 +28,17 @@ RETENTION = timedelta(days=30)  # Longer than any window.
 ReachedThresholds = dict[tuple[int, int, int], tuple[int, int]]
 
 
-def find_reached_thresholds(account_id: int, day: int, limit: int, used: int) -> ReachedThresholds:
-    return {
-        (account_id, day, threshold): (limit, used)
-        for threshold in THRESHOLDS
-        if used * 100 >= limit * threshold
-    }
-
-
 def store_quota_warnings(account_id: int, day: int, limit: int, used: int) -> None:
     """Store the warnings of a request that brings the day's usage to `used`, so that it can be counted."""
-    reached = find_reached_thresholds(account_id, day, limit, used)
+    reached = [threshold for threshold in THRESHOLDS if used * 100 >= limit * threshold]
     with transaction.atomic():
-        send_quota_warnings(reached)
+        send_quota_warnings({(account_id, day, threshold): (limit, used) for threshold in reached})
     with transaction.atomic():
         commit_asynchronously()  # Other requests of the account wait for its lock.
         usage = QuotaUsage.current(account_id)
         usage.filter(day__lt=day).update(day=day, day_used=0, warned_threshold=0)
-        threshold = max(threshold for *_, threshold in reached)
         # Of concurrent requests, only the first writes.
-        usage.filter(day=day, warned_threshold__lt=threshold).update(warned_threshold=threshold)
+        usage.filter(day=day, warned_threshold__lt=max(reached)).update(warned_threshold=max(reached))
 
 
 def send_quota_warnings(reached: ReachedThresholds) -> None:

@@ -8,7 +8,7 @@ import io
 import re
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -57,25 +57,11 @@ class Outcome:
     milliseconds: int = 0
 
 
-class Deadline:
-    """The end of the exchange. Each operation gets the time that remains until then as its timeout."""
-
-    def __init__(self, seconds: float) -> None:
-        self._ends_at = monotonic() + seconds
-
-    def get_remaining(self) -> float:
-        """Return the remaining seconds. Raises TimeoutError if there are none."""
-        remaining = self._ends_at - monotonic()
-        if remaining <= 0:
-            raise TimeoutError
-        return remaining
-
-
 class LimitedReader(io.RawIOBase):
     """Reads at most MAX_RESPONSE_BYTES from a socket, until the deadline, however slowly they arrive."""
 
-    def __init__(self, sock: socket.socket, raw: Any, deadline: Deadline) -> None:
-        self._sock, self._raw, self._deadline = sock, raw, deadline
+    def __init__(self, sock: socket.socket, raw: Any, get_timeout: Callable[[], float]) -> None:
+        self._sock, self._raw, self._get_timeout = sock, raw, get_timeout
         self._remaining = MAX_RESPONSE_BYTES
         self.has_ended = False
 
@@ -83,7 +69,7 @@ class LimitedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(self._deadline.get_remaining())
+        self._sock.settimeout(self._get_timeout())
         count: int = self._raw.readinto(memoryview(buffer)[: self._remaining])
         self._remaining -= count
         self.has_ended = count == 0
@@ -95,9 +81,9 @@ class LimitedReader(io.RawIOBase):
 
 
 class LimitedResponse(http.client.HTTPResponse):
-    def __init__(self, deadline: Deadline, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self._reader = LimitedReader(sock, self.fp.detach(), deadline)
+    def __init__(self, get_timeout: Callable[[], float], sock: socket.socket, **options: Any) -> None:
+        super().__init__(sock, **options)
+        self._reader = LimitedReader(sock, self.fp.detach(), get_timeout)
         self.fp: Any = io.BufferedReader(self._reader)
 
     def begin(self) -> None:
@@ -135,7 +121,7 @@ class Sender(http.client.HTTPConnection):
         super().__init__(self._target.host, self._target.port)
         self.default_port = DEFAULT_PORTS[self._target.scheme]
         self._tls = tls or get_tls_context() if self._target.scheme == "https" else None
-        self._deadline = Deadline(0)
+        self._ends_at = 0.0  # The deadline of the exchange.
 
     def post(
         self,
@@ -147,7 +133,7 @@ class Sender(http.client.HTTPConnection):
     ) -> Outcome:
         """POST the body. Failures are outcomes, too; nothing is raised for what the receiver does."""
         started_at = monotonic()
-        self._deadline = Deadline(timeout)
+        self._ends_at = started_at + timeout
         try:
             outcome = self._exchange(body, dict(headers) if keep else {**headers, "Connection": "close"})
         except (OSError, http.client.HTTPException) as error:
@@ -178,25 +164,32 @@ class Sender(http.client.HTTPConnection):
                 self.close()
         return outcome
 
+    def _get_timeout(self) -> float:
+        """Return the seconds that remain for the exchange. Raises TimeoutError if there are none."""
+        remaining = self._ends_at - monotonic()
+        if remaining <= 0:
+            raise TimeoutError
+        return remaining
+
     def response_class(self, sock: socket.socket, **options: Any) -> LimitedResponse:  # type: ignore[override]
-        return LimitedResponse(self._deadline, sock, **options)
+        return LimitedResponse(self._get_timeout, sock, **options)
 
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()
-        self.sock.settimeout(self._deadline.get_remaining())
+        self.sock.settimeout(self._get_timeout())
         self.sock.sendall(data)
 
     def connect(self) -> None:
-        addresses = self._policy.resolve(self._target, self._deadline.get_remaining())
+        addresses = self._policy.resolve(self._target, self._get_timeout())
         if self._policy.proxy:
             host, _, port = self._policy.proxy.rpartition(":")
-            addresses = self._policy.look_up(host, int(port), self._deadline.get_remaining())
+            addresses = self._policy.look_up(host, int(port), self._get_timeout())
         self.sock = self._connect_to(addresses)
         if self._policy.proxy:
             self._open_tunnel()
         if self._tls:
-            self.sock.settimeout(self._deadline.get_remaining())
+            self.sock.settimeout(self._get_timeout())
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host.rstrip("."))
 
     def _connect_to(self, addresses: Sequence[ResolvedAddress]) -> socket.socket:
@@ -206,7 +199,7 @@ class Sender(http.client.HTTPConnection):
             try:
                 sock = socket.socket(address.family, socket.SOCK_STREAM)
                 # Leaves time for the other addresses, of which one may not respond.
-                sock.settimeout(self._deadline.get_remaining() / (len(addresses) - index))
+                sock.settimeout(self._get_timeout() / (len(addresses) - index))
                 sock.connect(address.sockaddr)
                 if ResolvedAddress(address.family, sock.getpeername()).address != address.address:
                     raise ForbiddenError

@@ -127,12 +127,8 @@ def build_help_link(code: ErrorCode) -> str:
     return format_link(get_page_url(f"docs/errors#{code.value}"), "help")
 
 
-def exception_handler(exc: Exception, context: object) -> Response:
-    """Convert every exception to an Error (D29). DRF's EXCEPTION_HANDLER."""
-    return build_error_response(exc)
-
-
-def build_error_response(exc: Exception) -> Response:
+def build_error_response(exc: Exception, context: object = None) -> Response:
+    """Convert every exception to an Error (D29). Also DRF's EXCEPTION_HANDLER, which gets a context."""
     error = exc if isinstance(exc, ApiError) else convert_exception(exc)
     if error.code.status >= 500:
         log_failure(exc, error.code)

@@ -53,7 +53,8 @@ def has_mixed_scripts(text: str) -> bool:
 
     Python lacks the property Script, but the names of letters begin with it.
     """
-    names = (unicodedata.name(letter, "").split(" ")[0] for letter in to_nfkc(text) if letter.isalpha())
+    letters = filter(str.isalpha, unicodedata.normalize("NFKC", text))
+    names = (unicodedata.name(letter, "").split(" ")[0] for letter in letters)
     scripts = {name.partition("-")[0] for name in names} - {"MODIFIER"}
     return len(scripts) > 1 and not any(scripts <= combined for combined in COMBINED_SCRIPTS)
 
@@ -62,10 +63,6 @@ def check_scripts(text: str) -> None:
     """Raise ValidationError for a word of mixed scripts, such as "admin" with a Cyrillic "a"."""
     if any(map(has_mixed_scripts, text.split())):
         raise ValidationError("Write each word in a single script, such as Latin or Cyrillic.")
-
-
-def to_nfkc(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
 
 
 def to_nfc(text: str) -> str:

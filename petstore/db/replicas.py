@@ -52,17 +52,12 @@ def get_aliases() -> tuple[str, ...]:
     return tuple(alias for alias in settings.DATABASES if alias != DEFAULT_DB_ALIAS)
 
 
-def get_pinning_period() -> int:
-    """Return the time for which an account reads the primary after a write, in microseconds."""
-    return (WRITE_SECONDS + settings.REPLICA_MAX_LAG) * SECOND
-
-
 def choose_alias(account_id: int, time_since_write: int) -> str:
     """Choose the database for an account's reads. `time_since_write` is in microseconds.
 
     Until the set of healthy replicas changes, an account uses the same one, so its reads are monotonic.
     """
-    if not get_aliases() or time_since_write <= get_pinning_period():
+    if not get_aliases() or time_since_write <= (WRITE_SECONDS + settings.REPLICA_MAX_LAG) * SECOND:
         return DEFAULT_DB_ALIAS
     healthy = [alias for alias in get_aliases() if get_state(alias) == "ok"]
     return healthy[account_id % len(healthy)] if healthy else DEFAULT_DB_ALIAS

@@ -96,7 +96,7 @@ def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
         signal.raise_signal(signal.SIGINT)
 
     loop.add_signal_handler(signal.SIGTERM, stop)
-    loop.call_soon(shutdown.unblock_sigterm)
+    loop.call_soon(signal.pthread_sigmask, signal.SIG_UNBLOCK, shutdown.SIGTERM)
 
 
 def parse_content_length(scope: Any) -> int | None:

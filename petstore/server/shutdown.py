@@ -41,7 +41,3 @@ def block_sigterm() -> None:
     """Block SIGTERM in a worker, including threads that it starts later."""
     if Process.is_worker:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGTERM)
-
-
-def unblock_sigterm() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)
