@@ -3,7 +3,6 @@
 from time import monotonic
 from typing import Any
 
-from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -41,19 +40,17 @@ class BearerKeyAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any]:
-        return self.authenticate_request(request._request)
-
-    def authenticate_request(self, request: HttpRequest) -> tuple[Any, Any]:
-        context = RequestContext.get(request)
-        key = parse_authorization(request.META.get("HTTP_AUTHORIZATION", ""))
-        may_write = request.method not in {"GET", "HEAD"}
+        http_request = request._request
+        context, address = RequestContext.get(http_request), get_client_address(http_request)
+        key = parse_authorization(http_request.META.get("HTTP_AUTHORIZATION", ""))
+        may_write = http_request.method not in {"GET", "HEAD"}
         if may_write and replicas.get_aliases():
             context.write_began = monotonic()
         try:
             if context.operation.free:
-                caller, decision = store.peek(key, get_client_address(request))
+                caller, decision = store.peek(key, address)
             else:
-                caller, decision = store.admit(key, get_client_address(request), may_write=may_write)
+                caller, decision = store.admit(key, address, may_write=may_write)
         except KeyRejectedError as error:
             (reason,) = error.args
             count_rejected_key(reason.value)
@@ -61,12 +58,12 @@ class BearerKeyAuthentication(BaseAuthentication):
                 raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"}) from None
             if reason is KeyRejectionReason.UNKNOWN:  # Perhaps invented, so it is not logged.
                 raise ApiError(ErrorCode.INVALID_API_KEY) from None
-            rejected = RejectedRequest.from_request(request, context, key.public_id, reason.value)
+            rejected = RejectedRequest.from_request(http_request, context, key.public_id, reason.value)
             write_behind.recorder.record_rejection(rejected)
             raise ApiError(*KEY_ERRORS[reason]) from None
         except Exception:
             # The key may be valid, so the request must not count for its client address.
-            context.decision = anonymous.peek(request)
+            context.decision = anonymous.peek(http_request)
             raise
         context.caller, context.decision = caller, decision
         return caller, key
