@@ -94,10 +94,7 @@ class WebhookEndpointManager(models.Manager["WebhookEndpoint"]):
     def needing_attention(self, now: datetime) -> QuerySet[WebhookEndpoint]:
         """Select those that have failed for an hour, or that no member disabled."""
         is_failing = Q(disabled_at=None, failing_since__lte=now - timedelta(hours=WARNING_HOURS[0]))
-        disabled_by = WebhookEndpoint.DisabledBy
-        return self.filter(
-            is_failing | Q(disabled_by__in=set(disabled_by.values) - {disabled_by.MEMBER.value})
-        )
+        return self.filter(is_failing | ~Q(disabled_by__in=["", WebhookEndpoint.DisabledBy.MEMBER]))
 
 
 def new_public_id() -> str:
