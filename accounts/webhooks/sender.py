@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import TextChoices
 
@@ -29,9 +29,12 @@ from accounts.webhooks.targets import (
 from petstore.addresses import DEFAULT_PORTS
 
 TIMEOUT_SECONDS = 10.0  # For the whole exchange, from the name to the body.
-MAX_RESPONSE_BYTES = 64 * 1024  # With the headers.
+MAX_RESPONSE_BYTES = 64 * 1024  # With the headers and what TLS adds, and as much for its handshake.
 MAX_BODY_BYTES = 8 * 1024
 MAX_TEXT_BYTES = 2 * 1024
+RECORD_BYTES = 16 * 1024  # Of TLS.
+
+T = TypeVar("T")
 
 
 class Failure(TextChoices):
@@ -57,23 +60,86 @@ class Outcome:
     milliseconds: int = 0
 
 
-class LimitedReader(io.RawIOBase):
-    """Reads at most MAX_RESPONSE_BYTES from a socket, until the deadline, however slowly they arrive."""
+class Stream:
+    """A connection, perhaps with TLS. Every operation ends at the deadline, and little is read.
 
-    def __init__(self, sock: socket.socket, raw: Any, get_timeout: Callable[[], float]) -> None:
-        self._sock, self._raw, self._get_timeout = sock, raw, get_timeout
+    OpenSSL gets from memory what was read here. From a socket, it would read messages of TLS, such as
+    session tickets, for as long as they arrive, regardless of its timeout.
+    """
+
+    def __init__(self, sock: socket.socket, get_timeout: Callable[[], float]) -> None:
+        self._sock, self._get_timeout = sock, get_timeout
         self._remaining = MAX_RESPONSE_BYTES
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+
+    def start_tls(self, context: ssl.SSLContext, name: str) -> None:
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        self._remaining = MAX_RESPONSE_BYTES
+        self._run(self._tls.do_handshake)
+
+    def sendall(self, data: bytes) -> None:
+        if self._tls:
+            self._run(partial(self._tls.write, data))
+        else:
+            self._send(data)
+
+    def receive(self, size: int) -> bytes:
+        """Return some bytes, or none at the end."""
+        if self._tls is None:
+            return self._receive(size)
+        try:
+            return self._run(partial(self._tls.read, size))
+        except ssl.SSLEOFError:
+            return b""
+
+    def makefile(self, _: str) -> io.BufferedReader:
+        """Return the next response, of which at most MAX_RESPONSE_BYTES are read."""
+        self._remaining = MAX_RESPONSE_BYTES
+        return io.BufferedReader(LimitedReader(self, self._sock.makefile("rb", buffering=0)))
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def _run(self, operate: Callable[[], T]) -> T:
+        """Repeat an operation of TLS until it has read what it needs."""
+        while True:
+            try:
+                return operate()
+            except ssl.SSLWantReadError:
+                pass
+            finally:
+                self._send(self._outgoing.read())
+            if data := self._receive(RECORD_BYTES):
+                self._incoming.write(data)
+            else:
+                self._incoming.write_eof()
+
+    def _send(self, data: bytes) -> None:
+        if data:
+            self._sock.settimeout(self._get_timeout())
+            self._sock.sendall(data)
+
+    def _receive(self, size: int) -> bytes:
+        self._sock.settimeout(self._get_timeout())
+        data = self._sock.recv(min(size, self._remaining))
+        self._remaining -= len(data)
+        return data
+
+
+class LimitedReader(io.RawIOBase):
+    def __init__(self, stream: Stream, raw: Any) -> None:
+        self._stream, self._raw = stream, raw  # The latter keeps the socket open.
         self.has_ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(self._get_timeout())
-        count: int = self._raw.readinto(memoryview(buffer)[: self._remaining])
-        self._remaining -= count
-        self.has_ended = count == 0
-        return count
+        data = self._stream.receive(len(buffer))
+        buffer[: len(data)] = data
+        self.has_ended = not data
+        return len(data)
 
     def close(self) -> None:
         self._raw.close()
@@ -81,15 +147,11 @@ class LimitedReader(io.RawIOBase):
 
 
 class LimitedResponse(http.client.HTTPResponse):
-    def __init__(self, get_timeout: Callable[[], float], sock: socket.socket, **options: Any) -> None:
-        super().__init__(sock, **options)
-        self._reader = LimitedReader(sock, self.fp.detach(), get_timeout)
-        self.fp: Any = io.BufferedReader(self._reader)
-
     def begin(self) -> None:
         """Read the headers. Raises HTTPException if they don't end, which http.client ignores."""
+        reader: Any = self.fp.raw
         super().begin()
-        if self._reader.has_ended:
+        if reader.has_ended:
             raise http.client.IncompleteRead(b"")
 
 
@@ -115,6 +177,9 @@ class Sender(http.client.HTTPConnection):
 
     Each time it connects, it resolves and judges the name, and connects to nothing else.
     """
+
+    sock: Any  # A Stream, or None.
+    response_class = LimitedResponse
 
     def __init__(self, url: str, policy: Policy, tls: ssl.SSLContext | None = None) -> None:
         self._target, self._policy = parse_url(url), policy
@@ -171,13 +236,9 @@ class Sender(http.client.HTTPConnection):
             raise TimeoutError
         return remaining
 
-    def response_class(self, sock: socket.socket, **options: Any) -> LimitedResponse:  # type: ignore[override]
-        return LimitedResponse(self._get_timeout, sock, **options)
-
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()
-        self.sock.settimeout(self._get_timeout())
         self.sock.sendall(data)
 
     def connect(self) -> None:
@@ -185,12 +246,11 @@ class Sender(http.client.HTTPConnection):
         if self._policy.proxy:
             host, _, port = self._policy.proxy.rpartition(":")
             addresses = self._policy.look_up(host, int(port), self._get_timeout())
-        self.sock = self._connect_to(addresses)
+        self.sock = Stream(self._connect_to(addresses), self._get_timeout)
         if self._policy.proxy:
             self._open_tunnel()
         if self._tls:
-            self.sock.settimeout(self._get_timeout())
-            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host.rstrip("."))
+            self.sock.start_tls(self._tls, self.host.rstrip("."))
 
     def _connect_to(self, addresses: Sequence[ResolvedAddress]) -> socket.socket:
         error: OSError = UnresolvableError()

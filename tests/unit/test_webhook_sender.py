@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import ip_network
+from pathlib import Path
 from select import select
 from time import monotonic
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA384
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from accounts.webhooks.sender import MAX_RESPONSE_BYTES, Failure, Outcome, Sender, parse_retry_after
 from accounts.webhooks.targets import Policy
@@ -338,6 +342,37 @@ def test_handshake_that_never_comes_is_a_timeout() -> None:
         port = server.getsockname()[1]
         outcome = send(f"https://127.0.0.1:{port}/", timeout=SHORT)
     assert outcome.error == Failure.TIMEOUT
+
+
+def flood_with_tickets(connection: Any, request: bytes) -> None:
+    """Send session tickets of TLS 1.3 for some seconds, which OpenSSL reads without returning any data."""
+
+    def expand(label: bytes, length: int) -> bytes:
+        info = bytes([0, length, 6 + len(label)]) + b"tls13 " + label + b"\0"
+        return HKDFExpand(SHA384(), length, info).derive(secret)
+
+    assert connection.cipher()[0] == "TLS_AES_256_GCM_SHA384"
+    keys = Path(connection.context.keylog_filename).read_text()
+    secret = bytes.fromhex(keys.partition("SERVER_TRAFFIC_SECRET_0 ")[2].split()[1])
+    cipher, nonce = AESGCM(expand(b"key", 32)), int.from_bytes(expand(b"iv", 12), "big")
+    ticket = b"\x04\0\0\x0f" + b"\0\0\x0e\x10" + b"\0\0\0\0" + b"\x01n" + b"\0\x01t" + b"\0\0"
+    content = ticket * 800 + b"\x16"  # A record of the handshake.
+    header = b"\x17\x03\x03" + (len(content) + 16).to_bytes(2, "big")
+    ends_at, number = monotonic() + 5, 0
+    while monotonic() < ends_at:
+        record = header + cipher.encrypt((nonce ^ number).to_bytes(12, "big"), content, header)
+        socket.socket.sendall(connection, record)  # Not through the TLS of the server.
+        number += 1
+
+
+def test_flood_of_session_tickets_is_cut_off(tmp_path: Path) -> None:
+    policy = Policy(LOCAL.allowed_networks, resolver=resolve_to("127.0.0.1"))
+    with receiving(flood_with_tickets, tls_name="hooks.example") as receiver:
+        context: Any = receiver._context
+        context.num_tickets, context.keylog_filename = 0, str(tmp_path / "keys")
+        outcome = send(f"https://hooks.example:{receiver.port}/", policy, timeout=SHORT)
+    assert (outcome.error, outcome.status) == (Failure.CONNECTION, None)
+    assert outcome.milliseconds < 3000
 
 
 @pytest.mark.parametrize("body", ["never closed", "slow", "never begun"])
