@@ -147,6 +147,14 @@ class LimitedReader(io.RawIOBase):
 
 
 class LimitedResponse(http.client.HTTPResponse):
+    def _read_status(self) -> tuple[str, int, str]:
+        """Skip interim responses (RFC 9110 section 15.2), of which http.client skips only 100."""
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if status not in range(102, 200):
+                return version, status, reason
+            http.client.parse_headers(self.fp)
+
     def begin(self) -> None:
         """Read the headers. Raises HTTPException if they don't end, which http.client ignores."""
         reader: Any = self.fp.raw

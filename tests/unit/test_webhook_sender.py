@@ -375,6 +375,15 @@ def test_flood_of_session_tickets_is_cut_off(tmp_path: Path) -> None:
     assert outcome.milliseconds < 3000
 
 
+@pytest.mark.parametrize("status", [100, 102, 103])
+def test_interim_responses_are_skipped(status: int) -> None:
+    interim = f"HTTP/1.1 {status} Wait\r\nLink: </a>\r\n\r\n".encode()
+    with receiving(respond_repeatedly(interim + interim + OK, interim + OK)) as receiver:
+        outcomes = post_repeatedly(f"http://127.0.0.1:{receiver.port}/", LOCAL, 2)
+    assert [(outcome.status, outcome.text) for outcome in outcomes] == [(200, "ok")] * 2
+    assert receiver.connections == 1
+
+
 @pytest.mark.parametrize("body", ["never closed", "slow", "never begun"])
 def test_status_counts_even_if_the_body_does_not_end(body: str) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
@@ -399,9 +408,10 @@ def test_status_counts_even_if_the_body_does_not_end(body: str) -> None:
         (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", (Failure.RESPONSE, None)),
         (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 65536, (Failure.RESPONSE, None)),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n", (Failure.RESPONSE, None)),
+        (b"", b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n", (Failure.CONNECTION, None)),
         (b"", b"x" * 65536, (Failure.RESPONSE, None)),
     ],
-    ids=["body", "chunks", "chunk", "headers", "many headers", "header", "100s", "status line"],
+    ids=["body", "chunks", "chunk", "headers", "many headers", "header", "100s", "103s", "status line"],
 )
 def test_endless_responses_are_cut_off(head: bytes, part: bytes, expected: Any) -> None:
     with receiving(endless(head, part)) as receiver:
