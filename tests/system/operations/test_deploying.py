@@ -230,6 +230,7 @@ def test_units_drain_and_log_without_a_limit() -> None:
 def test_webhooks_may_have_a_process_of_their_own() -> None:
     unit = (DEPLOY / "petstore-webhooks.service").read_text()
     assert "manage.py deliver_webhooks" in unit
+    assert "\nSystemCallFilter=setpriority\n" in unit.partition("@resources")[2]  # Which contains it.
     service = load_compose_file()["services"]["webhooks"]
     assert (service["command"], service["profiles"]) == (["deliver_webhooks"], ["webhooks"])
     assert "networks" not in service or "front" in service["networks"]  # It needs the Internet.
