@@ -22,8 +22,11 @@ class Command(DocumentedCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         os.nice(NICENESS)
+        signals = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # In all threads.
         dispatcher = Dispatcher(settings.WEBHOOK_WORKERS or DEFAULT_SLOTS)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: dispatcher.request_stop())
+        dispatcher.start()
         self.stdout.write("Delivering webhooks. Stop with Ctrl-C.")
-        dispatcher.run()
+        # A handler would run within the loop, which may hold the lock of what stops it.
+        signal.sigwait(signals)
+        dispatcher.stop()
