@@ -41,7 +41,7 @@ FORBIDDEN_IPV6 = [
 EMBEDDING_IPV4 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
 HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|[0-9a-f:]*:[0-9a-f:.]*")
 UNSAFE = re.compile(r"[\x00-\x20\x7f\\#]")
-RESOLVE_SECONDS = 5.0  # When an endpoint is saved.
+RESOLVE_SECONDS = 1.0  # When an endpoint is saved. The forms of other customers wait for this one.
 
 
 class UnresolvableError(OSError):

@@ -2,19 +2,24 @@
 
 from ipaddress import ip_network
 from threading import Event
+from time import monotonic
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 
+from accounts.webhooks import targets
 from accounts.webhooks.targets import (
     ForbiddenError,
     Policy,
     Target,
     UnresolvableError,
+    check_url,
     normalize_url,
     parse_address,
     parse_url,
 )
+from petstore.site.password_hashers import QUEUE_SECONDS
 
 FORBIDDEN = """
     0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 127.255.255.254 169.254.169.254 172.16.0.1 172.31.255.255
@@ -129,6 +134,21 @@ def test_url_is_stored_in_its_normal_form(url: str, normal: str) -> None:
 def test_urls_that_mislead_are_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="URL"):
         normalize_url(url)
+
+
+def test_slow_names_of_a_client_do_not_make_other_forms_give_up(monkeypatch: Any) -> None:
+    """A worker serves one form at a time, of up to four that a client sends at once."""
+    released, started_at = Event(), monotonic()
+
+    def resolve(*_: Any, **__: Any) -> list[Any]:
+        released.wait(10)
+        return []
+
+    monkeypatch.setattr(targets, "get_policy", lambda: Policy(resolver=resolve))
+    with pytest.raises(ValidationError, match="can't be resolved"):
+        check_url("https://slow.example/")
+    assert 4 * (monotonic() - started_at) < QUEUE_SECONDS
+    released.set()
 
 
 def test_path_never_looks_like_a_host() -> None:
