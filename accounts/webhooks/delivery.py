@@ -213,19 +213,20 @@ class Dispatcher:
             find_due_endpoints(now), free - len(requested), lease=token, next_attempt_at=now + LEASE
         )
         self._has_due = len(requested) + len(endpoints) == free
-        for task in [*map(self._open_requested, requested), *map(self._open_page, endpoints)]:
-            if task is not None:
-                self._start(task)
+        # One whose events can't be read must not stop the others.
+        for attempt in requested:
+            self._run_safely(partial(self._open_requested, attempt))
+        for endpoint in endpoints:
+            self._run_safely(partial(self._open_page, endpoint))
 
-    def _open_requested(self, attempt: WebhookAttempt) -> Task | None:
-        message = build_message(attempt)
-        if message is None:
+    def _open_requested(self, attempt: WebhookAttempt) -> None:
+        if message := build_message(attempt):
+            self._start(Task(attempt.endpoint, deque([message]), requested=attempt))
+        else:
             WebhookAttempt.objects.filter(pk=attempt.pk).update(due_at=None, error=Failure.EVENT)
-            return None
-        return Task(attempt.endpoint, deque([message]), requested=attempt)
 
-    def _open_page(self, endpoint: WebhookEndpoint) -> Task | None:
-        """Read the next events. Without any, the endpoint sleeps until it is woken."""
+    def _open_page(self, endpoint: WebhookEndpoint) -> None:
+        """Read and send the next events. Without any, the endpoint sleeps until it is woken."""
         page = fetch_page(endpoint)
         leased = WebhookEndpoint.objects.filter(pk=endpoint.pk, lease=endpoint.lease)
         if page.lost_until is not None:
@@ -234,10 +235,10 @@ class Dispatcher:
                     lost = WebhookAttempt.Kind.LOST
                     WebhookAttempt.objects.create(endpoint=endpoint, kind=lost, event_id=page.lost_until)
         if page.messages:
-            return Task(endpoint, deque(page.messages), page.end)
-        self._put_back(endpoint, page.end)
-        leased.update(position=page.end, next_attempt_at=endpoint.next_attempt_at, lease="")
-        return None
+            self._start(Task(endpoint, deque(page.messages), page.end))
+        else:
+            self._put_back(endpoint, page.end)
+            leased.update(position=page.end, next_attempt_at=endpoint.next_attempt_at, lease="")
 
     def _put_back(self, endpoint: WebhookEndpoint, end: int) -> None:
         """End the lease at this position, and let the endpoint sleep if no later event has been seen."""
@@ -254,8 +255,8 @@ class Dispatcher:
         self._in_flight.add(task)
         self._started.put(task)
         if self._threads < len(self._in_flight):
-            self._threads += 1
             Thread(target=self._attempt_all, name="webhook", daemon=True).start()
+            self._threads += 1
 
     def _attempt_all(self) -> None:
         while True:

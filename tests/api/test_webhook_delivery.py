@@ -486,6 +486,22 @@ def test_event_pruned_before_it_is_sent_again_is_said(
     assert (attempt.is_pending, attempt.error) == (False, "event")
 
 
+def test_endpoint_whose_events_can_not_be_read_stops_no_other(
+    account: Account, endpoint: Endpoint, world: World, monkeypatch: Any
+) -> None:
+    """For example because a later version has stored a type that this one does not know."""
+    monkeypatch.setattr(delivery, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(delivery, "connection", SimpleNamespace(close=lambda: None))
+    other = add(account, types=["order"], url="https://93.184.216.34/other")
+    ids = emit(account.pk)
+    Endpoint.objects.filter(pk=endpoint.pk).update(types="later")
+    for _ in range(3):
+        begin(world, world.dispatcher)
+        world.dispatcher._run_safely(partial(world.dispatcher.collect, 1))
+        world.advance(seconds=21)
+    assert world.received == {other.url: ids}
+
+
 def test_removed_endpoint_ends_its_attempts(account: Account, endpoint: Endpoint, world: World) -> None:
     emit(account.pk, account.pk)
     world.dispatcher._next_poll = 0
