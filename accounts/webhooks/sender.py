@@ -32,6 +32,7 @@ TIMEOUT_SECONDS = 10.0  # For the whole exchange, from the name to the body.
 MAX_RESPONSE_BYTES = 64 * 1024  # With the headers and what TLS adds, and as much for its handshake.
 MAX_BODY_BYTES = 8 * 1024
 MAX_TEXT_BYTES = 2 * 1024
+MAX_ADDRESSES = 8  # Of a name, that are tried.
 RECORD_BYTES = 16 * 1024  # Of TLS.
 
 T = TypeVar("T")
@@ -254,7 +255,7 @@ class Sender(http.client.HTTPConnection):
         if self._policy.proxy:
             host, _, port = self._policy.proxy.rpartition(":")
             addresses = self._policy.look_up(host, int(port), self._get_timeout())
-        self.sock = Stream(self._connect_to(addresses), self._get_timeout)
+        self.sock = Stream(self._connect_to(addresses[:MAX_ADDRESSES]), self._get_timeout)
         if self._policy.proxy:
             self._open_tunnel()
         if self._tls:

@@ -160,6 +160,18 @@ def test_other_addresses_are_tried_if_one_does_not_respond() -> None:
         assert send(f"http://two.example:{receiver.port}/", policy).status == 200
 
 
+def test_few_of_many_addresses_are_tried() -> None:
+    """Otherwise a name could have the service scan the ports of others."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    addresses = [f"127.0.0.{number}" for number in range(1, 100)]
+    with receiving(respond()) as receiver:
+        at = [*resolve_to(*addresses)("", port), *resolve_to("127.0.0.1")("", receiver.port)]
+        policy = Policy(tuple(map(ip_network, addresses)), resolver=lambda *_, **__: at)
+        assert send(f"http://many.example:{receiver.port}/", policy).error == Failure.CONNECTION
+        assert receiver.connections == 0
+
+
 # --- Kept connections
 
 
