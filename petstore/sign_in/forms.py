@@ -207,6 +207,7 @@ class PasskeyForm(forms.Form):
 
 class AddPasskeyForm(PasskeyForm, webauthn_forms.AddWebAuthnForm):
     def clean(self) -> dict[str, Any]:
+        list(User.objects.select_for_update(no_key=True).filter(pk=self.user.pk))  # Others wait to count.
         if Authenticator.objects.filter(user=self.user, type="webauthn").count() >= MAX_PASSKEYS:
             raise ValidationError(f"You have {MAX_PASSKEYS} passkeys. Remove one first.")
         return super().clean()

@@ -24,9 +24,12 @@ from accounts.usage.batch import Batch
 from inventory.models import Category, Order, OrderStatus, Pet, TransitionError
 from petstore.api.link_header import get_page_url
 from petstore.management.commands.quickstart import create_staff_login
+from petstore.sign_in import forms, rate_limits
 from petstore.sign_in.password_links import create_link
 from tests.conftest import COMMITTED
 from tests.support.concurrency import before_commit, run_concurrently
+from tests.support.members import sign_in
+from tests.support.passkeys import ORIGIN, Passkey, get_options
 from tests.support.staff import PASSWORD, signed_in, superuser
 from tests.support.two_factor import add_app, current_code, get_secret
 
@@ -234,6 +237,16 @@ def make_account_with_owners(*names: str) -> tuple[Account, list[Membership]]:
         invitation, _ = Invitation.objects.invite(account, **fields, by=Actor("tests"))
         members.append(invitation.accept(User.objects.create(username=name), by=Actor("tests")))
     return account, members
+
+
+def test_concurrently_added_passkeys_keep_the_limit(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.BASE_URL, settings.ORIGIN = f"{ORIGIN}/v1", ORIGIN
+    monkeypatch.setattr(forms, "MAX_PASSKEYS", 1)
+    monkeypatch.setattr(rate_limits, "count_attempt", lambda *attempt: 0)  # It makes the second wait.
+    page, browser = "/account/security/passkeys/add/", sign_in(superuser())
+    options = get_options(browser.get(page))
+    overlap(*(partial(browser.post, page, {"credential": Passkey().create(options)}) for _ in range(2)))
+    assert Authenticator.objects.filter(type="webauthn").count() == 1
 
 
 def test_invitation_used_concurrently_admits_one_person() -> None:
