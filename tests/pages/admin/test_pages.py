@@ -121,6 +121,11 @@ def test_unstorable_session_id_is_rejected(db: None) -> None:
         assert client.get(f"/{page}", headers={"Cookie": cookie}).status_code == 400
 
 
+@pytest.mark.parametrize("target", ["x", "1", "//example.com", "admin:logout"])
+def test_sign_in_page_leads_staff_who_are_signed_in_to_no_other_target(staff: Client, target: str) -> None:
+    assert staff.get("/admin/login/", {"next": target})["Location"] == "/admin/"
+
+
 def test_list_filters_survive_a_visit_to_a_pet(staff: Client, pet: Pet) -> None:
     filters = "q=" + "%F0%9F%90%B6" * 250
     page = staff.get(url("inventory_pet_change", pet.pk), {"_changelist_filters": filters})
