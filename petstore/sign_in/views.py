@@ -98,6 +98,9 @@ class ChangePasswordView(RememberBrowserView, account_views.PasswordChangeView):
 class PasswordLinkView(account_views.PasswordResetFromKeyView):
     success_url = reverse_lazy("account_login")
 
+    def logout(self) -> None:
+        """Sign out no one: another site may have led the browser of another user here."""
+
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
         status = 410 if context.get("token_fail") else 200
         response: HttpResponse = super().render_to_response(context, status=status, **kwargs)

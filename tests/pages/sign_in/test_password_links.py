@@ -124,6 +124,17 @@ def test_invalid_link_sets_no_password(
     assert User.objects.get(pk=clerk.pk).password == before
 
 
+def test_link_signs_out_no_one_who_opens_it(owner: Client, clerk: User) -> None:
+    """Anyone may have got a link for themselves, and other sites can lead a browser to it."""
+    link, colleague = reset_password(owner, clerk), signed_in(member_of("Viewer", name="ann"))
+    page = colleague.get(link, follow=True)
+    assert "Choose a password" in page.text
+    assert colleague.get("/admin/").status_code == 200
+    choose_password(link, client=colleague)
+    assert may_sign_in(clerk, PASSWORD)
+    assert colleague.get("/admin/").status_code == 200
+
+
 def test_link_opened_twice_sets_one_password(owner: Client, clerk: User) -> None:
     link, browsers = reset_password(owner, clerk), [Client(), Client()]
     pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
