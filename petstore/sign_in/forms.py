@@ -159,10 +159,18 @@ class ResetPasswordForm(account_forms.ResetPasswordForm):
 class ResetTokenForm(account_forms.UserTokenForm):
     """Accepts links of emails from customers, and links of an Owner from staff."""
 
+    is_locking = False
+
+    def clean(self) -> Any:
+        """Lock the user of a valid link, and check it again, so that concurrent requests use it once."""
+        super().clean()  # type: ignore[no-untyped-call]
+        self.is_locking = True
+        return super().clean()  # type: ignore[no-untyped-call]
+
     def _get_user(self, uidb36: str) -> User | None:
-        """Lock the user, so that of concurrent requests with a link only one succeeds."""
         found: User | None = super()._get_user(uidb36)  # type: ignore[no-untyped-call]
-        user = User.objects.select_for_update().filter(pk=found.pk if found else 0, is_active=True).first()
+        users = User.objects.select_for_update() if self.is_locking else User.objects.all()
+        user = users.filter(pk=found.pk if found else 0, is_active=True).first()
         if user is not None and user.is_staff:
             self.token_generator = PasswordLinkTokenGenerator()
         return user

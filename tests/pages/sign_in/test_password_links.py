@@ -15,6 +15,8 @@ from django.test import Client
 from accounts.models import Account, Membership, Role
 from petstore.api.link_header import get_page_url
 from petstore.audit.models import AuditEntry
+from tests.conftest import ON_SQLITE
+from tests.support.costs import recorded_statements
 from tests.support.staff import member_of, signed_in, superuser
 
 pytestmark = pytest.mark.same_on_both
@@ -133,6 +135,15 @@ def test_link_signs_out_no_one_who_opens_it(owner: Client, clerk: User) -> None:
     choose_password(link, client=colleague)
     assert may_sign_in(clerk, PASSWORD)
     assert colleague.get("/admin/").status_code == 200
+
+
+@pytest.mark.skipif(ON_SQLITE, reason="SQLite locks no rows.")
+def test_only_a_valid_link_locks_its_user(owner: Client, clerk: User) -> None:
+    link = reset_password(owner, clerk)
+    for path, locks in ((f"{link[:-2]}/", 0), (link, 1)):
+        with recorded_statements() as statements:
+            Client().get(path)
+        assert len([sql for sql, _ in statements if "FOR" in sql.split()]) == locks
 
 
 def test_link_opened_twice_sets_one_password(owner: Client, clerk: User) -> None:
