@@ -103,6 +103,7 @@ class Membership(AccountRole):
             member.check_other_owner()
             member.role = role
             member.save(update_fields=["role"])
+            member.account.invitations.close_void()
             member.record(Action.MEMBER_CHANGED, by, before=before, after=after, reason=reason)
         self.refresh_from_db()
 
@@ -120,6 +121,7 @@ class Membership(AccountRole):
             values: Any = {"before": before, "after": after, "reason": reason}
             member.record(Action.MEMBER_REMOVED, by, EventType.MEMBER_REMOVED, **values)
             member.delete()
+            member.account.invitations.close_void()
 
     def lock(self, *, reject_suspended: bool = False) -> Membership:
         """Lock the account, and return the current row. Raises ValidationError if it was removed."""
@@ -175,6 +177,10 @@ class InvitationQuerySet(QuerySet["Invitation"]):
         staff = User.objects.with_perm("accounts.change_account").filter(is_staff=True)
         by_author = Q(invited_by=None) | Exists(owners) | Exists(staff.filter(pk=OuterRef("invited_by")))
         return self.filter(by_author, closed_at=None, expires_at__gt=timezone.now())
+
+    def close_void(self) -> None:
+        """Close those that aren't open, so that they stay void if their author returns."""
+        self.filter(closed_at=None).exclude(pk__in=self.open()).update(closed_at=timezone.now())
 
     def find(self, token: str) -> Invitation | None:
         """Find the open invitation of a link."""

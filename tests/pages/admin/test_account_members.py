@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from html import unescape
 from typing import Any
 
@@ -126,6 +127,22 @@ def test_invitation_by_a_former_owner_is_void(account: Account, loss: str) -> No
     assert not account.invitations.open().exists()
     with pytest.raises(ValidationError, match="no longer valid"):
         own.accept(rival.user, by=OPERATOR)
+
+
+@pytest.mark.parametrize("loss", ["role", "membership"])
+def test_invitation_by_a_former_owner_stays_void_if_they_return(account: Account, loss: str) -> None:
+    add_member(account, "ann")
+    rival = add_member(account, "ben")
+    create = partial(Invitation.objects.invite, account, role=Role.OWNER)
+    create(email="new@example.com", by=Actor("ben", rival.user_id))
+    other, _ = create(email="other@example.com", by=OPERATOR)
+    if loss == "role":
+        rival.change_role(Role.READER, by=OPERATOR)
+        rival.change_role(Role.OWNER, by=OPERATOR)
+    else:
+        rival.remove(by=OPERATOR)
+        Membership.objects.create(account=account, user=rival.user, role=Role.OWNER)
+    assert list(account.invitations.open()) == [other]
 
 
 def test_link_is_stored_only_as_a_digest(account: Account) -> None:
