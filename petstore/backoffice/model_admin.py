@@ -195,6 +195,16 @@ class PetstoreModelAdmin(ModelAdmin):
         self.message_user(request, f"{reason} {self.deletion_hint}", messages.WARNING)
         return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", quote(obj.pk))
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Count the rows that are deleted with a row, which may be many. Django would list all of them."""
+        counts = {}
+        for relation in self.opts.related_objects:
+            if relation.on_delete is models.CASCADE:
+                model, field = relation.related_model, relation.field.name
+                if count := model._base_manager.filter(**{f"{field}__in": objs}).count():
+                    counts[str(model._meta.verbose_name_plural)] = count
+        return [str(obj) for obj in objs], counts, set(), []
+
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         obj = self.get_permitted_object(request, object_id)
         history = self.get_history(request, obj)

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, DailyUsage, RateLimitState
-from inventory.models import Category, Pet
+from inventory.models import Category, Pet, PetEvent
 from tests.support.costs import count_queries
 from tests.support.customers import use_quota
 from tests.support.staff import member_of
@@ -119,6 +119,16 @@ def test_unstorable_session_id_is_rejected(db: None) -> None:
     client, cookie = Client(raise_request_exception=False), r'sessionid="\000aaaaaaaaaaaa"'
     for page in ("admin/", "admin/login/", "admin/inventory/pet/"):
         assert client.get(f"/{page}", headers={"Cookie": cookie}).status_code == 400
+
+
+def test_deletion_counts_the_rows_that_go_with_a_row_and_loads_none(staff: Client, pet: Pet) -> None:
+    event = {"from_status": "available", "to_status": "pending", "by": "staff boss"}
+    PetEvent.objects.bulk_create(PetEvent(pet=pet, **event) for _ in range(300))
+    page = staff.get(url("inventory_pet_delete", pet.pk)).text
+    assert "Pet events: 300" in page
+    assert "Pending" not in page
+    assert staff.post(url("inventory_pet_delete", pet.pk), {"post": "yes"}).status_code == 302
+    assert not PetEvent.objects.exists()
 
 
 @pytest.mark.parametrize("target", ["x", "1", "//example.com", "admin:logout"])
