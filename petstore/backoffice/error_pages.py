@@ -16,7 +16,14 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError, IntegrityError
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotAllowed,
+    QueryDict,
+)
 from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers
 from django.utils.deprecation import MiddlewareMixin
@@ -31,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 View = Callable[..., HttpResponse]
 
+# Generic views handle PUT as POST, and DELETE without their form, so they would pass by limits and checks.
+METHODS = ["GET", "HEAD", "POST"]
 MAX_VALUE_LENGTH = 250  # Characters of a query parameter: SQLite rejects long patterns.
 MAX_URL_LENGTH = 4000  # Of the path, and of parameters that hold a URL.
 URL_PARAMETERS = {"next", "_changelist_filters"}
@@ -73,7 +82,7 @@ def render_error(request: HttpRequest, status: int, text: str) -> HttpResponse:
 
 
 class SignedInPagesMiddleware(MiddlewareMixin):
-    """Ends expired sessions, and rejects input that the database cannot store and conflicting changes.
+    """Ends expired sessions. Rejects other METHODS, input that can't be stored, and conflicting changes.
 
     Applies to the pages of staff and customers, of which those of customers are never cached.
     """
@@ -81,6 +90,8 @@ class SignedInPagesMiddleware(MiddlewareMixin):
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
         if not request.path_info.startswith((STAFF_PAGES, CUSTOMER_PAGES)):
             return None
+        if request.method not in METHODS:
+            return HttpResponseNotAllowed(METHODS)
         if error := check_input(request):
             return render_error(request, 400, error)
         log_out_if_expired(request)

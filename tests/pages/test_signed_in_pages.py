@@ -54,6 +54,13 @@ def test_unstorable_input_is_rejected(customer: Client) -> None:
     assert customer.post("/account/greet/", {"name": "a\0b"}).status_code == 400
 
 
+@pytest.mark.parametrize("method", ["put", "delete", "patch", "options", "trace"])
+def test_other_methods_than_those_of_links_and_forms_are_rejected(customer: Client, method: str) -> None:
+    for page in ("account/greet/", "account/security/recovery-codes/new/", "admin/login/"):
+        response = getattr(customer, method)(f"/{page}")
+        assert (response.status_code, response["Allow"]) == (405, "GET, HEAD, POST")
+
+
 def test_database_error_during_rendering_gets_an_error_page(customer: Client) -> None:
     for kind, status in (("range", 400), ("race", 409)):
         response = customer.get(f"/account/{kind}/")

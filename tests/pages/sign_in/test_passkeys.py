@@ -122,6 +122,7 @@ def test_removing_a_passkey_without_an_app_requires_password_and_code(boss: User
     client, page = sign_in_with(passkey), get_removal_page()
     data = {"password": PASSWORD, "code": get_recovery_codes(boss)[0]}
     assert "takes your password and a recovery code" in client.get(page).text
+    assert client.delete(page, data).status_code == 405  # Django's view would not check the form.
     incomplete: list[dict[str, str]] = [{}, data | {"password": ""}, data | {"code": ""}]
     for sent in incomplete:
         assert client.post(page, sent).status_code == 200
