@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import count
 from time import perf_counter
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -22,7 +22,7 @@ from petstore.observability.metrics import (
     REQUESTS,
     deferred_updates,
 )
-from petstore.observability.request_log import LoggedContext, RequestLog
+from petstore.observability.request_log import RequestLog
 
 UNKNOWN_ROUTE = "unknown"  # No URL pattern, or a regular expression.
 
@@ -49,7 +49,7 @@ class InstrumentedHandler(Generic[ResponseT]):
         self._get_response = get_response
         self._log = RequestLog()
 
-    def __call__(self, request: HttpRequest, context: LoggedContext) -> ResponseT:
+    def __call__(self, request: HttpRequest, context: Any) -> ResponseT:
         start = perf_counter()
         next(started)
         token = logs.request_id.set(context.id)
