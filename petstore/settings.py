@@ -95,7 +95,10 @@ CACHES: dict[str, Any] = {
         "LOCATION": "cache_entries",
         "OPTIONS": {"MAX_ENTRIES": 100_000},
     },
+    # Attempts to sign in and the like (django-ratelimit).
+    "counters": {"BACKEND": "petstore.sign_in.cache.CounterCache"},
 }
+RATELIMIT_USE_CACHE = "counters"
 CLIENTS_DIR = BASE_DIR / "build/clients"  # `make clients` fills it.
 # Where the instances of this machine share the counters of requests without a key.
 COUNTERS_DIR = env.text("COUNTERS_DIR", str(BASE_DIR / "var"))

@@ -15,9 +15,9 @@ from accounts.models import Account, ApiKey, Rejection, Role
 from petstore.api.client_ip import get_client_network
 from petstore.db.names import check_scripts, visible_name
 from petstore.mail.email_queue import check_address
-from petstore.sign_in.rate_limits import DAY, MINUTE, check_limits
+from petstore.sign_in.rate_limits import check_limits
 
-NEW_USER_RATES = ((10, MINUTE), (100, DAY))  # Attempts per client network.
+NEW_USER_RATES = ("10/m", "100/d")  # Attempts per client network.
 
 
 class NewUserForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.

@@ -1,20 +1,9 @@
 """The tables of used one-time codes and of attempts to sign in, and ended sessions."""
 
-import hashlib
-import time
-
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session
-from django.db import connection, models, transaction
+from django.db import models
 from django.db.models import Exists, OuterRef, QuerySet
-
-COUNT = """
-INSERT INTO sign_in_attemptcounter AS c (name, value, expires) VALUES (%s, 1, %s)
-ON CONFLICT (name) DO UPDATE SET
-    value = CASE WHEN c.expires > %s THEN c.value + 1 ELSE 1 END,
-    expires = CASE WHEN c.expires > %s THEN c.expires ELSE excluded.expires END
-RETURNING value, expires
-"""
 
 
 class CacheEntry(models.Model):
@@ -33,7 +22,7 @@ class CacheEntry(models.Model):
 
 
 class AttemptCounter(models.Model):
-    """The number of attempts in a window, which the first one starts, by a hash of what is limited."""
+    """A row of `petstore.sign_in.cache.CounterCache`."""
 
     name = models.CharField(max_length=255, primary_key=True)
     value = models.BigIntegerField()
@@ -44,18 +33,6 @@ class AttemptCounter(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    @classmethod
-    def count(cls, subject: str, seconds: int) -> tuple[int, float]:
-        """Count an attempt in one statement. Returns their number, and the seconds until the window ends.
-
-        Raises RuntimeError in a transaction, because its rollback would undo the count.
-        """
-        name, now = hashlib.sha256(subject.encode()).hexdigest(), time.time()
-        with transaction.atomic(durable=True), connection.cursor() as cursor:
-            cursor.execute(COUNT, (name, now + seconds, now, now))
-            value, expires = cursor.fetchone()
-        return value, expires - now
 
 
 def find_ended_sessions() -> QuerySet[UserSession]:

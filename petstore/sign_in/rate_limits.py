@@ -9,34 +9,33 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.cache import caches
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
+from django_ratelimit.core import get_usage
 
 from petstore.api.client_ip import get_client_network
 from petstore.api.local_counters import LocalCounters
 from petstore.sign_in.known_browsers import get_known_browser_id
-from petstore.sign_in.models import AttemptCounter
 from petstore.text import format_count
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400  # Seconds.
-# The number of attempts in a window, and its length.
-ATTEMPTS_PER_ADDRESS = 10, MINUTE
-ATTEMPTS_PER_NAME = 10, 5 * MINUTE  # Also per known browser.
-CODES_PER_NAME = 50, DAY  # Codes have six digits, and three are valid at any time.
-MAILS_PER_ADDRESS = 10, HOUR
-MAILS_PER_EMAIL = 5, HOUR
-CHALLENGES_PER_ADDRESS = 30, MINUTE  # Each creates a session.
-CHANGES_PER_DAY = 100, DAY  # Of each kind that the audit trail records, which is never pruned.
-UNLOCK_SECONDS = 2 * DAY  # Must exceed the windows above.
+ATTEMPTS_PER_ADDRESS = "10/m"
+ATTEMPTS_PER_NAME = "10/5m"  # Also per known browser.
+CODES_PER_NAME = "50/d"  # Codes have six digits, and three are valid at any time.
+MAILS_PER_ADDRESS = "10/h"
+MAILS_PER_EMAIL = "5/h"
+CHALLENGES_PER_ADDRESS = "30/m"  # Each creates a session.
+CHANGES_PER_DAY = "100/d"  # Of each kind that the audit trail records, which is never pruned.
+UNLOCK_SECONDS = 2 * 24 * 60 * 60  # Must exceed the windows above.
 SECONDS_TO_WAIT = "petstore.seconds_to_wait"  # In request.META, if an attempt was rejected.
 
 # A flood must not reach the database, so each machine counts pages by itself. In microseconds.
 page_counters = LocalCounters(Path(settings.COUNTERS_DIR) / "pages", settings.SECRET_KEY, 60_000_000)
 
 View = Callable[..., HttpResponseBase]
-Limit = tuple[str, str, tuple[int, int]]  # Group and key of the counter, and its rate.
+Limit = tuple[str, str, str]  # Group and key of the counter, and its rate.
 
 
 def count_attempt(request: HttpRequest, limits: list[Limit]) -> int:
@@ -44,12 +43,14 @@ def count_attempt(request: HttpRequest, limits: list[Limit]) -> int:
 
     An attempt that one limit rejects does not count for those after it, and gets the status 429.
     """
-    for group, key, (limit, window) in limits:
-        used, seconds = AttemptCounter.count(f"{group}\0{key}", window)
-        if used > limit:
-            wait: int = max(1, math.ceil(seconds))
-            request.META[SECONDS_TO_WAIT] = wait
-            return wait
+    for group, key, rate in limits:
+        usage = get_usage(request, group=group, key=lambda *_, key=key: key, rate=rate, increment=True)
+        # django-ratelimit reports a limit of 0 if the window has just ended.
+        if usage["should_limit"] and usage["limit"]:
+            # The window includes the second that django-ratelimit reports as its end.
+            seconds = max(1, int(usage["time_left"]) + 1)
+            request.META[SECONDS_TO_WAIT] = seconds
+            return seconds
     return 0
 
 
@@ -84,8 +85,7 @@ def check_sign_in_limits(request: HttpRequest, username: str, *, is_code: bool =
 
     A known browser has its own limit. Other browsers share those of their address and of the name.
     """
-    unlocked = AttemptCounter.objects.filter(name=f"sign-in unlocked {username}", expires__gt=time.time())
-    unlocked_at = unlocked.values_list("value", flat=True).first()
+    unlocked_at = caches[settings.RATELIMIT_USE_CACHE].get(f"sign-in unlocked {username}")
     suffix = f"\0{username}\0{unlocked_at}" if unlocked_at else ""
     subject = get_known_browser_id(request, username) or username
     limits = [("login by name", subject + suffix, ATTEMPTS_PER_NAME)]
@@ -105,9 +105,8 @@ def get_mail_limits(request: HttpRequest, email: str) -> list[Limit]:
 
 def unlock(user: User) -> None:
     """Reset the limits of the name and its known browsers."""
-    now = int(time.time())
-    values = {"value": now, "expires": now + UNLOCK_SECONDS}
-    AttemptCounter.objects.update_or_create(values, name=f"sign-in unlocked {user.username}")
+    counters = caches[settings.RATELIMIT_USE_CACHE]
+    counters.set(f"sign-in unlocked {user.username}", int(time.time()), UNLOCK_SECONDS)
 
 
 def describe_wait(seconds: int) -> str:

@@ -527,7 +527,7 @@ def test_confirmations_are_limited_also_if_their_page_fails(
     def submit(action: str, email: str = "lee@example.com") -> Any:
         return browser.post("/account/email/", {action: "", "email": email})
 
-    monkeypatch.setattr(rate_limits, "MAILS_PER_EMAIL", (2, 3600))
+    monkeypatch.setattr(rate_limits, "MAILS_PER_EMAIL", "2/h")
     with monkeypatch.context() as patch:
         patch.setattr("petstore.mail.email_queue.QueueBackend.send_messages", crash)
         with pytest.raises(CrashError):

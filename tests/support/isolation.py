@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from django.core.cache.backends import base
+from django_ratelimit import core
 
 from accounts.quota import anonymous, store
 from accounts.quota.anonymous import LookupLimiter
@@ -10,7 +12,7 @@ from accounts.quota.limits import MINUTE
 from accounts.usage.write_behind import UsageRecorder
 from petstore.api import local_counters as local
 from petstore.api.local_counters import LocalCounters
-from petstore.sign_in import models, rate_limits
+from petstore.sign_in import cache, rate_limits
 
 
 @pytest.fixture
@@ -46,15 +48,12 @@ class Clock:
     def time(self) -> float:
         return self.now
 
-    def time_ns(self) -> int:
-        return int(self.now * 1_000_000_000)
-
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the limits of attempts, so that no window ends during a test."""
+    """The clock of django-ratelimit and of its counters, so that no window ends during a test."""
     clock = Clock()
-    for module in (models, rate_limits):
+    for module in (core, base, cache):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

@@ -23,7 +23,7 @@ from tests.support.two_factor import add_app
 @pytest.fixture(autouse=True)
 def limit(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     for module in ("petstore.sign_in.rate_limits", "accounts.portal.access"):
-        monkeypatch.setattr(f"{module}.CHANGES_PER_DAY", (3, 86_400))
+        monkeypatch.setattr(f"{module}.CHANGES_PER_DAY", "3/d")
 
 
 def post_all(client: Client, path: str, forms: list[dict[str, Any]]) -> list[int]:

@@ -190,11 +190,11 @@ def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
     assert enter_code(known_with_code, "b") == 302
 
 
-@pytest.mark.parametrize(("daily", "allowed"), [(50, 9), (3, 3)])
+@pytest.mark.parametrize(("daily", "allowed"), [("50/d", 9), ("3/d", 3)])
 def test_known_browser_has_ten_attempts_and_a_daily_limit_of_codes(
-    known_with_code: Client, monkeypatch: pytest.MonkeyPatch, daily: int, allowed: int
+    known_with_code: Client, monkeypatch: pytest.MonkeyPatch, daily: str, allowed: int
 ) -> None:
-    monkeypatch.setattr(rate_limits, "CODES_PER_NAME", (daily, 86_400))
+    monkeypatch.setattr(rate_limits, "CODES_PER_NAME", daily)
     assert attempt(known_with_code, PASSWORD) == 302
     statuses = [enter_code(known_with_code, "wrong") for _ in range(allowed + 1)]
     assert statuses == [200] * allowed + [429]

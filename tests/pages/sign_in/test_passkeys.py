@@ -151,7 +151,7 @@ def test_passkeys_of_a_user_are_limited(passkey: Passkey, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("clock")
 def test_challenges_for_a_client_are_limited(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "CHALLENGES_PER_ADDRESS", (2, 60))
+    monkeypatch.setattr(views, "CHALLENGES_PER_ADDRESS", "2/m")
     responses = [Client().get(PASSKEY_LOGIN) for _ in range(4)]
     assert [response.status_code for response in responses] == [200, 200, 429, 429]
     assert 1 <= int(responses[-1]["Retry-After"]) <= 60

@@ -53,7 +53,7 @@ def test_closed_sign_up_shows_the_support_address(db: None, settings: Any) -> No
 
 @pytest.mark.usefixtures("sign_up")
 def test_bad_input_creates_nothing(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accounts.portal.forms.NEW_USER_RATES", ((100, 60),))
+    monkeypatch.setattr("accounts.portal.forms.NEW_USER_RATES", ("100/m",))
     User.objects.create_user("ann")
     client = Client()
     for fields, text in (

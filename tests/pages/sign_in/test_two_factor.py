@@ -143,11 +143,11 @@ def test_each_recovery_code_is_accepted_once(boss: User, recovery: list[str]) ->
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize(("daily", "allowed", "wait"), [(50, 9, 300), (2, 2, 86_400)])
+@pytest.mark.parametrize(("daily", "allowed", "wait"), [("50/d", 9, 300), ("2/d", 2, 86_400)])
 def test_codes_have_a_limit_in_five_minutes_and_in_a_day(
-    app: str, monkeypatch: pytest.MonkeyPatch, daily: int, allowed: int, wait: int
+    app: str, monkeypatch: pytest.MonkeyPatch, daily: str, allowed: int, wait: int
 ) -> None:
-    monkeypatch.setattr(rate_limits, "CODES_PER_NAME", (daily, 86_400))
+    monkeypatch.setattr(rate_limits, "CODES_PER_NAME", daily)
     client = enter_password()  # Counts as one of the ten attempts in five minutes.
     for _ in range(allowed):
         assert client.post(CODE, {"code": wrong_code(app)}).status_code == 200
