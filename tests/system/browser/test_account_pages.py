@@ -95,7 +95,7 @@ def test_times_do_not_wrap(open_page: Open, ids: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_overflowing_table_has_a_shadow(open_page: Open, ids: tuple[str, str], *, dark: bool) -> None:
-    page = open_page(f"/admin/accounts/account/{ids[0]}/change/", as_="root", narrow=True, dark=dark)
+    page = open_page(f"/admin/accounts/account/{ids[0]}/change/", as_="root", dark=dark)
     check_shadows(page, page.get_by_role("region", name="Keys"))
 
 

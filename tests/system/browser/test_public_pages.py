@@ -137,11 +137,12 @@ def test_scrollable_content_has_a_shadow_at_the_edge_that_hides_more(
     open_page: Open, path: str, name: str, *, dark: bool
 ) -> None:
     page = open_page(path, narrow=True, dark=dark)
-    check_shadows(page, page.get_by_role("region", name=name))
+    content = page.get_by_role("region", name=name)
+    assert content.evaluate("one => one.scrollWidth > one.clientWidth")
+    check_shadows(page, content)
 
 
 def check_shadows(page: Page, code: Locator) -> None:
-    assert code.evaluate("one => one.scrollWidth > one.clientWidth")
     code.evaluate("""one => {
         one.textContent = "x".repeat(999);
         Object.assign(one.style, { color: "transparent", whiteSpace: "nowrap" });
