@@ -74,6 +74,7 @@ class Task:
     headers: dict[str, str] | None = None
     sender: Sender | None = None
     outcome: Outcome = field(default_factory=Outcome)  # Of the last attempt.
+    milliseconds: int = 0  # Of all attempts.
 
     def build_headers(self, now: datetime) -> dict[str, str] | None:
         """Return the signed headers (D52), or None if there is no secret."""
@@ -309,8 +310,9 @@ class Dispatcher:
 
     def _continue(self, task: Task, endpoint: WebhookEndpoint, now: datetime) -> bool:
         """Extend or end the lease of the locked row; return whether the next event follows at once."""
-        # A page of slow attempts would take minutes, while others wait.
-        is_slow = task.outcome.milliseconds > SLOW_SECONDS * 1000
+        # A page of slow attempts would occupy a slot for long, while others wait.
+        task.milliseconds += task.outcome.milliseconds
+        is_slow = task.milliseconds > SLOW_SECONDS * 1000
         is_stopping = self._stopping.is_set() or endpoint.account.suspended_at is not None
         if len(task.messages) > 1 and not (task.outcome.error or is_slow or is_stopping):
             endpoint.next_attempt_at = now + LEASE

@@ -606,7 +606,10 @@ def test_slow_attempts_give_their_slots_to_others(account: Account, world: World
     world.deliver(dispatcher)
 
 
-def test_slow_endpoint_lets_others_go_first_after_each_event(account: Account, world: World) -> None:
+@pytest.mark.parametrize(("milliseconds", "at_once"), [(2000, 1), (600, 2)])
+def test_slow_endpoint_lets_others_go_first_after_a_second(
+    account: Account, world: World, milliseconds: int, at_once: int
+) -> None:
     slow, other = (
         add(account, types=["order"], url=f"https://93.184.216.34/{name}") for name in ("slow", "other")
     )
@@ -616,14 +619,14 @@ def test_slow_endpoint_lets_others_go_first_after_each_event(account: Account, w
         order.append(url)
         if url == other.url:
             return OK
-        world.advance(seconds=2)
-        return Outcome(status=200, milliseconds=2000)
+        world.advance(milliseconds=milliseconds)
+        return Outcome(status=200, milliseconds=milliseconds)
 
     world.respond = respond
-    ids = emit(account.pk, account.pk)
+    ids = emit(*[account.pk] * 3)
     Endpoint.objects.filter(pk=slow.pk).update(next_attempt_at=world.time - timedelta(seconds=1))
     world.deliver(world.start(slots=1))
-    assert order == [slow.url, other.url, other.url, slow.url]
+    assert order == [slow.url] * at_once + [other.url] * 3 + [slow.url] * (3 - at_once)
     assert world.received[slow.url] == ids
 
 
