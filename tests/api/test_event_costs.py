@@ -10,12 +10,13 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.events.feed import SINCE_QUERY, compile_page_query
-from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode
+from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode, WebhookEndpoint
 from accounts.models.events import TYPES
 from accounts.quota.limits import to_microseconds
+from accounts.webhooks.delivery import wake
 from petstore.event_loop.compiled_reads import RawRead
 from tests.conftest import COMMITTED
-from tests.support.costs import check_blocks, check_page, check_steps
+from tests.support.costs import check_blocks, check_cost, check_page, check_steps, recorded_statements
 from tests.support.staff import signed_in, superuser
 
 # VACUUM ANALYZE considers committed rows only.
@@ -69,6 +70,18 @@ def test_page_costs_the_same_everywhere(ends: list[int], kind: str) -> None:
 def test_since_is_found_without_reading_the_feed(ends: list[int]) -> None:
     for at in (*ends, ends[-1] // 2):
         check(SINCE_QUERY, {"since": AT + at})
+
+
+def test_waking_costs_little_for_endpoints_that_have_every_event(ends: list[int]) -> None:
+    """For each of them, a later event is looked for in vain (D54)."""
+    for owner in (OWN, OTHER, OTHER + 1):
+        account = Account.objects.create(pk=owner, name=f"Pets {owner}", plan_id=PlanCode.PRO)
+        WebhookEndpoint.objects.create(account=account, types="order pet", position=ends[-1])
+    for after in (None, ends[-1] - 10):
+        with recorded_statements() as statements:
+            assert wake(after, timezone.now()) == 0
+        (statement,) = statements
+        check_cost(*statement)
 
 
 STAFF_QUERIES: list[dict[str, Any]] = [
