@@ -371,9 +371,9 @@ def wake(after: int | None, now: datetime) -> int:
     Returns how many. Endpoints in suspended accounts wait until the suspension is lifted.
     """
     # PostgreSQL would look for a later event by reading the table, since it expects to find one soon.
-    newest_first = Event.objects.order_by(OneFilterKey("id").desc()).values("pk")
-    has_private = Q(position__lt=newest_first.filter(account_id=OuterRef("account_id"))[:1])
-    has_public = Q(types__contains="pet", position__lt=newest_first.filter(account_id=PUBLIC_ACCOUNT_ID)[:1])
+    newest = Event.objects.order_by(OneFilterKey("id").desc()).values("pk")
+    has_private = Q(position__lt=newest.filter(account_id=OuterRef("account_id"))[:1])
+    has_public = Q(types__contains="pet", position__lt=newest.filter(account_id=PUBLIC_ACCOUNT_ID)[:1])
     asleep = WebhookEndpoint.objects.filter(disabled_at=None, next_attempt_at=None)
     if after is not None:
         new = Event.objects.filter(pk__gt=after)
