@@ -33,6 +33,7 @@ from petstore.server.event_loop_requests import Headers, close_while_draining, s
 from petstore.server.slow_readers import set_send_timeout
 from petstore.server.wsgi import application as wsgi
 from petstore.site.middleware import PROBES
+from petstore.site.page_limit import count_page
 from petstore.site.password_hashers import QUEUE_SECONDS
 
 if TYPE_CHECKING:
@@ -192,7 +193,12 @@ async def find_sender(scope: Any) -> "User | None":
     cookies = build_meta(scope).get("HTTP_COOKIE", "")
     if settings.SESSION_COOKIE_NAME not in cookies:
         return None
-    return await asyncio.get_running_loop().run_in_executor(request_threads, find_session_user, cookies)
+
+    def find() -> "User | None":
+        network = get_client_network(RSGIRequest(scope, bodies.EMPTY_BODY))
+        return None if count_page(network, 0) else find_session_user(cookies)
+
+    return await asyncio.get_running_loop().run_in_executor(request_threads, find)
 
 
 async def has_page(path: str) -> bool:

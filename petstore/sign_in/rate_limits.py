@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -17,8 +16,8 @@ from django.utils.deprecation import MiddlewareMixin
 from django_ratelimit.core import get_usage
 
 from petstore.api.client_ip import get_client_network
-from petstore.api.local_counters import LocalCounters
 from petstore.sign_in.known_browsers import get_known_browser_id
+from petstore.site.page_limit import count_page
 from petstore.text import format_count
 
 ATTEMPTS_PER_ADDRESS = "10/m"
@@ -30,9 +29,6 @@ CHALLENGES_PER_ADDRESS = "30/m"  # Each creates a session.
 CHANGES_PER_DAY = "100/d"  # Of each kind that the audit trail records, which is never pruned.
 UNLOCK_SECONDS = 2 * 24 * 60 * 60  # Must exceed the windows above.
 SECONDS_TO_WAIT = "petstore.seconds_to_wait"  # In request.META, if an attempt was rejected.
-
-# A flood must not reach the database, so each machine counts pages by itself. In microseconds.
-page_counters = LocalCounters(Path(settings.COUNTERS_DIR) / "pages", settings.SECRET_KEY, 60_000_000)
 
 View = Callable[..., HttpResponseBase]
 Limit = tuple[str, str, str]  # Group and key of the counter, and its rate.
@@ -122,11 +118,10 @@ class RateLimitMiddleware(MiddlewareMixin):
     """Limits the pages of each client network, and sets the status of rejected attempts."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        now = time.time_ns() // 1000
-        used, ends_at = page_counters.count(get_client_network(request), now)
-        if used <= settings.PAGES_PER_MINUTE:
+        seconds = count_page(get_client_network(request))
+        if not seconds:
             return None
-        seconds = request.META[SECONDS_TO_WAIT] = math.ceil((ends_at - now) / 1_000_000)
+        request.META[SECONDS_TO_WAIT] = seconds
         text = f"Too many requests come from your network. Try again in {describe_wait(seconds)}.\n"
         return HttpResponse(text, "text/plain; charset=utf-8")
 

@@ -12,7 +12,8 @@ from accounts.quota.limits import MINUTE
 from accounts.usage.write_behind import UsageRecorder
 from petstore.api import local_counters as local
 from petstore.api.local_counters import LocalCounters
-from petstore.sign_in import cache, rate_limits
+from petstore.sign_in import cache
+from petstore.site import page_limit
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def isolated_counters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Give each test counters of anonymous requests and pages of its own, in small files."""
     monkeypatch.setattr(local, "BUCKETS", 64)
     monkeypatch.setattr(anonymous, "counters", LocalCounters(tmp_path / "counters", "secret", MINUTE))
-    monkeypatch.setattr(rate_limits, "page_counters", LocalCounters(tmp_path / "pages", "secret", MINUTE))
+    monkeypatch.setattr(page_limit, "page_counters", LocalCounters(tmp_path / "pages", "secret", MINUTE))
 
 
 @pytest.fixture

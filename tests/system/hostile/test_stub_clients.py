@@ -7,6 +7,7 @@ a client that never sent all of its body only once its protocol is released.
 
 import asyncio
 import multiprocessing
+import os
 import threading
 import weakref
 from collections import Counter
@@ -152,6 +153,34 @@ def test_one_client_can_not_fill_the_queue_of_forms(process: ProcessPoolExecutor
     addresses = ["192.0.2.1"] * (MAX_FORMS + excess) + ["192.0.2.2"]
     statuses = {200: MAX_FORMS + 1, 429: excess}
     assert process.submit(serve_forms, 20, excess, addresses).result() == (1, statuses)
+
+
+def count_session_lookups(limit: int, posts: int) -> int:
+    """Send posts with a session cookie from one address, in a separate process."""
+    from petstore.server import app
+    from petstore.sign_in.rate_limits import RateLimitMiddleware
+
+    settings.PAGES_PER_MINUTE = limit
+    app.wsgi = SimpleNamespace(get_response=RateLimitMiddleware(lambda _: HttpResponse()))  # type: ignore[assignment, attr-defined]
+    lookups: list[str] = []
+    app.find_session_user = lookups.append  # type: ignore[assignment, attr-defined]
+    address = f"[2001:db8:{os.urandom(2).hex()}:{os.urandom(2).hex()}::1]"
+    headers = {"content-length": "0", "cookie": "sessionid=x"}
+
+    async def main() -> None:
+        application = app.Application()
+        for _ in range(posts):
+            asked = scope("POST", "/account/login/", address, **headers)
+            await application.__rsgi__(asked, Protocol([], is_silent=False))
+
+    asyncio.run(main())
+    return len(lookups)
+
+
+def test_flood_of_posts_with_a_session_cookie_does_not_reach_the_database(
+    process: ProcessPoolExecutor,
+) -> None:
+    assert process.submit(count_session_lookups, 3, 20).result() == 4
 
 
 # --- Finished requests ---------------------------------------------------------------------------
