@@ -47,7 +47,7 @@ from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.model_admin import PetstoreModelAdmin, change_url
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.sign_in.password_links import create_link
-from petstore.sign_in.second_factors import SECOND_FACTORS
+from petstore.sign_in.second_factors import SECOND_FACTORS, has_second_factor, reset_two_factor
 from petstore.text import format_time
 
 # Replaced below or hidden. django-allauth's page of authenticators would show their secrets.
@@ -264,6 +264,8 @@ class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
                 user.save()
                 user.groups.set(form.cleaned_data["groups"])
                 user.user_permissions.clear()
+            if has_second_factor(user):  # A thief of the old password may have added it.
+                reset_two_factor(user, reason=reason, by=actor)
             return self.show_password_link(request, user, reason=reason)
 
         return self.confirm(

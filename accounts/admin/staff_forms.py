@@ -68,8 +68,9 @@ class MakeStaffForm(ReasonForm):
     title = "Make a person staff"
     button = "Make staff"
     warning = (
-        "For a person who can already sign in, such as a customer. They are signed out, and choose a new "
-        "password with a link that you pass on to them. They remain a member of their accounts."
+        "For a person who can already sign in, such as a customer. They are signed out, lose their "
+        "authenticator app and passkeys, and choose a new password with a link that you pass on to them. "
+        "They remain a member of their accounts."
     )
     username = forms.CharField(max_length=150, help_text="The person's username.")
 

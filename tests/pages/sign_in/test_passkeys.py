@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.test import Client
 from fido2.utils import websafe_encode
@@ -133,6 +133,19 @@ def test_removing_a_passkey_without_an_app_requires_password_and_code(boss: User
         assert rival.get(foreign).status_code == rival.post(foreign, data).status_code == 404
     assert client.post(page, data).status_code == 302
     assert not Authenticator.objects.exists()
+
+
+def test_passkey_of_a_customer_does_not_sign_in_after_they_are_made_staff(boss: User) -> None:
+    """A thief may have added it, and staff start with the password that they choose with a link."""
+    User.objects.create_user("kim", password=PASSWORD)
+    passkey = Passkey()
+    add_passkey(enter_password("kim"), passkey)
+    form = {"username": "kim", "groups": Group.objects.get(name="Viewer").pk, "reason": "Joins us"}
+    assert enter_password().post("/admin/auth/user/make-staff/", form).status_code == 200
+    client = Client()
+    client.post(PASSKEY_LOGIN, {"credential": passkey.get(get_login_options(client))})
+    assert client.get("/admin/").status_code == 302
+    assert AuditEntry.objects.filter(action="two_factor_reset", object_text="kim").exists()
 
 
 def test_passkey_beside_an_app_is_removed_with_a_click(boss: User, passkey: Passkey) -> None:
