@@ -13,7 +13,8 @@ def support(request: HttpRequest) -> dict[str, Any]:
 
     def is_signed_in() -> bool:
         # Reading the session makes a response vary by cookie, which pages without a session should not.
-        if settings.SESSION_COOKIE_NAME in request.COOKIES:
+        # A request that is rejected before AuthenticationMiddleware has no user.
+        if settings.SESSION_COOKIE_NAME in request.COOKIES and hasattr(request, "user"):
             with suppress(Error):  # The home page and error pages work without a database.
                 return bool(request.user.is_authenticated)
         return False

@@ -54,6 +54,25 @@ def test_unstorable_input_is_rejected(customer: Client) -> None:
     assert customer.post("/account/greet/", {"name": "a\0b"}).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("page", "headers", "status"),
+    [
+        ("/docs", {"Content-Encoding": "gzip"}, 415),
+        ("/docs", {"X-Forwarded-For": "x"}, 400),
+        ("/docs", {"Host": "other.example"}, 400),
+        ("/metrics", {"X-Forwarded-For": "192.0.2.1"}, 404),
+    ],
+)
+def test_request_that_is_rejected_before_its_session_is_read_gets_a_page(
+    page: str, headers: dict[str, str], status: int, settings: Any
+) -> None:
+    settings.TRUSTED_PROXY_COUNT = 1
+    client = Client(raise_request_exception=False)
+    client.cookies["sessionid"] = "x"
+    response = client.generic("POST" if status == 415 else "GET", page, b"x", headers=headers)
+    assert (response.status_code, "<h1>" in response.text) == (status, True)
+
+
 @pytest.mark.parametrize("method", ["put", "delete", "patch", "options", "trace"])
 def test_other_methods_than_those_of_links_and_forms_are_rejected(customer: Client, method: str) -> None:
     for page in ("account/greet/", "account/security/recovery-codes/new/", "admin/login/"):
