@@ -254,7 +254,7 @@ class Sender(http.client.HTTPConnection):
         addresses = self._policy.resolve(self._target, self._get_timeout())
         if self._policy.proxy:
             host, _, port = self._policy.proxy.rpartition(":")
-            addresses = self._policy.look_up(host, int(port), self._get_timeout())
+            addresses = self._policy.look_up(host.strip("[]"), int(port), self._get_timeout())
         self.sock = Stream(self._connect_to(addresses[:MAX_ADDRESSES]), self._get_timeout)
         if self._policy.proxy:
             self._open_tunnel()

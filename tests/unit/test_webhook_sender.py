@@ -291,6 +291,18 @@ def test_rejection_of_the_proxy_is_a_failed_connection() -> None:
     assert (outcome.error, outcome.status) == (Failure.CONNECTION, None)
 
 
+def test_proxy_may_be_an_ipv6_address() -> None:
+    names = []
+
+    def resolve(host: str, port: int, **_: Any) -> Any:
+        names.append(host)
+        return [] if host == "hooks.example" else resolve_to("127.0.0.1")(host, port)
+
+    with receiving(respond(403)) as proxy:
+        outcome = send("https://hooks.example/", Policy(proxy=f"[::1]:{proxy.port}", resolver=resolve))
+    assert (names, outcome.error) == (["hooks.example", "::1"], Failure.CONNECTION)
+
+
 # --- What comes back
 
 
