@@ -64,7 +64,8 @@ def head(
     method: str, target: str | bytes, *headers: bytes, key: str = "", version: str = "HTTP/1.1"
 ) -> bytes:
     raw = target if isinstance(target, bytes) else target.encode("latin-1", "replace")
-    lines = [method.encode() + b" " + raw + b" " + version.encode(), b"Host: localhost", *headers]
+    first = method.encode() + b" " + raw + b" " + version.encode()
+    lines = [first, b"Host: localhost", b"Cookie: sessionid=x", *headers]
     if key:
         lines.append(b"Authorization: Bearer " + key.encode())
     return b"\r\n".join([*lines, b"Connection: close", b"", b""])
