@@ -125,7 +125,7 @@ def test_deletion_counts_the_rows_that_go_with_a_row_and_loads_none(staff: Clien
     event = {"from_status": "available", "to_status": "pending", "by": "staff boss"}
     PetEvent.objects.bulk_create(PetEvent(pet=pet, **event) for _ in range(300))
     page = staff.get(url("inventory_pet_delete", pet.pk)).text
-    assert "Pet events: 300" in page
+    assert "Also deleted: 300 pet events." in page
     assert "Pending" not in page
     assert staff.post(url("inventory_pet_delete", pet.pk), {"post": "yes"}).status_code == 302
     assert not PetEvent.objects.exists()
