@@ -350,6 +350,18 @@ def test_suspended_account_pauses(account: Account, endpoint: Endpoint, world: W
     assert world.received[endpoint.url] == ids
 
 
+def test_suspension_does_not_count_as_failing(account: Account, endpoint: Endpoint, world: World) -> None:
+    world.respond = lambda url, event: DOWN
+    emit(account.pk)
+    world.deliver()
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    world.advance(days=6)
+    account.lift_suspension(reason="Paid", by=OPERATOR)
+    world.deliver()
+    assert (reread(endpoint).attempts, endpoint.disabled_at) == (1, None)
+    assert endpoint.failing_since == world.time
+
+
 def test_suspension_stops_after_the_event_in_flight(
     account: Account, endpoint: Endpoint, world: World
 ) -> None:
