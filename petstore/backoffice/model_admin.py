@@ -184,12 +184,9 @@ class PetstoreModelAdmin(ModelAdmin):
         """Explain why a protected row can't be deleted."""
         obj = self.get_object(request, unquote(object_id))
         if obj is None or not self.has_delete_permission(request, obj) or not is_protected(obj):
-            title = (
-                {"title": f"Delete the {self.opts.verbose_name} {obj}?", "back": change_url(obj)}
-                if obj
-                else {}
-            )
-            return super().delete_view(request, object_id, title)
+            title = f"Delete the {self.opts.verbose_name} {obj}?"
+            context = {"title": title, "back": change_url(obj)} if obj else None
+            return super().delete_view(request, object_id, context)
         examples = ", ".join(islice(describe_referring_rows(obj), MAX_EXAMPLES + 1))
         reason = f"{obj} can't be deleted because other records refer to it ({examples})."
         self.message_user(request, f"{reason} {self.deletion_hint}", messages.WARNING)

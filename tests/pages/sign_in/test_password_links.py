@@ -15,8 +15,8 @@ from django.test import Client
 from accounts.models import Account, Membership, Role
 from petstore.api.link_header import get_page_url
 from petstore.audit.models import AuditEntry
-from tests.conftest import ON_SQLITE
 from tests.support.costs import recorded_statements
+from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.staff import member_of, signed_in, superuser
 
 pytestmark = pytest.mark.same_on_both
@@ -137,7 +137,7 @@ def test_link_signs_out_no_one_who_opens_it(owner: Client, clerk: User) -> None:
     assert colleague.get("/admin/").status_code == 200
 
 
-@pytest.mark.skipif(ON_SQLITE, reason="SQLite locks no rows.")
+@NEEDS_POSTGRESQL
 def test_only_a_valid_link_locks_its_user(owner: Client, clerk: User) -> None:
     link = reset_password(owner, clerk)
     for path, locks in ((f"{link[:-2]}/", 0), (link, 1)):
