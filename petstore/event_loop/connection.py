@@ -23,21 +23,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
 import psycopg
-from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
 from psycopg.types.datetime import TimestamptzLoader
 
-from petstore.db.monitor import DatabaseUnavailableError, get_response_timeout, is_unavailable, servers
+from petstore.db.monitor import get_response_timeout, is_unavailable, servers
 from petstore.event_loop.connector import connect_in_thread
-from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError
+from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError, NotExecutedError
 from petstore.event_loop.greenlets import TICK, current_task, pause, timeout_in_ticks
 from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
 
 Rows = list[tuple[Any, ...]]
 
-MAX_ATTEMPTS = 3
+MAX_ATTEMPTS = 5  # To execute a statement, if it was not executed before.
 TIMED_OUT = "The server did not respond in time."
 FATAL_SEVERITIES = {b"FATAL", b"PANIC"}  # After these, PostgreSQL closes the connection.
 SUCCESS = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
@@ -46,10 +45,6 @@ INVALID_STATEMENT_NAME = b"26000"
 DUPLICATE_STATEMENT = b"42P05"
 FEATURE_NOT_SUPPORTED = b"0A000"
 PLAN_CHANGED = b"RevalidateCachedQuery"  # This function reports 0A000 after a table was altered.
-
-
-class NotExecutedError(ConnectionFailedError):
-    """The statement was not executed, so it may be retried."""
 
 
 class Receiver(Protocol):
@@ -100,6 +95,7 @@ class PostgresqlConnection:
 
     @classmethod
     async def open(cls, alias: str, *, shared: bool) -> Self:
+        """Connect. Raises ConnectionFailedError."""
         wrapper = await connect_in_thread(alias)
         try:
             return cls(wrapper, shared=shared)
@@ -372,8 +368,10 @@ class PostgresqlConnection:
 
     def _shut_down(self, error: ConnectionFailedError) -> None:
         """Disconnect, and fail all pending requests, except those whose COMMIT was confirmed."""
-        if self._results and self._results[-1].command_status == b"COMMIT":
-            self._deliver(self._results)
+        statuses = [result.command_status for result in self._results]
+        while statuses and statuses[-1] != b"COMMIT":
+            statuses.pop()
+        self._deliver(self._results[: len(statuses)])
         try:
             self._disconnect()
         finally:
@@ -381,10 +379,3 @@ class PostgresqlConnection:
                 receiver, _ = self._queue.popleft()
                 if receiver is not None:
                     receiver.throw(type(error)(*error.args))
-
-
-def to_django_error(alias: str, error: ConnectionFailedError) -> OperationalError:
-    """Convert to the exception that Django raises for a failed connection."""
-    if is_unavailable(alias):
-        return DatabaseUnavailableError(str(error))
-    return OperationalError(str(error))

@@ -1,14 +1,21 @@
 """Opens Django's database connections in threads, because connecting would block the event loop."""
 
 import asyncio
+from collections.abc import Awaitable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
+from typing import TypeVar
 
 import psycopg
 from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+from petstore.event_loop.errors import ConnectionFailedError
+from petstore.event_loop.greenlets import TICK, timeout_in_ticks
+
+Result = TypeVar("Result")
 
 RECONNECT_DELAY = 0.5  # Seconds, after a connection could not be opened.
 SETUP_SECONDS = 1.0  # Time for the statements that Django runs on a new connection.
@@ -33,13 +40,31 @@ def get_connect_timeout(alias: str) -> float:
 
 
 async def connect_in_thread(alias: str) -> BaseDatabaseWrapper:
-    """Open a connection that is not part of Django's `connections`. Raises Django's database errors."""
+    """Open a connection that is not part of Django's `connections`. Raises ConnectionFailedError."""
     call = get_connect_threads().submit(connect, alias)
     try:
-        return await asyncio.wrap_future(call)
-    except BaseException:
+        return await with_timeout(get_connect_timeout(alias), asyncio.wrap_future(call))
+    except BaseException as error:
         call.add_done_callback(close_unclaimed)  # The thread can't be cancelled.
-        raise
+        if not isinstance(error, Exception):
+            raise
+        raise ConnectionFailedError(f"{type(error).__name__}: {error}") from error
+
+
+async def with_timeout(seconds: float, awaitable: Awaitable[Result]) -> Result:
+    """Await, or cancel the awaitable and raise TimeoutError.
+
+    The timeout excludes time for which the process was suspended.
+    """
+    task = asyncio.ensure_future(awaitable)
+    try:
+        for _ in range(timeout_in_ticks(seconds)):
+            await asyncio.wait([task], timeout=TICK)
+            if task.done():
+                return task.result()
+    finally:
+        task.cancel()
+    raise TimeoutError(f"The operation took longer than {seconds} seconds.")
 
 
 def connect(alias: str) -> BaseDatabaseWrapper:

@@ -11,30 +11,22 @@ A statement whose connection closes before the reply may have been executed, so 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Hashable
-from functools import cache, partial
-from itertools import count
+from functools import cache
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError
 from psycopg.errors import LockNotAvailable
 
-from petstore.event_loop.connection import NotExecutedError, Rows, to_django_error
-from petstore.event_loop.errors import ConnectionFailedError
-from petstore.event_loop.greenlets import QUEUED_TOO_LONG, LoopTimer, RequestTask, current_task, pause
+from petstore.event_loop.connection import PostgresqlConnection, Rows
+from petstore.event_loop.greenlets import RequestQueue
 from petstore.event_loop.libpq import Statement, Value
 from petstore.event_loop.shared_connection import SharedConnection
 from petstore.event_loop.transaction_pipeline import TransactionPipeline
 
-MAX_ATTEMPTS = 5  # To execute a statement, if those before it fail.
 MAX_IN_FLIGHT = 3  # Statements per group. If they wait for a lock, so do the others of the connection.
 BLOCKED_SECONDS = 60  # Since the last statement of a group that waited too long for a lock.
 MAX_BLOCKED = 1_000  # Groups. The one that was blocked first is dropped.
-
-
-class CountingConnection(SharedConnection):
-    connection_class = TransactionPipeline
 
 
 class Line:
@@ -44,28 +36,7 @@ class Line:
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.waiting: deque[RequestTask] = deque()
-
-    def wait(self) -> None:
-        """Wait for a turn. Raises OperationalError after the queue timeout, or if the group is blocked."""
-        task = current_task()
-        self.waiting.append(task)
-        timer = LoopTimer(settings.QUEUE_TIMEOUT / 1000, partial(self._time_out, task))
-        try:
-            pause()
-        finally:
-            timer.cancel()
-
-    def fail_waiting(self, error: OperationalError) -> None:
-        while self.waiting:
-            own = OperationalError(*error.args)
-            own.__cause__ = error.__cause__
-            asyncio.get_running_loop().call_soon(self.waiting.popleft().throw, own)
-
-    def _time_out(self, task: RequestTask) -> None:
-        if task in self.waiting:
-            self.waiting.remove(task)
-            task.throw(OperationalError(QUEUED_TOO_LONG))
+        self.waiting = RequestQueue()
 
 
 class CountingConnections:
@@ -73,7 +44,8 @@ class CountingConnections:
         # PgBouncer may give the server to another client between two transactions that were sent together.
         options = settings.DATABASES[DEFAULT_DB_ALIAS]["OPTIONS"]
         self._is_pooled = options.get("prepare_threshold", 0) is None
-        self._shared = (SharedConnection if self._is_pooled else CountingConnection)(DEFAULT_DB_ALIAS)
+        connection_class = PostgresqlConnection if self._is_pooled else TransactionPipeline
+        self._shared = SharedConnection(DEFAULT_DB_ALIAS, connection_class)
         self._for_blocked = SharedConnection(DEFAULT_DB_ALIAS)
         self._blocked: dict[Hashable, float] = {}  # The loop's time at which a group leaves.
         self._lines: dict[Hashable, Line] = {}  # Of the groups with statements in flight.
@@ -86,13 +58,15 @@ class CountingConnections:
         if line.in_flight < MAX_IN_FLIGHT:
             line.in_flight += 1
         else:
-            line.wait()
+            line.waiting.wait()
         try:
-            return self._fetch_rows(group, statement, values)
+            is_blocked = self._blocked.get(group, 0.0) > asyncio.get_running_loop().time()
+            shared = self._for_blocked if is_blocked else self._shared
+            return shared.fetch_rows(statement, values, isolated=is_blocked or self._is_pooled)
         except OperationalError as error:
             if isinstance(error.__cause__, LockNotAvailable):
                 self._block(group, asyncio.get_running_loop().time() + BLOCKED_SECONDS)
-                line.fail_waiting(error)
+                line.waiting.fail_all(error)
             raise
         finally:
             if line.waiting:
@@ -101,19 +75,6 @@ class CountingConnections:
                 line.in_flight -= 1
                 if not line.in_flight:
                     del self._lines[group]
-
-    def _fetch_rows(self, group: Hashable, statement: Statement, values: list[Value]) -> Rows:
-        loop = asyncio.get_running_loop()
-        for attempt in count(1):
-            is_blocked = self._blocked.get(group, 0.0) > loop.time()
-            shared = self._for_blocked if is_blocked else self._shared
-            try:
-                isolated = is_blocked or attempt > 1 or self._is_pooled
-                return shared.get_connection().fetch_rows(statement, values, isolated=isolated)
-            except ConnectionFailedError as error:
-                if attempt == MAX_ATTEMPTS or not isinstance(error, NotExecutedError):
-                    raise to_django_error(DEFAULT_DB_ALIAS, error) from error
-        raise AssertionError  # The last attempt raises.
 
     def _block(self, group: Hashable, until: float) -> None:
         self._blocked.pop(group, None)  # Reinsert as the newest.

@@ -11,9 +11,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from math import ceil
 from typing import Any, TypeVar
 
+from django.conf import settings
+from django.db import OperationalError
 from greenlet import GreenletExit, getcurrent, greenlet
 
 logger = logging.getLogger(__name__)
@@ -131,22 +135,6 @@ def timeout_in_ticks(seconds: float) -> int:
     return ceil(seconds / TICK) + 2
 
 
-async def with_timeout(seconds: float, awaitable: Awaitable[Result]) -> Result:
-    """Await, or cancel the awaitable and raise TimeoutError.
-
-    The timeout excludes time for which the process was suspended.
-    """
-    task = asyncio.ensure_future(awaitable)
-    try:
-        for _ in range(timeout_in_ticks(seconds)):
-            await asyncio.wait([task], timeout=TICK)
-            if task.done():
-                return task.result()
-    finally:
-        task.cancel()
-    raise TimeoutError(f"The operation took longer than {seconds} seconds.")
-
-
 class LoopTimer:
     """Calls a function after a delay, which excludes time for which the process was suspended."""
 
@@ -165,6 +153,35 @@ class LoopTimer:
             self._handle = self._loop.call_later(TICK, self._tick)
         else:  # No request may be resumed inside a timer's callback (see connection.py).
             self._handle = self._loop.call_soon(self._callback)
+
+
+class RequestQueue(deque[RequestTask]):
+    """Requests on the loop that wait for their turn. What gives a turn removes the request."""
+
+    def wait(self) -> Any:
+        """Wait until the request is resumed. Raises OperationalError after QUEUE_TIMEOUT."""
+        task = current_task()
+        self.append(task)
+        timer = LoopTimer(settings.QUEUE_TIMEOUT / 1000, partial(self._time_out, task))
+        try:
+            return pause()
+        except BaseException:
+            with suppress(ValueError):
+                self.remove(task)
+            raise
+        finally:
+            timer.cancel()
+
+    def fail_all(self, error: Exception) -> None:
+        """Fail each request with its own copy of the error."""
+        while self:
+            copied = type(error)(*error.args)
+            copied.__cause__ = error.__cause__
+            asyncio.get_running_loop().call_soon(self.popleft().throw, copied)
+
+    def _time_out(self, task: RequestTask) -> None:
+        if task in self:
+            task.throw(OperationalError(QUEUED_TOO_LONG))
 
 
 class StartLimiter:

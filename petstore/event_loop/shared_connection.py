@@ -6,16 +6,15 @@ from functools import cache
 from itertools import count
 
 from petstore.db.monitor import is_unavailable
-from petstore.event_loop.connection import (
-    MAX_ATTEMPTS,
+from petstore.event_loop.connection import MAX_ATTEMPTS, PostgresqlConnection, Rows
+from petstore.event_loop.connector import RECONNECT_DELAY
+from petstore.event_loop.errors import (
+    ConnectionClosedError,
+    ConnectionFailedError,
     NotExecutedError,
-    PostgresqlConnection,
-    Rows,
     to_django_error,
 )
-from petstore.event_loop.connector import RECONNECT_DELAY, get_connect_timeout
-from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError
-from petstore.event_loop.greenlets import wait, with_timeout
+from petstore.event_loop.greenlets import wait
 from petstore.event_loop.libpq import Statement, Value
 
 RETRY_WITHIN = 1.0  # Seconds since the first attempt, within which closed connections cause a retry.
@@ -24,17 +23,33 @@ RETRY_WITHIN = 1.0  # Seconds since the first attempt, within which closed conne
 class SharedConnection:
     """One connection at a time, opened by the first request that needs it."""
 
-    connection_class = PostgresqlConnection
-
-    def __init__(self, alias: str) -> None:
+    def __init__(
+        self, alias: str, connection_class: type[PostgresqlConnection] = PostgresqlConnection
+    ) -> None:
         """Create it without connecting."""
         self._alias = alias
+        self._connection_class = connection_class
         self._connection: PostgresqlConnection | None = None
         self._attempt: asyncio.Task[PostgresqlConnection] | None = None
         self._failed_at = float("-inf")
 
-    def get_connection(self) -> PostgresqlConnection:
-        """Return the open connection, or wait until one is open. Only requests on the loop may call this.
+    def fetch_rows(self, statement: Statement, values: Sequence[Value], *, isolated: bool = False) -> Rows:
+        """Run a statement, several times if it was not executed. Raises Django's database errors."""
+        started = asyncio.get_running_loop().time()
+        for attempt in count(1):
+            try:
+                connection = self._get_connection()
+                return connection.fetch_rows(statement, values, isolated=isolated or attempt > 1)
+            except ConnectionFailedError as error:
+                if attempt == MAX_ATTEMPTS or not self._may_repeat(error, started):
+                    raise to_django_error(self._alias, error) from error
+        raise AssertionError  # The last attempt raises.
+
+    def _may_repeat(self, error: ConnectionFailedError, started: float) -> bool:
+        return isinstance(error, NotExecutedError)
+
+    def _get_connection(self) -> PostgresqlConnection:
+        """Return the open connection, or wait until one is open.
 
         Raises ConnectionFailedError if the server is unavailable, or if connecting fails or failed less
         than RECONNECT_DELAY ago.
@@ -62,14 +77,11 @@ class SharedConnection:
             self._connection = None
 
     async def _connect(self) -> PostgresqlConnection:
-        opening = self.connection_class.open(self._alias, shared=True)
         try:
-            connection = await with_timeout(get_connect_timeout(self._alias), opening)
-            if connection.error is not None:
-                raise connection.error  # It closed right after it opened.
-        except Exception as error:
+            connection = await self._connection_class.open(self._alias, shared=True)
+        except ConnectionFailedError:
             self._failed_at = asyncio.get_running_loop().time()
-            raise ConnectionFailedError(f"{type(error).__name__}: {error}") from error
+            raise
         finally:
             self._attempt = None
         self._connection = connection
@@ -77,23 +89,13 @@ class SharedConnection:
 
 
 class ReadPipeline(SharedConnection):
-    """The connection that all reads of a database share. Reads that it fails to execute are retried."""
+    """The connection that all reads of a database share. Reads are repeated if it closes."""
 
-    def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Run a statement. Raises Django's database errors."""
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        for attempt in count(1):
-            try:
-                return self.get_connection().fetch_rows(statement, values, isolated=attempt > 1)
-            except ConnectionFailedError as error:
-                closed_early = (
-                    isinstance(error, ConnectionClosedError) and loop.time() - started <= RETRY_WITHIN
-                )
-                may_retry = closed_early or isinstance(error, NotExecutedError)
-                if attempt == MAX_ATTEMPTS or not may_retry:
-                    raise to_django_error(self._alias, error) from error
-        raise AssertionError  # The last attempt raises.
+    def _may_repeat(self, error: ConnectionFailedError, started: float) -> bool:
+        is_early = asyncio.get_running_loop().time() - started <= RETRY_WITHIN
+        return isinstance(error, NotExecutedError) or (
+            isinstance(error, ConnectionClosedError) and is_early
+        )
 
 
 @cache

@@ -7,8 +7,8 @@ from typing import Any
 
 from psycopg import pq
 
-from petstore.event_loop.connection import SUCCESS, NotExecutedError, PostgresqlConnection
-from petstore.event_loop.errors import ConnectionFailedError
+from petstore.event_loop.connection import SUCCESS, PostgresqlConnection
+from petstore.event_loop.errors import NotExecutedError
 from petstore.event_loop.libpq import Parameters, Statement, Types
 
 MESSAGES = 3  # BEGIN, the statement or its preparation, and COMMIT.
@@ -19,7 +19,7 @@ class TransactionPipeline(PostgresqlConnection):
     """Sends each statement between BEGIN and COMMIT, unless it is isolated.
 
     A failed statement leaves its transaction open until the ROLLBACK that follows. What was sent in between
-    was not executed, and may be repeated.
+    was not executed, may be repeated, and is followed by another ROLLBACK, in case the first one failed.
     """
 
     def check_result(self, statement: Statement, result: Any) -> None:
@@ -49,8 +49,8 @@ class TransactionPipeline(PostgresqlConnection):
             self._resolve_next(results[0])
             return
         transactions = list(zip(*[iter(results)] * MESSAGES, strict=True))
-        if self.error is None and any(may_be_open(begin, commit) for begin, _, commit in transactions):
-            self._enqueue(RollbackReceiver(self), self._put_rollback)  # Before what is repeated.
+        if self.error is None and any(commit.command_status != b"COMMIT" for _, _, commit in transactions):
+            self._enqueue(None, self._put_rollback)  # Before what is repeated.
             self._send_soon()
         for begin, result, commit in transactions:
             if commit.command_status == b"COMMIT":
@@ -58,32 +58,3 @@ class TransactionPipeline(PostgresqlConnection):
             else:
                 failures = (one for one in (begin, result) if one.status not in SUCCESS)
                 self._resolve_next(next(failures, commit))
-
-    def _shut_down(self, error: ConnectionFailedError) -> None:
-        """Fail all pending requests, except those whose transaction has ended."""
-        ended = len(self._results) // MESSAGES * MESSAGES
-        results, self._results = self._results[:ended], []
-        self._deliver(results)
-        super()._shut_down(error)
-
-
-class RollbackReceiver:
-    """Closes the connection if its transaction can't be rolled back."""
-
-    def __init__(self, connection: TransactionPipeline) -> None:
-        self._connection = connection
-
-    def switch(self, result: Any) -> None:
-        if result.status not in SUCCESS:
-            self._connection.close()
-
-    def throw(self, error: ConnectionFailedError) -> None:
-        pass
-
-
-def may_be_open(begin: Any, commit: Any) -> bool:
-    """Return whether the transaction needs a ROLLBACK, which is harmless if COMMIT has ended it.
-
-    COMMIT ends the transaction even if it fails, unless a cancellation interrupts it before it runs.
-    """
-    return begin.status in SUCCESS and commit.status not in SUCCESS

@@ -10,8 +10,9 @@ from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 
 from petstore.db.monitor import get_response_timeout
+from petstore.event_loop.connection import MAX_ATTEMPTS
 from petstore.event_loop.connector import get_connect_timeout
-from petstore.event_loop.counting import BLOCKED_SECONDS, MAX_ATTEMPTS, CountingConnections
+from petstore.event_loop.counting import BLOCKED_SECONDS, CountingConnections
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.shared_connection import SharedConnection
 from tests.simulation.postgresql import ALIAS

@@ -19,11 +19,11 @@ from petstore.event_loop import (
     shared_connection,
 )
 from petstore.event_loop.connection import PostgresqlConnection
-from petstore.event_loop.connection_pool import ConnectionPool, Waiter
-from petstore.event_loop.counting import CountingConnection, CountingConnections
+from petstore.event_loop.connection_pool import ConnectionPool
+from petstore.event_loop.counting import CountingConnections
 from petstore.event_loop.dbapi import COMMIT, ROLLED_BACK, LoopConnection
 from petstore.event_loop.errors import ConnectionFailedError
-from petstore.event_loop.greenlets import TICK
+from petstore.event_loop.greenlets import TICK, RequestTask
 from petstore.event_loop.shared_connection import SharedConnection
 from petstore.event_loop.transaction_pipeline import MESSAGES, TransactionPipeline
 
@@ -87,9 +87,8 @@ def first_usable(self: ConnectionPool) -> PostgresqlConnection | None:
     return next((one for one in self._idle if one.is_usable), None)
 
 
-def hand_over_to_any(self: ConnectionPool, waiter: Waiter, lent: PostgresqlConnection) -> None:
-    if waiter.task is not None:
-        waiter.task.switch(lent)
+def lend_to_any(self: ConnectionPool, task: RequestTask, lent: PostgresqlConnection) -> None:
+    task.switch(lent)
 
 
 def commit_without_waiting(self: LoopConnection) -> None:
@@ -154,14 +153,14 @@ FAULTS: dict[str, Fault] = {
         "counting", Patch(connection, "timeout_in_ticks", lambda seconds: ceil(seconds / TICK))
     ),
     "connecting times out by the clock": Fault(
-        "reads", Patch(shared_connection, "with_timeout", with_timeout_by_the_clock)
+        "reads", Patch(connector, "with_timeout", with_timeout_by_the_clock)
     ),
     "no request times out": Fault("counting reads", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
     "a closed connection leaks its socket": Fault(
         "counting reads", Patch(PostgresqlConnection, "_disconnect", nothing)
     ),
     "counting statements share a transaction": Fault(
-        "counting", Patch(CountingConnection, "connection_class", PostgresqlConnection)
+        "counting", Patch(counting, "TransactionPipeline", PostgresqlConnection)
     ),
     "a failed transaction of a counting statement stays open": Fault(
         "counting", Patch(TransactionPipeline, "_put_rollback", nothing)
@@ -170,7 +169,7 @@ FAULTS: dict[str, Fault] = {
         "counting", Patch(TransactionPipeline, "_deliver", deliver_without_commit)
     ),
     "a request whose reply was lost is counted again": Fault(
-        "counting", Patch(counting, "NotExecutedError", ConnectionFailedError)
+        "counting", Patch(shared_connection, "NotExecutedError", ConnectionFailedError)
     ),
     "a group has any number of statements in flight": Fault(
         "counting", Patch(counting, "MAX_IN_FLIGHT", 10**9)
@@ -196,7 +195,7 @@ FAULTS: dict[str, Fault] = {
         "writes", Patch(ConnectionPool, "_pop_idle", first_usable)
     ),
     "a connection is lent to a request that was cancelled in the queue": Fault(
-        "writes", Patch(ConnectionPool, "_hand_over", hand_over_to_any)
+        "writes", Patch(ConnectionPool, "_lend", lend_to_any)
     ),
     "a lost COMMIT is called a rollback": Fault("writes", Patch(dbapi, "UNCONFIRMED", ROLLED_BACK)),
     "a write succeeds before the Sync that commits it": Fault(

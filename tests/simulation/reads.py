@@ -136,14 +136,13 @@ class ReaderScenario(PostgresqlScenario):
 
     @property
     def bound(self) -> float:
-        """Two attempts to connect, and three responses: aborted statements are retried.
+        """Two attempts to connect, and a response to each attempt: aborted statements are retried.
 
         A lost request is retried only within RETRY_WITHIN, which is less than the response timeout.
         """
         assert get_response_timeout(ALIAS) >= RETRY_WITHIN
-        return 2 * response_bound(get_connect_timeout(ALIAS)) + 3 * response_bound(
-            get_response_timeout(ALIAS)
-        )
+        responses = MAX_ATTEMPTS * response_bound(get_response_timeout(ALIAS))
+        return 2 * response_bound(get_connect_timeout(ALIAS)) + responses
 
     def check_end(self) -> None:
         self.check_only_connection(self.reader._connection)
