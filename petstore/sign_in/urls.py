@@ -6,7 +6,6 @@ from allauth.mfa.base import views as mfa
 from allauth.mfa.recovery_codes import views as recovery_codes
 from allauth.mfa.totp import views as totp
 from allauth.mfa.webauthn import views as passkeys
-from django.db.transaction import atomic
 from django.urls import path, re_path
 
 from petstore.sign_in import views
@@ -51,7 +50,7 @@ urlpatterns = [
         name="mfa_generate_recovery_codes",
     ),
     path("security/passkeys/", passkeys.list_webauthn, name="mfa_list_webauthn"),
-    path("security/passkeys/add/", limit_changes(atomic(passkeys.add_webauthn)), name="mfa_add_webauthn"),
+    path("security/passkeys/add/", limit_changes(views.AddPasskeyView.as_view()), name="mfa_add_webauthn"),
     path("security/passkeys/<int:pk>/", passkeys.edit_webauthn, name="mfa_edit_webauthn"),
     path(
         "security/passkeys/<int:pk>/remove/",

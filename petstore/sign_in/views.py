@@ -82,6 +82,13 @@ class LoginPasskeyView(passkey_views.LoginWebAuthnView):
         return super().get(request, *args, **kwargs)
 
 
+@method_decorator(transaction.atomic, name="dispatch")  # AddPasskeyForm locks the user.
+class AddPasskeyView(passkey_views.AddWebAuthnView):
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Keep the validated form. django-allauth's own would be validated again, after the transaction."""
+        return super().get_context_data() | kwargs
+
+
 class RemovePasskeyView(passkey_views.RemoveWebAuthnView):
     def get_form(self, form_class: Any = None) -> Any:
         """Ask for password and code unless an authenticator app remains (D48)."""

@@ -249,6 +249,12 @@ def test_concurrently_added_passkeys_keep_the_limit(settings: Any, monkeypatch: 
     assert Authenticator.objects.filter(type="webauthn").count() == 1
 
 
+def test_rejected_passkey_is_reported_although_its_check_locks_the_user() -> None:
+    """The page is rendered after the transaction."""
+    page = sign_in(superuser()).post("/account/security/passkeys/add/", {"credential": "{}"})
+    assert (page.status_code, "its response is incomplete" in page.text) == (200, True)
+
+
 def test_invitation_used_concurrently_admits_one_person() -> None:
     account, _ = make_account_with_owners()
     fields = {"email": "kim@example.com", "role": "owner"}
