@@ -48,7 +48,8 @@ class ActionFormsMixin(PetstoreModelAdmin):
     ) -> HttpResponse:
         verb = form_class.verb
         obj = self.get_permitted_object(request, object_id, partial(self.may_act, verb=verb))
-        row = get_object_or_404(getattr(obj, form_class.relation), pk=row_id) if row_id else obj
+        relation = form_class.relation
+        row = get_object_or_404(getattr(obj, relation), pk=row_id) if relation else obj
         if obstacle := self.get_obstacle(verb, obj):
             self.message_user(request, obstacle, messages.WARNING)
             return redirect(change_url(obj))
@@ -56,7 +57,7 @@ class ActionFormsMixin(PetstoreModelAdmin):
         def act(form: ActionForm) -> HttpResponse:
             return self.respond(request, form, obj, form.save(Actor.from_request(request)))
 
-        context = {"description": str(row)} if row_id else self.get_confirmation_context(obj)
+        context = {"description": str(row)} if relation else self.get_confirmation_context(obj)
         return self.confirm(request, form_class, act, row, back=change_url(obj), object=obj, **context)
 
     def respond(self, request: HttpRequest, form: ActionForm, obj: Any, result: Any) -> HttpResponse:

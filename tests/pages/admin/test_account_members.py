@@ -268,11 +268,11 @@ def test_staff_change_roles_and_remove_members(account: Account, staff: Client) 
         assert words in text
 
 
-def test_rows_of_another_account_are_not_found(account: Account, staff: Client) -> None:
+def test_rows_of_another_account_or_of_none_are_not_found(account: Account, staff: Client) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
     member, invitation = add_member(other, "ann"), invite(other)
     sent = {"reason": "x", "role": "reader"}
-    pages = [f"change-role/{member.pk}/", f"remove/{member.pk}/"]
+    pages = [f"change-role/{member.pk}/", f"remove/{member.pk}/", "remove/0/"]
     for page in (*pages, f"withdraw/{invitation.pk}/"):
         assert staff.get(account_page(account) + page).status_code == 404
         assert staff.post(account_page(account) + page, sent).status_code == 404
