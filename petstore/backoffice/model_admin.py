@@ -125,6 +125,7 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """For a POST, also remember the values for the audit trail. A save locks the row."""
+        from_field = from_field or None  # The parameter `_to_field` may be empty.
         obj: Any = super().get_object(request, object_id, from_field)
         if obj is not None and request.method == "POST":
             if VERSION_FIELD in request.POST and connection.in_atomic_block:

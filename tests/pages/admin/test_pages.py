@@ -16,7 +16,7 @@ from accounts.models import Account, ApiKey, DailyUsage, RateLimitState
 from inventory.models import Category, Pet, PetEvent
 from tests.support.costs import count_queries
 from tests.support.customers import use_quota
-from tests.support.staff import member_of
+from tests.support.staff import member_of, page_url
 from tests.support.thorough import some
 
 pytestmark = pytest.mark.same_on_both
@@ -113,6 +113,11 @@ def test_category_autocomplete_and_site_accept_any_input_without_error(
         assert staff.get(list_page, {"q": text}).status_code == status
     charset = {"Content-Type": "text/plain; charset=utf-7"}  # Encodes a lone surrogate.
     assert staff.get(f"{list_page}?q=%2B2AA-", headers=charset).status_code == 400
+
+
+@pytest.mark.parametrize("page", ["change", "delete"])
+def test_empty_name_of_the_referenced_field_is_none(staff: Client, pet: Pet, page: str) -> None:
+    assert staff.get(page_url(pet, page), {"_to_field": ""}).status_code == 200
 
 
 def test_unstorable_session_id_is_rejected(db: None) -> None:
