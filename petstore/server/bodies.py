@@ -9,9 +9,11 @@ The memory for bodies is bounded per worker. The number of connections limits sm
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable
 from contextlib import suppress
+from functools import cache
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -86,14 +88,18 @@ EMPTY_BODY = Body()
 def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
     """On SIGTERM, shorten the deadlines of bodies in transit and stop the worker.
 
-    granian does not expose its signal handlers. This handler replaces the one of SIGTERM and raises SIGINT,
-    whose handler stops the worker.
+    granian does not expose its signal handlers. This handler replaces the one of SIGTERM and sends SIGINT,
+    whose handler stops the worker. The third call of granian's handler would block the whole process, so it
+    must get one signal only, although the worker can get several and uvloop may report one twice.
     """
 
+    @cache  # Later signals change nothing.
     def stop() -> None:
         body_timeouts.shut_down()
+        # SIGINT is blocked in a worker, so this one merges with any that a terminal has sent.
+        os.kill(os.getpid(), signal.SIGINT)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        signal.raise_signal(signal.SIGINT)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
     loop.add_signal_handler(signal.SIGTERM, stop)
     loop.call_soon(signal.pthread_sigmask, signal.SIG_UNBLOCK, shutdown.SIGTERM)

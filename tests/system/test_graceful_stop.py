@@ -214,3 +214,33 @@ def test_worker_stops_on_a_signal_between_the_handler_and_the_loop(before: str, 
         cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert (done.stdout, done.returncode) == ("ended\n", 0), done.stderr
+
+
+REPEATED = """
+import os, signal, uvloop
+from petstore.server import bodies
+
+def send(*numbers):
+    for number in numbers:
+        os.kill(os.getpid(), number)
+
+def stop():
+    print("stopping")
+    send(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # As in a new worker.
+loop = uvloop.new_event_loop()
+loop.add_signal_handler(signal.SIGINT, stop)
+loop.add_signal_handler(signal.SIGUSR1, loop.stop)
+bodies.handle_sigterm(loop)
+loop.call_soon(send, signal.SIGTERM, signal.SIGTERM, signal.SIGINT)
+loop.run_forever()
+"""
+
+
+def test_worker_calls_granians_handler_once_however_many_signals_it_gets() -> None:
+    """At its third call, the handler would block for ever."""
+    done = subprocess.run(
+        [python(), "-c", REPEATED], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.stdout, done.returncode) == ("stopping\n", 0), done.stderr
