@@ -1,7 +1,7 @@
 """Bans (D26), by a clock that the test controls."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from unittest.mock import Mock
 
 import pytest
@@ -24,7 +24,7 @@ MakeSender = Callable[..., Sender]
 # The fastest ban, in seconds: the first rejection, then 20 strikes.
 FASTEST_BAN = (0, *range(2, 22))
 ATTEMPTS = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(50, 25)
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(50, 12)
 )
 
 
@@ -68,7 +68,7 @@ def test_twentieth_strike_bans_the_key(make_sender: MakeSender) -> None:
 
 
 @pytest.mark.parametrize(
-    ("per_minute", "per_day", "rejections"), [(43, 1_000, 22), (61, 1_000, 31), (1_000, 1, 500)]
+    ("per_minute", "per_day", "rejections"), [(43, 1_000, 22), (61, 1_000, 31), (200, 1, 100)]
 )
 def test_ban_needs_rejections_of_half_the_minute_limit(
     make_sender: MakeSender, per_minute: int, per_day: int, rejections: int
@@ -83,15 +83,6 @@ def test_ban_needs_rejections_of_half_the_minute_limit(
 # --- Windows
 
 
-def test_strikes_expire_with_the_minute(make_sender: MakeSender) -> None:
-    acme = make_sender()
-    for _ in range(3):
-        start = acme.now - NOON
-        assert not any(send_rejected(acme, [start / SECOND + second for second in FASTEST_BAN[:-1]]))
-        acme.now = acme.send().reported_window.ends_at
-        assert acme.send().admitted
-
-
 def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(make_sender: MakeSender) -> None:
     last = 59.999999
     strikes = [last - second for second in range(19, -1, -1)]
@@ -102,14 +93,18 @@ def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(make_sender: MakeSe
     assert send_rejected(globex, [60 + second for second in FASTEST_BAN[1:]]) == [False] * 19 + [True]
 
 
-def test_strikes_of_one_window_do_not_count_in_another(make_sender: MakeSender) -> None:
-    """Both windows reject requests within the same minute."""
+def test_strikes_of_one_window_or_minute_do_not_count_in_another(make_sender: MakeSender) -> None:
     acme = make_sender(per_minute=1, per_day=2)
     assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
-    acme.account.assign(PlanCode.ENTERPRISE, 1, 1)
+    acme.account.assign(PlanCode.ENTERPRISE, 1, 1)  # The day rejects requests within the same minute.
     assert not any(send_rejected(acme, range(21, 42)[:-1]))
     assert acme.send().error_code is ErrorCode.DAILY_QUOTA_EXCEEDED
     assert send_rejected(acme, [41, 42]) == [False, True]
+    globex = make_sender()
+    for minutes in range(2):
+        assert not any(send_rejected(globex, [60 * minutes + second for second in FASTEST_BAN[:-1]]))
+        globex.now = globex.send().reported_window.ends_at
+        assert globex.send().admitted
 
 
 def test_strikes_of_one_day_do_not_count_on_the_next(db: None) -> None:
@@ -171,10 +166,10 @@ def test_stores_ban_when_the_rule_does(db: None, gaps: list[int], *, by_day: boo
 # --- Which clients are banned
 
 
-@pytest.mark.parametrize("by_day", [False, True])
-def test_client_with_500_requests_in_flight_is_not_banned(make_sender: MakeSender, *, by_day: bool) -> None:
-    acme = make_sender(per_minute=60, per_day=60 if by_day else 1_000)
-    assert not any(send_rejected(acme, [number / 250 for number in range(500)]))
+@pytest.mark.parametrize("per_day", [60, 1_000])
+def test_client_with_100_requests_in_flight_is_not_banned(make_sender: MakeSender, per_day: int) -> None:
+    acme = make_sender(per_minute=60, per_day=per_day)
+    assert not any(send_rejected(acme, [number / 50 for number in range(100)]))
 
 
 class WaitingClient:
@@ -184,10 +179,9 @@ class WaitingClient:
         self.due = starts_at
         self.in_flight = in_flight  # Offsets of the decisions after the first one, below a second.
 
-    def requests(self) -> Iterator[int]:
-        """Yield the times of the next requests."""
-        for offset in self.in_flight:
-            yield self.due + offset
+    def requests(self) -> list[int]:
+        """Return the times of the next requests."""
+        return [self.due + offset for offset in self.in_flight]
 
 
 def send_and_wait(sender: Sender, clients: list[WaitingClient], until: int) -> list[RateLimitDecision]:
@@ -220,7 +214,7 @@ WORST_STARTS = {
 
 
 @pytest.mark.parametrize("starts", WORST_STARTS.values(), ids=WORST_STARTS)
-@pytest.mark.parametrize("per_day", [1, 3, 1_000])
+@pytest.mark.parametrize("per_day", [1, 1_000])
 def test_19_waiting_clients_that_share_a_key_are_never_banned(
     make_sender: MakeSender, starts: Iterable[float], per_day: int
 ) -> None:
@@ -282,9 +276,12 @@ def test_ban_has_one_audit_entry_and_one_event(make_sender: MakeSender) -> None:
 
 
 def test_reason_states_the_rejections_and_the_length_of_the_ban() -> None:
-    start, *others = (bans.describe(43, length).split(" Banned for ") for length in BAN_LENGTHS)
-    assert start == ["Kept sending after 429: 43 requests were rejected within a minute.", "5 minutes."]
-    assert [length for _, length in others] == ["15 minutes.", "1 hour.", "6 hours.", "1 day."]
+    texts = [bans.describe(43, length) for length in BAN_LENGTHS]
+    assert texts[0] == (
+        "Kept sending after 429: 43 requests were rejected within a minute. Banned for 5 minutes."
+    )
+    lengths = [text.rpartition(" Banned for ")[2] for text in texts[1:]]
+    assert lengths == ["15 minutes.", "1 hour.", "6 hours.", "1 day."]
 
 
 def test_requests_during_a_ban_do_not_prolong_it(make_sender: MakeSender) -> None:
@@ -295,7 +292,7 @@ def test_requests_during_a_ban_do_not_prolong_it(make_sender: MakeSender) -> Non
     decision = acme.send()
     assert (minute(decision).remaining, day(decision).remaining) == (1, 999)
     for second in range(30, 319, 29):
-        assert all(send_rejected(acme, [second] * 30))
+        assert all(send_rejected(acme, [second] * 2))
     acme.now = banned_until
     assert acme.send().admitted
 

@@ -39,12 +39,7 @@ LEGAL = {
 }
 ILLEGAL = [(status, verb) for status in OrderStatus for verb in VERBS if (status, verb) not in LEGAL]
 
-PATHS = {
-    PLACED: [],
-    APPROVED: ["approve"],
-    DELIVERED: ["approve", "deliver"],
-    CANCELLED: ["cancel"],
-}
+PATHS = {PLACED: [], APPROVED: ["approve"], DELIVERED: ["approve", "deliver"], CANCELLED: ["cancel"]}
 
 
 @pytest.fixture

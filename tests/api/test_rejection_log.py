@@ -11,15 +11,7 @@ from django.utils import timezone
 from accounts.keys import key_format
 from accounts.models import Account, ApiKey, PlanCode, Rejection
 from accounts.quota.bans import BAN_LENGTHS
-from accounts.quota.limits import (
-    DAY,
-    HOUR,
-    MINUTE,
-    Limits,
-    RateLimitDecision,
-    build_windows,
-    to_datetime,
-)
+from accounts.quota.limits import DAY, HOUR, MINUTE, Limits, RateLimitDecision, build_windows, to_datetime
 from accounts.usage import rejection_log
 from accounts.usage.rejection_log import RejectedRequest
 from accounts.usage.write_behind import UsageRecorder

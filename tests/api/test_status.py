@@ -220,11 +220,7 @@ def replace_checks(monkeypatch: pytest.MonkeyPatch, **results: str) -> None:
 
 @pytest.mark.parametrize(
     ("database", "migrations", "states"),
-    [
-        (OK, OK, ("up", "up")),
-        (OK, "missing", ("down", "up")),
-        ("unreachable", "unknown", ("down", "down")),
-    ],
+    [(OK, OK, ("up", "up")), (OK, "missing", ("down", "up")), ("unreachable", "unknown", ("down", "down"))],
 )
 def test_states_follow_the_checks(
     monkeypatch: pytest.MonkeyPatch, database: str, migrations: str, states: tuple[str, ...]

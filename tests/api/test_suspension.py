@@ -134,10 +134,7 @@ def test_suspension_and_lifting_are_in_the_audit_trail_with_reasons(suspended: A
     assert suspended.suspended_reason == "Unpaid"
     suspended.lift_suspension(reason="Paid", by=OPERATOR)
     assert (suspended.suspended_at, suspended.suspended_reason) == (None, "")
-    assert trail(suspended) == [
-        ("suspended", "tests", "Unpaid"),
-        ("suspension_lifted", "tests", "Paid"),
-    ]
+    assert trail(suspended) == [("suspended", "tests", "Unpaid"), ("suspension_lifted", "tests", "Paid")]
     entry = AuditEntry.objects.for_object(suspended).earliest("id")
     assert entry.after["suspended_reason"] == "Unpaid"
     assert entry.before["suspended_at"] is None

@@ -54,9 +54,7 @@ def test_threshold_reached_by_lowering_the_limit_is_warned_of(account: Account) 
     ]
 
 
-def test_expiry_warnings_are_sent_7_days_and_1_day_before(
-    issue: Issue,
-) -> None:
+def test_expiry_warnings_are_sent_7_days_and_1_day_before(issue: Issue) -> None:
     now = timezone.now()
     issue(name="Later", expires_at=now + timedelta(days=8))
     issue(name="Soon", expires_at=now + timedelta(days=6))

@@ -61,10 +61,6 @@ def get_next_ids(endpoint: Endpoint) -> list[int]:
     return [message.event_id for message in fetch_page(endpoint).messages]
 
 
-def list_events(account: Account) -> list[str]:
-    return list(OutboxEvent.objects.filter(account_id=account.pk).values_list("type", flat=True))
-
-
 # --- Endpoints
 
 
@@ -264,21 +260,17 @@ def test_replay_moves_the_position_back(account: Account, endpoint: Endpoint) ->
         replay_since(endpoint, timezone.now(), by=OPERATOR)
 
 
-def prune(until: int) -> None:
-    Event.objects.filter(pk__lte=until).delete()
-    Feed.objects.update(last_pruned_id=until, last_pruned_sequenced_at=F("last_sequenced_at"))
-
-
-def test_pruned_events_are_reported_and_cannot_be_replayed(account: Account, endpoint: Endpoint) -> None:
-    lost, stored = emit(account.pk, account.pk)
-    assert fetch_page(endpoint).lost_until is None
-    prune(lost)
-    page = fetch_page(endpoint)
-    assert (page.lost_until, [message.event_id for message in page.messages]) == (lost, [stored])
+def test_events_that_are_pruned_or_of_others_cannot_be_sent_again(
+    account: Account, endpoint: Endpoint
+) -> None:
+    lost, foreign = emit(account.pk, account.pk + 1)
+    Event.objects.filter(pk=lost).delete()
+    Feed.objects.update(last_pruned_id=lost, last_pruned_sequenced_at=F("last_sequenced_at"))
     for act in (
         lambda: replay_since(endpoint, timezone.now() - timedelta(days=9), by=OPERATOR),
         lambda: endpoint.replay(after=0, by=OPERATOR),
         lambda: endpoint.send_again(lost, by=OPERATOR),
+        lambda: endpoint.send_again(foreign, by=OPERATOR),
     ):
         with pytest.raises(ValidationError, match="no longer stored"):
             act()
@@ -290,16 +282,12 @@ def test_endpoint_without_events_advances_to_the_end_of_the_feed(
     newest = emit(account.pk + 1, 0)[-1]
     assert fetch_page(endpoint) == backlog.Page([], newest, None)
     assert get_oldest_time(endpoint) is None
+    before = timezone.now()
     (event_id,) = emit(account.pk)
     oldest = get_oldest_time(endpoint)
     assert oldest is not None
-    assert abs(oldest - timezone.now()) < timedelta(minutes=1)
+    assert before <= oldest <= timezone.now()
     assert fetch_page(endpoint).end == event_id
-
-
-def test_full_page_ends_at_its_last_event(account: Account, endpoint: Endpoint) -> None:
-    ids = emit(*[account.pk] * 3)
-    assert fetch_page(endpoint, size=2).end == ids[1]
 
 
 def test_event_is_sent_as_the_feed_has_it(account: Account, endpoint: Endpoint, api: Any) -> None:
@@ -312,12 +300,6 @@ def test_event_is_sent_as_the_feed_has_it(account: Account, endpoint: Endpoint, 
     assert build_message(attempt) == message
     Event.objects.all().delete()
     assert build_message(attempt) is None
-
-
-def test_events_of_others_cannot_be_sent_again(account: Account, endpoint: Endpoint) -> None:
-    (foreign,) = emit(account.pk + 1)
-    with pytest.raises(ValidationError, match="no longer stored"):
-        endpoint.send_again(foreign, by=OPERATOR)
 
 
 def test_test_is_an_event_without_position(endpoint: Endpoint) -> None:
@@ -343,10 +325,9 @@ def test_peppers_count_the_secrets_that_depend_on_them(endpoint: Endpoint, setti
     number = endpoint.pepper_number
     settings.API_KEY_PEPPERS = settings.API_KEY_PEPPERS | {77: b"new"}
     counts = [count_webhooks_by_pepper()]
-    endpoint.rotate_secret(by=OPERATOR)
-    counts.append(count_webhooks_by_pepper())
-    endpoint.rotate_secret(by=OPERATOR, overlap=timedelta())
-    counts.append(count_webhooks_by_pepper())
+    for overlap in (timedelta(hours=24), timedelta()):
+        endpoint.rotate_secret(by=OPERATOR, overlap=overlap)
+        counts.append(count_webhooks_by_pepper())
     assert counts == [{number: 1}, {77: 1, number: 1}, {77: 1}]
     settings.API_KEY_PEPPERS = {number: b"old"}
     with pytest.raises(SystemExit):

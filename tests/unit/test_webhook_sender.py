@@ -22,7 +22,7 @@ from tests.support.receiver import Receiver, build_client_context, read_request,
 
 TLS = build_client_context()
 LOCAL = Policy((ip_network("127.0.0.1/32"),))
-SHORT = 0.3  # Seconds.
+SHORT = 0.25  # Seconds.
 BODY, HEADERS = b'{"id":1}', {"webhook-id": "evt_1", "User-Agent": "x"}
 
 
@@ -30,9 +30,10 @@ def resolve_to(*addresses: str) -> Any:
     return lambda host, port, **_: [(socket.AF_INET, 1, 6, "", (address, port)) for address in addresses]
 
 
-def resolve_in_turn(resolvers: Iterator[Any]) -> Any:
-    """Resolve each time with the next resolver."""
-    return lambda host, port, **_: next(resolvers)(host, port)
+def resolve_in_turn(*addresses: str) -> Any:
+    """Resolve to another address each time, and to none after the last."""
+    answers = iter(addresses)
+    return lambda host, port, **_: resolve_to(next(answers))(host, port)
 
 
 def send(url: str, policy: Policy = LOCAL, *, timeout: float = 5.0) -> Outcome:
@@ -67,24 +68,19 @@ def test_body_and_headers_arrive_as_they_are() -> None:
 def test_certificate_and_sni_are_those_of_the_name() -> None:
     policy = Policy(LOCAL.allowed_networks, resolver=resolve_to("127.0.0.1"))
     with receiving(respond(), tls_name="hooks.example") as receiver:
-        assert send(f"https://hooks.example:{receiver.port}/", policy).error is None
-        assert send(f"https://hooks.example.:{receiver.port}/", policy).error is None
-        assert send(f"https://other.example:{receiver.port}/", policy).error == Failure.TLS
-        assert send(f"https://127.0.0.1:{receiver.port}/", policy).error == Failure.TLS
+        for host in ("hooks.example", "hooks.example."):
+            assert send(f"https://{host}:{receiver.port}/", policy).error is None
+        for host in ("other.example", "127.0.0.1"):
+            assert send(f"https://{host}:{receiver.port}/", policy).error == Failure.TLS
         untrusted = Sender(f"https://hooks.example:{receiver.port}/", policy)
         assert untrusted.post(BODY, HEADERS).error == Failure.TLS
-    assert receiver.server_names == [
-        "hooks.example",
-        "hooks.example",
-        "other.example",
-        None,
-        "hooks.example",
-    ]
+    names = ["hooks.example", "hooks.example", "other.example", None, "hooks.example"]
+    assert receiver.server_names == names
     assert len(receiver.requests) == 2
 
 
 def test_only_2xx_succeeds_and_redirects_are_not_followed(canary: Receiver) -> None:
-    for status in (200, 202, 299, 301, 302, 307, 400, 404, 410, 429, 500, 503):
+    for status in (200, 299, 301, 307, 400, 503):
         with receiving(respond(status, b"text", Location=f"http://127.0.0.1:{canary.port}/")) as receiver:
             outcome = send(f"http://127.0.0.1:{receiver.port}/")
         assert (outcome.status, outcome.text, receiver.connections) == (status, "text", 1)
@@ -122,12 +118,10 @@ def test_no_notation_reaches_a_forbidden_address(host: str, canary: Receiver) ->
 
 
 def test_changing_name_is_resolved_once_and_only_judged_addresses_are_reached() -> None:
-    answers = iter([resolve_to("127.0.0.1"), resolve_to("127.0.0.2"), resolve_to("127.0.0.2")])
-    policy = Policy(LOCAL.allowed_networks, resolver=resolve_in_turn(answers))
+    policy = Policy(LOCAL.allowed_networks, resolver=resolve_in_turn("127.0.0.1", "127.0.0.2"))
     with receiving(respond()) as receiver:
         assert send(f"http://rebinding.example:{receiver.port}/", policy).status == 200
         assert send(f"http://rebinding.example:{receiver.port}/", policy).error == Failure.ADDRESS
-        assert len(list(answers)) == 1
         assert receiver.connections == 1
 
 
@@ -144,20 +138,13 @@ def test_peer_must_be_the_judged_address(canary: Receiver) -> None:
     assert receiver.requests in ([], [b""])
 
 
-def test_other_addresses_are_tried_without_a_kernel_for_one_of_them() -> None:
-    """No socket can be created for its family."""
-    unknown = (socket.AF_UNIX + 1000, 1, 6, "", ("127.0.0.1", 1))
-    with receiving(respond()) as receiver:
-        known = resolve_to("127.0.0.1")("", receiver.port)
-        policy = Policy(LOCAL.allowed_networks, resolver=lambda *_, **__: [unknown, *known])
-        assert send(f"http://two.example:{receiver.port}/", policy).status == 200
-
-
-def test_other_addresses_are_tried_if_one_does_not_respond() -> None:
+def test_other_addresses_are_tried_if_the_kernel_or_the_host_of_one_does_not_respond() -> None:
     networks = (*LOCAL.allowed_networks, ip_network("127.0.0.9/32"))
+    unknown = (socket.AF_UNIX + 1000, 1, 6, "", ("127.0.0.1", 1))  # No socket can have this family.
     with receiving(respond()) as receiver:
-        policy = Policy(networks, resolver=resolve_to("127.0.0.9", "127.0.0.1"))
-        assert send(f"http://two.example:{receiver.port}/", policy).status == 200
+        known = resolve_to("127.0.0.9", "127.0.0.1")("", receiver.port)
+        policy = Policy(networks, resolver=lambda *_, **__: [unknown, *known])
+        assert send(f"http://three.example:{receiver.port}/", policy).status == 200
 
 
 def test_few_of_many_addresses_are_tried() -> None:
@@ -196,28 +183,19 @@ def post_repeatedly(url: str, policy: Policy, count: int, *, timeout: float = 5.
 
 
 @pytest.mark.parametrize("tls_name", ["", "hooks.example"])
-def test_connection_is_kept_until_the_last_webhook(tls_name: str) -> None:
-    answers = iter([resolve_to("127.0.0.1")])
-    policy = Policy(LOCAL.allowed_networks, resolver=resolve_in_turn(answers))
-    with receiving(respond_repeatedly(OK, OK, OK, OK), tls_name=tls_name) as receiver:
-        url = f"http{'s' if tls_name else ''}://hooks.example:{receiver.port}/"
-        outcomes = post_repeatedly(url, policy, 4)
-    assert [(outcome.status, outcome.text) for outcome in outcomes] == [(200, "ok")] * 4
-    assert receiver.connections == 1
-
-
-@pytest.mark.parametrize("tls_name", ["", "hooks.example"])
-def test_webhook_is_sent_again_if_the_receiver_closes_a_kept_connection(tls_name: str) -> None:
+def test_connection_is_kept_and_a_webhook_is_sent_again_if_the_receiver_closed_it(tls_name: str) -> None:
     policy = Policy(LOCAL.allowed_networks, resolver=resolve_to("127.0.0.1"))
     with receiving(respond_repeatedly(OK, OK), tls_name=tls_name) as receiver:
         url = f"http{'s' if tls_name else ''}://hooks.example:{receiver.port}/"
-        assert [outcome.error for outcome in post_repeatedly(url, policy, 5)] == [None] * 5
+        outcomes = post_repeatedly(url, policy, 5)
+    assert [(outcome.error, outcome.status, outcome.text) for outcome in outcomes] == [
+        (None, 200, "ok")
+    ] * 5
     assert receiver.connections == 3
 
 
 def test_each_new_connection_is_to_an_address_that_is_judged_anew() -> None:
-    answers = iter([resolve_to("127.0.0.1"), resolve_to("127.0.0.2")])
-    policy = Policy(LOCAL.allowed_networks, resolver=resolve_in_turn(answers))
+    policy = Policy(LOCAL.allowed_networks, resolver=resolve_in_turn("127.0.0.1", "127.0.0.2"))
     with receiving(respond_repeatedly(OK, OK)) as receiver:
         outcomes = post_repeatedly(f"http://rebinding.example:{receiver.port}/", policy, 3)
     assert [outcome.error for outcome in outcomes] == [None, None, Failure.ADDRESS]
@@ -285,13 +263,7 @@ def test_configured_proxy_resolves_names_and_tls_is_with_the_receiver() -> None:
     assert b"Host: hooks.example\r\n" in receiver.requests[0]
 
 
-def test_rejection_of_the_proxy_is_a_failed_connection() -> None:
-    with receiving(respond(403)) as proxy:
-        outcome = send("https://hooks.example/", Policy(proxy=f"127.0.0.1:{proxy.port}"))
-    assert (outcome.error, outcome.status) == (Failure.CONNECTION, None)
-
-
-def test_proxy_may_be_an_ipv6_address() -> None:
+def test_proxy_may_be_an_ipv6_address_and_its_rejection_is_a_failed_connection() -> None:
     names = []
 
     def resolve(host: str, port: int, **_: Any) -> Any:
@@ -300,7 +272,8 @@ def test_proxy_may_be_an_ipv6_address() -> None:
 
     with receiving(respond(403)) as proxy:
         outcome = send("https://hooks.example/", Policy(proxy=f"[::1]:{proxy.port}", resolver=resolve))
-    assert (names, outcome.error) == (["hooks.example", "::1"], Failure.CONNECTION)
+    assert names == ["hooks.example", "::1"]
+    assert (outcome.error, outcome.status) == (Failure.CONNECTION, None)
 
 
 # --- What comes back
@@ -339,33 +312,24 @@ def endless(head: bytes, part: bytes) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("handle", "options"),
+    ("handle", "scheme", "options"),
     [
-        (wait, {}),
-        (wait, {"reads": False}),
-        (wait, {"tls_name": "hooks.example"}),
-        (drip(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1000), {}),
-        (drip(b"HTTP/1.1 100 Continue\r\n\r\n"), {}),
-        (drip(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1000), {"tls_name": "hooks.example"}),
+        (wait, "http", {}),
+        (wait, "https", {"reads": False}),
+        (drip(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1000), "http", {}),
+        (drip(b"HTTP/1.1 100 Continue\r\n\r\n"), "http", {}),
+        (drip(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1000), "https", {"tls_name": "hooks.example"}),
     ],
-    ids=["silent", "does not read", "silent TLS", "slow headers", "slow 100s", "slow TLS"],
+    ids=["silent", "no handshake", "slow headers", "slow 100s", "slow TLS"],
 )
-def test_deadline_covers_the_whole_exchange(handle: Any, options: dict[str, Any]) -> None:
+def test_deadline_covers_the_whole_exchange(handle: Any, scheme: str, options: dict[str, Any]) -> None:
     policy = Policy(LOCAL.allowed_networks, resolver=resolve_to("127.0.0.1"))
-    scheme = "https" if "tls_name" in options else "http"
     started_at = monotonic()
     with receiving(handle, **options) as receiver:
         outcome = send(f"{scheme}://hooks.example:{receiver.port}/", policy, timeout=SHORT)
     assert (outcome.error, outcome.status) == (Failure.TIMEOUT, None)
     assert SHORT <= monotonic() - started_at < 3
     assert SHORT * 1000 <= outcome.milliseconds < 3000
-
-
-def test_handshake_that_never_comes_is_a_timeout() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        outcome = send(f"https://127.0.0.1:{port}/", timeout=SHORT)
-    assert outcome.error == Failure.TIMEOUT
 
 
 def flood_with_tickets(connection: Any, request: bytes) -> None:
@@ -399,7 +363,7 @@ def test_flood_of_session_tickets_is_cut_off(tmp_path: Path) -> None:
     assert outcome.milliseconds < 3000
 
 
-@pytest.mark.parametrize("status", [100, 102, 103])
+@pytest.mark.parametrize("status", [100, 102])
 def test_interim_responses_are_skipped(status: int) -> None:
     interim = f"HTTP/1.1 {status} Wait\r\nLink: </a>\r\n\r\n".encode()
     with receiving(respond_repeatedly(interim + interim + OK, interim + OK)) as receiver:
@@ -408,18 +372,16 @@ def test_interim_responses_are_skipped(status: int) -> None:
     assert receiver.connections == 1
 
 
-@pytest.mark.parametrize("body", ["never closed", "slow", "never begun"])
-def test_status_counts_even_if_the_body_does_not_end(body: str) -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
-
+@pytest.mark.parametrize("begun", [b"", b"begun"])
+def test_status_counts_even_if_the_body_does_not_end(begun: bytes) -> None:
     def handle(connection: Any, request: bytes) -> None:
-        connection.sendall(head + (b"" if body == "never begun" else b"begun"))
-        (drip(b"x") if body == "slow" else wait)(connection, b"")
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + begun)
+        (drip(b"x") if begun else wait)(connection, b"")
 
     with receiving(handle) as receiver:
         outcome = send(f"http://127.0.0.1:{receiver.port}/", timeout=SHORT)
     assert (outcome.error, outcome.status) == (None, 200)
-    assert outcome.text[:5] == ("" if body == "never begun" else "begun")
+    assert outcome.text[:5] == begun.decode()
 
 
 @pytest.mark.parametrize(
