@@ -34,16 +34,10 @@ def test_request_is_logged_in_one_line(api: Api, key: ApiKey, lines: Lines) -> N
     (line,) = lines()
     time, milliseconds = line.pop("time"), line.pop("ms")
     assert line == {
-        "level": "info",
-        "event": "request",
-        "request_id": "mine",
-        "account": key.account_id,
-        "key": key.public_id,
-        "method": "GET",
-        "route": "/v1/pets/{petId}",
-        "status": 404,
+        "level": "info", "event": "request", "request_id": "mine", "account": key.account_id,
+        "key": key.public_id, "method": "GET", "route": "/v1/pets/{petId}", "status": 404,
         "client": "127.0.0.1",
-    }
+    }  # fmt: skip
     assert time.endswith("Z")
     assert datetime.now(UTC) - datetime.fromisoformat(time) < timedelta(minutes=1)
     assert 0 < milliseconds < 60_000
@@ -54,9 +48,8 @@ def test_request_that_failed_is_an_error(
 ) -> None:
     monkeypatch.setattr("petstore.health.views.is_draining", lambda: True)
     client.get("/readyz")  # Is expected to fail during shutdown.
-    assert [(line["level"], line["route"], line["status"]) for line in lines()] == [
-        ("info", "/readyz", 503)
-    ]
+    (line,) = lines()
+    assert (line["level"], line["route"], line["status"]) == ("info", "/readyz", 503)
     monkeypatch.setattr("inventory.views.PetViewSet.list", None)
     api.get("/pets", X_Request_Id="bad")
     trace, request = lines()
@@ -172,14 +165,9 @@ def test_tracebacks_are_redacted(api: Api, lines: Lines, monkeypatch: pytest.Mon
             "DETAIL:  Failing row contains (1, kim@geheim.example).\nX",
             "DETAIL:  Failing row contains (***\nX",
         ),
-        *(
-            (f"Internal Server Error: {path}{token}/", f"Internal Server Error: {path}***/")
-            for path, token in (
-                ("/account/join/", "geheim_-" * 5),
-                ("/account/password/reset/", f"1-2-d2a3b4-{'geheim' * 5}"),
-                ("/account/email/confirm/", f"MQ:1vabcd:{'geheim_-' * 5}"),
-            )
-        ),
+        (f"Error: /account/join/{'geheim_-' * 5}/", "Error: /account/join/***/"),
+        (f"Error: /account/password/reset/1-2-d2-{'geheim' * 5}/", "Error: /account/password/reset/***/"),
+        (f"Error: /account/email/confirm/MQ:1v:{'geheim_-' * 5}/", "Error: /account/email/confirm/***/"),
         ("/account/security/recovery-codes/new/", "/account/security/recovery-codes/new/"),
         ("http://localhost:8000/v1/pets?limit=3", "http://localhost:8000/v1/pets?limit=3"),
         ("3 pets: a, b and c", "3 pets: a, b and c"),
@@ -189,13 +177,20 @@ def test_secrets_are_redacted(text: str, redacted: str) -> None:
     assert redact(text) == redacted
 
 
-@pytest.mark.parametrize(
-    "piece", ["psk_live_", "://a:", "password", "password=", "bearer ", "'", "a" * 9, "/account/", "Key ("]
-)
-def test_redaction_takes_linear_time(piece: str) -> None:
-    text = piece * (60_000 // len(piece))
+def test_redaction_takes_linear_time() -> None:
     start = datetime.now(UTC)
-    redact(text)
+    for piece in (
+        "psk_live_",
+        "://a:",
+        "password",
+        "password=",
+        "bearer ",
+        "'",
+        "aaa",
+        "/account/",
+        "Key (",
+    ):
+        redact(piece * (60_000 // len(piece)))
     assert datetime.now(UTC) - start < timedelta(seconds=2)
 
 
@@ -221,24 +216,15 @@ def test_outage_logged_by_the_monitor_is_not_logged_again(lines: Lines) -> None:
     assert line["exception"].endswith("OperationalError: closed, password=***")
 
 
-def get_log_handler() -> logging.Handler:
-    """Return the process's log handler, detached from pytest's."""
+def test_undecodable_byte_is_replaced_and_an_unformattable_message_logs_its_location_only(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     (handler,) = (each for each in logging.getLogger().handlers if isinstance(each, QueuedHandler))
-    return handler
-
-
-def build_record(message: str, argument: str) -> logging.LogRecord:
-    return logging.LogRecord("some.library", logging.WARNING, "library.py", 7, message, (argument,), None)
-
-
-def test_undecodable_byte_in_a_message_is_replaced(lines: Lines) -> None:
-    get_log_handler().handle(build_record("a name: %s", os.fsdecode(b"\xff")))
-    assert lines()[0]["event"] == "a name: ?"
-
-
-def test_unformattable_message_logs_its_location_only(capfd: pytest.CaptureFixture[str]) -> None:
-    get_log_handler().handle(build_record("%d", PASSWORD))
-    assert capfd.readouterr().err == "A log message from library.py:7 could not be formatted.\n"
+    for message, argument in (("a name: %s", os.fsdecode(b"\xff")), ("%d", PASSWORD)):
+        handler.handle(logging.LogRecord("lib", logging.WARNING, "lib.py", 7, message, (argument,), None))
+    first, second = capfd.readouterr().err.splitlines()
+    assert json.loads(first)["event"] == "a name: ?"
+    assert second == "A log message from lib.py:7 could not be formatted."
 
 
 # --- The log writer ------------------------------------------------------------------------------
@@ -299,14 +285,14 @@ def test_closed_pipe_drops_lines() -> None:
 
 
 def test_lines_of_two_writers_are_not_interleaved(pipe: Pipe, writer: LogWriter) -> None:
-    other = LogWriter(pipe[1])
+    other, count = LogWriter(pipe[1]), 1_000
     other.start()
     for letter, each in zip(b"ab", (writer, other), strict=True):
-        for length in range(2_000):
+        for length in range(count):
             each.write(bytes([letter]) * (length % 400 + 1) + b"\n")
-    lines = read_lines(pipe[0], 4_000)
+    lines = read_lines(pipe[0], 2 * count)
     other.stop()
-    assert sorted(len(line) for line in lines) == sorted(2 * [n % 400 + 2 for n in range(2_000)])
+    assert sorted(len(line) for line in lines) == sorted(2 * [n % 400 + 2 for n in range(count)])
     assert all(len(set(line.rstrip(b"\n"))) == 1 for line in lines)
 
 
