@@ -24,7 +24,7 @@ MakeSender = Callable[..., Sender]
 # The fastest ban, in seconds: the first rejection, then 20 strikes.
 FASTEST_BAN = (0, *range(2, 22))
 ATTEMPTS = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(50, 12)
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(50, 8)
 )
 
 

@@ -26,12 +26,12 @@ from tests.support.costs import Page
 from tests.support.costs import check_page as check
 from tests.support.members import member_of
 from tests.support.staff import signed_in, superuser
-from tests.support.thorough import times
+from tests.support.thorough import some, times
 
 # VACUUM (ANALYZE) needs committed rows.
 pytestmark = COMMITTED if connection.vendor == "postgresql" else pytest.mark.django_db
 
-MANY, SOME, FEW = times(20_000, 6_000), times(3_000, 1_000), 30
+MANY, SOME, FEW = times(20_000, 4_000), times(3_000, 800), 30
 
 MODELS: dict[str, type[Model]] = {"/pets": Pet, "/categories": Category, "/store/orders": Order}
 
@@ -113,7 +113,8 @@ def build_admin_requests(staff: Client, model: str, last: int, **filters: Any) -
     """Yield requests for the first and later pages of a list in the back office."""
     path = f"/admin/inventory/{model}/"
     yield partial(staff.get, path, filters)
-    for edge in ({"after": last}, {"before": last}, {"after": last // 2}, {"before": last // 2}):
+    edges = [{"after": last}, {"before": last}, {"after": last // 2}, {"before": last // 2}]
+    for edge in some(edges, 3):
         yield partial(staff.get, path, filters | edge)
 
 
@@ -152,7 +153,7 @@ class List(NamedTuple):
 
 
 def find_lists() -> Iterator[List]:
-    """Yield each list of the API with each combination of filters and choices."""
+    """Yield each list of the API with each combination of filters, with each choice in CI."""
     for route in api_routes:
         view: Any = getattr(route.callback, "cls", None)
         if view is EventViewSet:
@@ -160,22 +161,20 @@ def find_lists() -> Iterator[List]:
         if "<" in str(route.pattern):
             continue  # The list of one object's rows, such as a pet's, needs a test of its own.
         if "list" in getattr(route.callback, "actions", {}).values():
+            path = f"/{route.pattern}".removeprefix("/v1")
             compared = [item for item in view.filters if not isinstance(item, IdsFilter)]
             for filters in subsets(compared):
-                choices = [item.choices.values if item.choices is not None else [""] for item in filters]
+                choices = [some(item.choices.values, 9) if item.choices else [""] for item in filters]
                 for values in product(*choices):
-                    path = f"/{route.pattern}".removeprefix("/v1")
                     yield List(path, MODELS[path], filters, values)
 
 
-@pytest.mark.parametrize(
-    "filters", ["", "&status=available", "&categoryId={0}", "&status=available&categoryId={0}"]
-)
-def test_list_by_ids_costs_the_same_with_any_filter(api: Api, shop: Shop, filters: str) -> None:
+def test_list_by_ids_costs_the_same_with_any_filter(api: Api, shop: Shop) -> None:
     last = shop.add_pets(MANY)
     update_statistics()
     ids = ",".join(str(last - number * MANY // 100) for number in range(99))
-    check(partial(api.get, f"/pets?limit=100&ids={ids}{filters.format(shop.common.pk)}"), "inventory_pet")
+    for status, category in product(("", "&status=available"), ("", f"&categoryId={shop.common.pk}")):
+        check(partial(api.get, f"/pets?limit=100&ids={ids}{status}{category}"), "inventory_pet")
 
 
 def subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
@@ -223,35 +222,40 @@ def test_admin_list_of_the_pets_of_a_category_and_perhaps_a_status(
 
 
 @pytest.mark.parametrize(
-    ("status", "filters"),
+    ("others", "filters"),
     [
-        (OrderStatus.PLACED, [{"stage": "to_approve"}]),
-        (OrderStatus.APPROVED, [{"stage": "to_ship"}, {"status__exact": "approved"}]),
-        (OrderStatus.CANCELLED, [{"stage": "cancelled"}, {"status__exact": "cancelled"}]),
-        (OrderStatus.DELIVERED, [{"stage": "delivered"}]),
+        (OrderStatus.PLACED, {OrderStatus.DELIVERED: [{"stage": "delivered"}]}),
+        (
+            OrderStatus.DELIVERED,
+            {
+                OrderStatus.PLACED: [{"stage": "to_approve"}],
+                OrderStatus.APPROVED: [{"stage": "to_ship"}, {"status__exact": "approved"}],
+                OrderStatus.CANCELLED: [{"stage": "cancelled"}, {"status__exact": "cancelled"}],
+            },
+        ),
     ],
 )
 def test_admin_list_of_the_orders_of_a_stage_or_status(
-    staff: Client, shop: Shop, status: OrderStatus, filters: list[dict[str, str]]
+    staff: Client, shop: Shop, others: OrderStatus, filters: dict[OrderStatus, list[dict[str, str]]]
 ) -> None:
-    others = OrderStatus.PLACED if status == OrderStatus.DELIVERED else OrderStatus.DELIVERED
     shop.add_orders(MANY, shop.other_account.pk, others)
-    last = shop.add_orders(FEW, shop.account.pk, status)
+    last = {status: shop.add_orders(FEW, shop.account.pk, status) for status in filters}
     shop.add_orders(MANY, shop.other_account.pk, others)
     update_statistics()
     staff.get("/admin/inventory/order/")  # Caches the counts of the stages.
-    for filter_ in filters:
-        for page in build_admin_requests(staff, "order", last, **filter_):
-            check(page, "inventory_order")
+    for status, filters_of_status in filters.items():
+        for filter_ in filters_of_status:
+            for page in build_admin_requests(staff, "order", last[status], **filter_):
+                check(page, "inventory_order")
     check(lambda: staff.get(f"/admin/accounts/account/{shop.account.pk}/change/"), "inventory_order")
 
 
-@pytest.mark.parametrize("stage", ["delivered", "returned"])
-def test_list_of_the_orders_of_a_member_at_a_stage(shop: Shop, stage: str) -> None:
+def test_list_of_the_orders_of_a_member_at_a_stage(shop: Shop) -> None:
     member = member_of(shop.account, Role.READER)
     for account in (shop.account, shop.other_account):
         last = shop.add_orders(MANY, account.pk, OrderStatus.DELIVERED)
         Order.objects.filter(pk__gt=last - FEW).update(returned_at=timezone.now())
     update_statistics()
-    page = f"/account/{shop.account.public_id}/orders/"
-    check(lambda: member.get(page, {"stage": stage}), "inventory_order")
+    for stage in ("delivered", "returned"):
+        page = partial(member.get, f"/account/{shop.account.public_id}/orders/", {"stage": stage})
+        check(page, "inventory_order")
