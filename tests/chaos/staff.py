@@ -13,7 +13,7 @@ import httpx
 from tests.chaos.checks import Kind, Violation
 from tests.chaos.client import Client, Reply
 from tests.chaos.fill import PASSWORD, STAFF
-from tests.support.hammer import times_to_ban
+from tests.support.hammer import lines_to_ban
 from tests.support.live import ROOT, Service
 from tests.support.packages import python
 
@@ -108,7 +108,7 @@ class Staff:
 
     async def ban(self, key: Key) -> bool:
         """Make a key exceed its limit; returns whether it is banned."""
-        await self._run_python("-m", "tests.support.hammer", key.key, "1", "1", "4", text=times_to_ban())
+        await self._run_python("-m", "tests.support.hammer", "1", "1", text=lines_to_ban(key.key))
         return (await self.try_key(key, 1))[0].code == "api_key_banned"
 
     async def unban(self, key: Key, *, by_site: bool) -> list[Violation]:

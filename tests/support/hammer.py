@@ -1,10 +1,10 @@
 """Processes that call the quota store from many threads concurrently.
 
-    python -m tests.support.hammer KEY PROCESSES THREADS REQUESTS
+    python -m tests.support.hammer PROCESSES THREADS
 
-For each line on standard input, a time in microseconds since the epoch for the store's clock, each thread
-of each process sends REQUESTS; the response is a line with the number admitted. The processes are forks of
-one that has imported the service.
+Each line on standard input is a key, a time in microseconds since the epoch for the store's clock, and the
+number of requests that each thread of each process sends. The response is a line with the number admitted.
+The processes are forks of one that has imported the service.
 """
 
 import os
@@ -22,47 +22,45 @@ SECONDS_TO_BAN = 24  # One batch per second; the first ones may be admitted.
 FORK = get_context("fork")
 
 
-def times_to_ban() -> str:
+def lines_to_ban(key: str) -> str:
     """Return lines for standard input that ban a key with a small limit by now (D26)."""
     now = time.time_ns() // 1000
-    return "".join(f"{now - second * 1_000_000}\n" for second in range(SECONDS_TO_BAN, 0, -1))
+    return "".join(f"{key} {now - second * 1_000_000} 4\n" for second in range(SECONDS_TO_BAN, 0, -1))
 
 
-def main(text: str, processes: int, threads: int, requests: int) -> None:
+def main(processes: int, threads: int) -> None:
     from accounts.quota import store  # noqa: F401  Loaded once for all.
 
     connections = []
     for _ in range(processes):
         connection, child_end = FORK.Pipe()
-        FORK.Process(target=hammer, args=[child_end, text, threads, requests], daemon=True).start()
+        FORK.Process(target=hammer, args=[child_end, threads], daemon=True).start()
         connections.append(connection)
     for line in sys.stdin:
         for connection in connections:
-            connection.send(int(line))
+            connection.send(line.split())
         sys.stdout.write(f"{sum(connection.recv() for connection in connections)}\n")
         sys.stdout.flush()
 
 
-def hammer(connection: Connection, text: str, threads: int, requests: int) -> None:
-    """Send requests for each time that arrives, and report the number admitted."""
-    from accounts.keys import key_format
+def hammer(connection: Connection, threads: int) -> None:
+    """Send requests for each line that arrives, and report the number admitted."""
     from accounts.quota import store
-    from tests.support.quota import ADDRESS
+    from tests.support.quota import ADDRESS, parse
 
-    key = key_format.parse(text)
-    assert key is not None
     barrier = Barrier(threads)
 
-    def admit(now: int) -> bool:
+    def admit(text: str, now: int) -> bool:
         try:
-            _, decision = store.admit(key, ADDRESS, now)
+            _, decision = store.admit(parse(text), ADDRESS, now)
         except OperationalError:  # 503: on a busy machine, others held the lock for too long.
             return False
         return decision.admitted
 
-    def send(now: int) -> int:
+    def send(line: tuple[str, str, str]) -> int:
+        text, now, requests = line
         barrier.wait()
-        return sum(admit(now) for _ in range(requests))
+        return sum(admit(text, int(now)) for _ in range(int(requests)))
 
     with ThreadPoolExecutor(threads) as pool:
         while True:
@@ -72,4 +70,4 @@ def hammer(connection: Connection, text: str, threads: int, requests: int) -> No
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
     django.setup()
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(*map(int, sys.argv[1:]))

@@ -15,7 +15,7 @@ from tests.support.thorough import times
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
-REQUESTS = times(40_000, 10_000)
+REQUESTS = times(40_000, 5000)
 # Of one statement: its few rows, and the MAX_UPDATES versions of the counter in use, 50 or more to a page.
 MAX_BUFFERS = 100
 
