@@ -9,6 +9,8 @@ from tests.support.large_file import write_large_file
 from tests.support.live import Service, live_service
 
 MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["loop", "threads"]
+# For what does not depend on the mode: how bodies and files wait.
+IN_ONE_MODE = pytest.mark.parametrize("short_timeout_service", MODES[:1], indirect=True)
 
 
 @pytest.fixture(scope="module", params=MODES)

@@ -137,14 +137,13 @@ def test_content_type_of_more_than_256_bytes_is_a_415(
 UNREADABLE = [b"\xff, 127.0.0.1", b"caf\xe9, 203.0.113.9", b"\xff", b"", b"unknown", b"203.0.113.9,"]
 
 
-@pytest.mark.parametrize("sent", UNREADABLE)
-def test_unreadable_forwarded_addresses_grant_no_access(proxied: Service, sent: bytes) -> None:
+def test_unreadable_forwarded_addresses_grant_no_access(proxied: Service) -> None:
     inside = proxied.issue("Inside", "free", "--allow-from", "127.0.0.0/8")["key"].encode()
     authorization = b"Authorization: Bearer " + inside + b"\r\n"
-    line = b"X-Forwarded-For: " + sent + b"\r\n"
-    assert get_error(send(proxied, "/v1/pets", authorization, line)) == (400, "invalid_parameter")
-    assert send(proxied, "/metrics", line)[0] == 400
-    assert send(proxied, "/account/login/", line)[0] == 400
+    for sent in UNREADABLE:
+        line = b"X-Forwarded-For: " + sent + b"\r\n"
+        assert get_error(send(proxied, "/v1/pets", authorization, line)) == (400, "invalid_parameter")
+        assert [send(proxied, page, line)[0] for page in ("/metrics", "/account/login/")] == [400, 400]
 
 
 def test_invalid_line_among_others_invalidates_the_header(proxied: Service) -> None:

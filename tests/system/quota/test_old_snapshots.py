@@ -15,9 +15,10 @@ from tests.support.thorough import times
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
-REQUESTS = times(40_000, 5000)
-# Of one statement: its few rows, and the MAX_UPDATES versions of the counter in use, 50 or more to a page.
-MAX_BUFFERS = 100
+ROWS = times(40, 5)  # That are replaced.
+REQUESTS = 20  # For each of them.
+# Of one statement: its few rows, and the MAX_UPDATES versions of the counter in use, on some 20 pages.
+MAX_BUFFERS = 50
 
 
 @contextmanager
@@ -51,16 +52,32 @@ def count_buffers(action: Callable[[], Any]) -> int:
     return max(found)
 
 
+UPDATE = """
+DO $$ BEGIN FOR number IN 1..{times} LOOP
+    UPDATE {model._meta.db_table} SET updates = {times} WHERE {owner};
+END LOOP; END $$
+"""
+
+
+def wear_out(model: type[QuotaUsage | StrikeCounter], owner: str) -> None:
+    """Update the owner's row until it will be replaced after 10 more updates."""
+    with connection.cursor() as cursor:
+        cursor.execute(UPDATE.format(model=model, owner=owner, times=model.MAX_UPDATES - 10))
+
+
 def test_counter_and_strikes_read_few_buffers_while_an_old_snapshot_is_open(transactional_db: None) -> None:
-    acme = Sender(per_minute=REQUESTS, per_day=10 * REQUESTS)
-    hasty = Sender(per_minute=1, per_day=10 * REQUESTS)
+    acme, hasty = (Sender(per_minute=limit, per_day=1_000_000) for limit in (100_000, 1))
     hasty.send()
     with old_snapshot():
-        assert acme.admitted(REQUESTS - 1) == REQUESTS - 1
+        for _ in range(ROWS):
+            assert (acme.admitted(REQUESTS), hasty.admitted(REQUESTS)) == (REQUESTS, 0)
+            wear_out(QuotaUsage, f"account_id = {acme.account.pk}")
+            wear_out(StrikeCounter, f"key_id = {hasty.keys[0].pk}")
+        assert (acme.admitted(REQUESTS), hasty.admitted(REQUESTS)) == (REQUESTS, 0)
         assert count_buffers(acme.send) < MAX_BUFFERS
-        assert hasty.admitted(REQUESTS) == 0
         assert count_buffers(hasty.send) < MAX_BUFFERS
+    requests = (ROWS + 1) * REQUESTS + 1
     current = QuotaUsage.current(acme.account.pk).get()
-    assert (current.day_used, current.updates <= QuotaUsage.MAX_UPDATES) == (REQUESTS, True)
+    assert (current.generation, current.day_used) == (ROWS, requests)
     strikes = StrikeCounter.objects.get(key=hasty.keys[0])
-    assert (strikes.rejections, strikes.updates <= StrikeCounter.MAX_UPDATES) == (REQUESTS + 1, True)
+    assert (strikes.generation, strikes.rejections) == (ROWS, requests)
