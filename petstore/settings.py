@@ -317,6 +317,7 @@ PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=
 
 # --- Sessions, cookies, transport ----------------------------------------------------------------
 
+SESSION_ENGINE = "petstore.sign_in.sessions"
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 # Browsers accept `__Host-` cookies only from this host over HTTPS, not from another subdomain.

@@ -76,6 +76,14 @@ def test_signing_out_requires_a_post_from_this_site(boss: User) -> None:
     assert not is_signed_in(client)
 
 
+def test_sessions_that_a_new_secret_key_has_signed_end_with_all_others(settings: Any) -> None:
+    other, client = enter_password(), enter_password()
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new" * 20, [settings.SECRET_KEY]
+    assert is_signed_in(other)  # Django signs the session again, and changes its key.
+    client.post("/account/security/sessions/")
+    assert (is_signed_in(other), is_signed_in(client)) == (False, True)
+
+
 def test_session_cookie_is_httponly_and_ends_with_the_browser() -> None:
     client = enter_password()
     cookie = client.cookies["sessionid"]
