@@ -7,7 +7,8 @@ quickstart first and in its order, and writes templates/docs/outputs. A file tha
 values stays as it is.
 """
 
-import atexit
+import fcntl
+import hashlib
 import html
 import importlib.util
 import json
@@ -20,7 +21,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -167,17 +167,29 @@ def link_library(name: str, folder: Path) -> None:
 
 @cache
 def build_typescript() -> Path:
-    """Build the TypeScript package as npm installs it; return the folder that contains it."""
-    until_the_end = ExitStack()
-    atexit.register(until_the_end.close)
-    folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
-    source, built = ROOT / "clients/typescript", folder / "petstore-client"
+    """Build the TypeScript package as npm installs it; return the folder that contains it.
+
+    It is kept in build/ until a file of the package changes, since several test processes need it.
+    """
+    source = ROOT / "clients/typescript"
     compiler = npm.install(source) / ".bin/tsc"
-    command = [str(compiler), "--outDir", str(built / "dist")]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    shutil.copy(source / "package.json", built)
-    return folder
+    files = [*sorted(source.glob("*.json")), *sorted(source.glob("src/*"))]
+    state = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    folder = ROOT / "build/typescript"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # Another process may be building.
+        built = folder / state
+        if not built.exists():
+            for old in folder.glob("*/"):
+                shutil.rmtree(old)
+            package = folder / ".new/petstore-client"
+            command = [str(compiler), "--outDir", str(package / "dist")]
+            done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout
+            shutil.copy(source / "package.json", package)
+            package.parent.rename(built)
+    return built
 
 
 def link_package(folder: Path) -> None:

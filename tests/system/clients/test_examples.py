@@ -3,9 +3,11 @@
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -35,7 +37,12 @@ KINDS: dict[str, dict[str, str]] = {
     "staging": {"ENVIRONMENT": "staging", "STAGING_BASE_URL": ""},
 }
 ONE_A_MINUTE = ("--per-minute", "1", "--per-day", "1000")
-WITH_A_LIBRARY = [name for name in NAMES if name.startswith("retry_")]
+WAITING = [name for name in NAMES if name.startswith(("backoff", "retries", "retry_"))]
+PLACING, CANCELLING = ([name for name in NAMES if f"{step}_order" in name] for step in ("place", "cancel"))
+PAGINATION, EVENTS = ([f"{example}.{suffix}" for suffix in RUN] for example in ("pagination", "events"))
+# The tests of what these do with faults, or in several runs, compare the output as well.
+COMPARED_BELOW = {*WAITING, *PLACING, *CANCELLING, *PAGINATION, *EVENTS}
+IN_STAGING = ["client_first_call.py", "first_call.sh", "orders.mjs"]  # Only the URL differs.
 REGENERATE = (
     "If the change is intended, regenerate the sample outputs and read their diff:\n"
     ".venv/bin/python -m tests.system.clients.outputs"
@@ -69,27 +76,16 @@ def test_every_example_is_run(deployment: Service, examples: dict[str, str]) -> 
     assert sorted(examples) == NAMES == sorted(path.stem for path in output("").parent.iterdir())
 
 
-# Grouped by environment: alternating would fill both deployments repeatedly.
-@pytest.mark.parametrize("deployment", ["production"], indirect=True, scope="module")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("deployment", "name"),
+    [("production", name) for name in NAMES if name not in COMPARED_BELOW]
+    + [("staging", name) for name in IN_STAGING],
+    indirect=["deployment"],
+    scope="module",
+)
 def test_example_works_as_documented(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
-    check_example(deployment, examples, key, tmp_path, name)
-
-
-@pytest.mark.parametrize("deployment", ["staging"], indirect=True, scope="module")
-@pytest.mark.parametrize("name", NAMES[::4])
-def test_example_works_as_documented_in_staging(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
-) -> None:
-    check_example(deployment, examples, key, tmp_path, name)
-
-
-def check_example(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
-) -> None:
-    """Run an example, and compare its output with the page."""
     printed = run(name, examples[name], prepare(deployment, name, key, tmp_path), tmp_path)
     check_output(name, printed, deployment)
 
@@ -115,16 +111,16 @@ def test_sample_outputs_of_the_quickstart_with_a_package_agree(suffix: str) -> N
     assert cancelled == f"{order} cancelled\n"
 
 
-@pytest.mark.parametrize("suffix", RUN)
+@pytest.mark.parametrize("placing", PLACING)
 def test_example_cancels_only_the_order_that_was_placed(
-    deployment: Service, examples: dict[str, str], tmp_path: Path, suffix: str
+    deployment: Service, examples: dict[str, str], tmp_path: Path, placing: str
 ) -> None:
-    key = issue_key_with_order(deployment, f"Cancels its own {suffix}", tmp_path)
-    placing, cancelling = f"place_order.{suffix}", f"cancel_order.{suffix}"
+    cancelling = placing.replace("place_", "cancel_")
+    key = issue_key_with_order(deployment, f"Cancels its own {placing}", tmp_path)
     with deployment.client(key) as client:
-        run(placing, examples[placing], key, tmp_path)
+        check_output(placing, run(placing, examples[placing], key, tmp_path), deployment)
         place_an_order(client)
-        run(cancelling, examples[cancelling], key, tmp_path)
+        check_output(cancelling, run(cancelling, examples[cancelling], key, tmp_path), deployment)
         states = [order["status"] for order in client.get("/store/orders").json()]
     assert states == ["placed", "cancelled", "placed"]
 
@@ -146,11 +142,12 @@ def test_example_shows_the_error_of_an_invalid_key(
     assert '"code":"invalid_api_key"' in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["pagination.py", "pagination.mjs", "pagination.sh"])
+@pytest.mark.parametrize("name", PAGINATION)
 def test_example_of_pagination_reads_every_page(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     printed = run(name, examples[name], key, tmp_path)
+    check_output(name, printed, deployment)
     ids = [
         int(found)
         for found in re.findall(r'^(\d+) |"id":(\d+)', printed, re.MULTILINE)
@@ -161,7 +158,7 @@ def test_example_of_pagination_reads_every_page(
     assert ids == sorted(set(ids))
 
 
-@pytest.mark.parametrize("name", ["events.py", "events.mjs", "events.sh"])
+@pytest.mark.parametrize("name", EVENTS)
 def test_example_of_events_continues_where_it_stopped(
     deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
@@ -177,12 +174,14 @@ def test_example_of_events_continues_where_it_stopped(
     assert second
 
 
-@pytest.mark.parametrize("name", ["events.py", "events.mjs", "events.sh"])
+@pytest.mark.parametrize("name", EVENTS)
 def test_example_of_events_stores_the_link_of_a_304(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     place = tmp_path / "events.next"
-    run(name, examples[name], key, tmp_path)
+    check_output(
+        name, run(name, examples[name], prepare(deployment, name, key, tmp_path), tmp_path), deployment
+    )
     address, etag = place.read_text().split()
     with deployment.client(str(deployment.issue(f"Other {name}")["key"])) as other:
         wait_for_event(other, "/events?type=key.issued")
@@ -213,41 +212,72 @@ def respond_without_pets(handler: BaseHTTPRequestHandler, response: httpx.Respon
     forward(handler, httpx.Response(response.status_code, json=[]))
 
 
+class Outcome(NamedTuple):
+    """An example's output, the times at which its requests arrived and were rejected, and its orders."""
+
+    printed: str
+    arrivals: list[float]
+    rejected: list[float]
+    orders: int
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    deployment: Service, examples: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Outcome]]]:
+    """The examples that wait, run concurrently against the faults that each expects."""
+    keys = {name: str(deployment.issue(f"Waits {name}")["key"]) for name in WAITING}
+    with deployment.client(keys[WAITING[0]]) as client:
+        pets = client.get("/pets?status=available&limit=100").json()
+
+    def run_with_faults(name: str) -> Outcome:
+        rejected: list[float] = []
+
+        def offer(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
+            """Show each example another pet, so that they don't compete."""
+            forward(handler, httpx.Response(200, json=[pets[-1 - WAITING.index(name)]]))
+
+        def reject_and_record(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+            rejected.append(time.monotonic())
+            reject(handler, response)
+
+        faults: dict[str, list[Any]] = {
+            "backoff.sh": [reject_and_record],
+            "backoff": [forward, reject_and_record],
+            "retries": [offer, drop_connection],
+            "retry": [offer, drop_connection, reject_and_record],
+        }
+        with proxy(deployment) as before, deployment.client(keys[name]) as client:
+            before.actions = faults[name if name in faults else re.split("[._]", name)[0]]
+            code = examples[name].replace(deployment.url, before.url)
+            printed = run(name, code, keys[name], tmp_path_factory.mktemp("waits"))
+            orders = client.get("/store/orders").json()
+        return Outcome(printed, before.arrivals, rejected, len(orders))
+
+    with ThreadPoolExecutor(4) as pool:
+        yield {name: pool.submit(run_with_faults, name) for name in WAITING}
+
+
 def test_example_of_backoff_never_retries_before_retry_after(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path
+    deployment: Service, outcomes: dict[str, Future[Outcome]]
 ) -> None:
-    with proxy(deployment) as before:
-        before.actions = [reject]
-        printed = run(
-            "backoff.sh", examples["backoff.sh"].replace(deployment.url, before.url), key, tmp_path
-        )
-    first, second = before.arrivals
+    printed, (first, second), *_ = outcomes["backoff.sh"].result()
     assert second - first >= 2
     check_output("backoff.sh", printed[printed.index("[") :], deployment)  # The Error precedes it.
 
 
 @pytest.mark.parametrize("name", ["backoff.py", "backoff.mjs"])
 def test_example_of_backoff_shares_one_wait_among_concurrent_requests(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+    deployment: Service, outcomes: dict[str, Future[Outcome]], name: str
 ) -> None:
-    rejected: list[float] = []
-
-    def reject_and_record(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
-        rejected.append(time.monotonic())
-        reject(handler, response)
-
-    with proxy(deployment) as before:
-        before.actions = [forward, reject_and_record]
-        printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
+    printed, arrivals, (rejected,), _ = outcomes[name].result()
     check_output(name, printed, deployment)
-    assert len(before.arrivals) == 11
-    during = [at for at in before.arrivals if rejected[0] < at < rejected[0] + 2]
+    assert len(arrivals) == 11
+    during = [at for at in arrivals if rejected < at < rejected + 2]
     assert len(during) < 4  # Requests that the other three had in flight.
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if name.startswith(("backoff", "retries", "retry_"))]
-)
+@pytest.mark.parametrize("name", WAITING)
 def test_example_gives_up_at_once_on_a_wait_of_hours_and_says_when_to_retry(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
@@ -291,28 +321,11 @@ def test_example_says_that_there_is_no_pet_to_order(
     assert len(before.arrivals) == 1
 
 
-@pytest.mark.parametrize("name", ["retries.sh", "retries.py", "retries.mjs"])
-def test_example_of_retries_places_one_order_though_the_connection_breaks(
-    deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
+@pytest.mark.parametrize("name", [name for name in WAITING if name.startswith("retr")])
+def test_example_places_one_order_though_the_connection_breaks_and_obeys_retry_after(
+    deployment: Service, outcomes: dict[str, Future[Outcome]], name: str
 ) -> None:
-    key = str(deployment.issue(f"Orders once {name}")["key"])
-    with deployment.client(key) as client, proxy(deployment) as before:
-        before.actions = [forward, drop_connection]
-        printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
-        assert len(before.arrivals) == 3
-        assert len(client.get("/store/orders").json()) == 1
+    printed, arrivals, rejected, orders = outcomes[name].result()
     check_output(name, printed, deployment)
-
-
-@pytest.mark.parametrize("name", WITH_A_LIBRARY)
-def test_client_with_a_library_obeys_retry_after_and_places_one_order(
-    deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
-) -> None:
-    key = str(deployment.issue(f"Orders once {name}")["key"])
-    with deployment.client(key) as client, proxy(deployment) as before:
-        before.actions = [forward, drop_connection, reject]
-        printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
-        _, _, rejected, again = before.arrivals
-        assert again - rejected >= 2
-        assert len(client.get("/store/orders").json()) == 1
-    check_output(name, printed, deployment)
+    assert (len(arrivals), orders) == (3 + len(rejected), 1)
+    assert all(arrivals[3] - at >= 2 for at in rejected)
