@@ -5,9 +5,18 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Response, ViewportSize, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Response,
+    ViewportSize,
+    sync_playwright,
+)
 
 from tests.support.live import Service, live_service
+from tests.support.servers import free_port
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDE: ViewportSize = {"width": 1280, "height": 900}
@@ -19,11 +28,18 @@ BLANK_PATH = "/healthz"  # A page without scripts.
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
 
 MAKE_STAFF = f"""
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
+password = make_password({PASSWORD!r})  # Once, since it is slow.
 for name in {GROUPS!r}:
-    user = User.objects.create_user(name.lower(), password={PASSWORD!r}, is_staff=True)
+    user = User.objects.create(username=name.lower(), password=password, is_staff=True)
     user.groups.add(Group.objects.get(name=name))
-User.objects.create_superuser("root", password={PASSWORD!r})
+User.objects.create(username="root", password=password, is_staff=True, is_superuser=True)
+"""
+SIGN_IN = """
+from django.contrib.auth.models import User
+from tests.support.members import sign_in
+print(sign_in(User.objects.get(username={!r})).cookies["sessionid"].value)
 """
 
 FILL_STATUS = """
@@ -58,9 +74,17 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with demo data and a user in each group of staff."""
-    settings = {"DEMO_KEY": DEMO_KEY, "SIGN_UP": "open", "WEBHOOK_WORKERS": "0"}
-    with live_service(tmp_path_factory.mktemp("shop"), workers=2, **settings) as service:
+    """A service with demo data and a user in each group of staff.
+
+    It is at localhost, since browsers accept no passkeys for an IP address.
+    """
+    url = f"http://localhost:{(port := free_port())}"
+    settings = {
+        "PORT": str(port), "BASE_URL": f"{url}/v1", "DEMO_KEY": DEMO_KEY, "SIGN_UP": "open",
+        "WEBHOOK_WORKERS": "0",
+    }  # fmt: skip
+    with live_service(tmp_path_factory.mktemp("shop"), workers=1, **settings) as service:
+        service.url = url
         service.manage("seed_demo", "--pets", "300")
         service.manage("shell", "--no-imports", "-c", MAKE_STAFF + FILL_STATUS)
         yield service
@@ -69,13 +93,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 class Profiles:
     """A browser profile per member of staff and one for anonymous users, each with one page.
 
-    Tests share them: a new profile has to start a process, load every file and sign in, which takes longer
-    than most tests.
+    Tests share them: a new profile has to start a process and load every file, which takes longer than most
+    tests.
     """
 
-    def __init__(self, chromium: Browser, url: str) -> None:
+    def __init__(self, chromium: Browser, shop: Service) -> None:
         self.chromium = chromium
-        self.url = url
+        self.shop = shop
         self.pages: dict[str, Page] = {}
         self.problems: list[str] = []
 
@@ -83,15 +107,15 @@ class Profiles:
         """Return the page of a user; without a name, the anonymous one."""
         if name not in self.pages:
             context = self.chromium.new_context(
-                base_url=self.url, permissions=["clipboard-read", "clipboard-write"]
+                base_url=self.shop.url, permissions=["clipboard-read", "clipboard-write"]
             )
             context.set_default_timeout(TIMEOUT)
             context.on("console", self.record_message)
             context.on("weberror", lambda error: self.problems.append(f"exception: {error.error}"))
             context.on("response", self.record_failure)
-            self.pages[name] = context.new_page()
             if name:
-                sign_in(self.pages[name], name)
+                sign_in(context, self.shop, name)
+            self.pages[name] = context.new_page()
         return self.pages[name]
 
     def record_message(self, message: ConsoleMessage) -> None:
@@ -109,7 +133,7 @@ class Profiles:
             page.unroute_all()
             if not name:
                 page.context.clear_cookies()
-            if page.url != f"{self.url}{BLANK_PATH}":
+            if page.url not in {"about:blank", f"{self.shop.url}{BLANK_PATH}"}:
                 page.goto(BLANK_PATH)
                 page.evaluate("localStorage.clear(); sessionStorage.clear()")
         found, self.problems = self.problems, []
@@ -118,7 +142,7 @@ class Profiles:
 
 @pytest.fixture(scope="package")
 def profiles(chromium: Browser, shop: Service) -> Profiles:
-    return Profiles(chromium, shop.url)
+    return Profiles(chromium, shop)
 
 
 @pytest.fixture
@@ -149,9 +173,7 @@ def plain_page(chromium: Browser, shop: Service) -> Iterator[Page]:
         yield context.new_page()
 
 
-def sign_in(page: Page, name: str) -> None:
-    page.goto("/account/login/?next=/admin/")
-    page.get_by_label("Username or email address").fill(name)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in", exact=True).click()
-    page.wait_for_url("**/admin/")
+def sign_in(context: BrowserContext, shop: Service, name: str) -> None:
+    """Give the browser a new session of the user."""
+    session = shop.manage("shell", "--no-imports", "-c", SIGN_IN.format(name)).strip()
+    context.add_cookies([{"name": "sessionid", "value": session, "url": shop.url}])

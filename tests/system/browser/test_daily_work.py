@@ -9,14 +9,13 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.support.live import Service
 from tests.support.two_factor import current_code
-from tests.system.browser.conftest import NARROW, Open, sign_in
+from tests.system.browser.conftest import Open, sign_in
 
-IMPORT = """name,category,status
-Bella,Dogs,available
-,Dogs,available
-Luna,Unicorns,available
-Max,Cats,asleep
-"""
+LINES = """cell => {
+    const words = document.createRange();
+    words.selectNodeContents(cell);
+    return words.getClientRects().length;
+}"""
 BAN = """
 import json, time
 from accounts.models import ApiKey, RateLimitState
@@ -26,14 +25,15 @@ RateLimitState.objects.update_or_create(
     key=key, defaults={{"banned_at": now, "banned_until": now + 300_000_000, "ban_level": 1}}
 )
 """
-WAIT_FOR_REJECTION = """
-from accounts.models import Rejection
-from tests.support.servers import wait_until
-wait_until(lambda: Rejection.objects.get(request_id="{request_id}"))
+ADD_REJECTION = """
+from accounts.models import ApiKey
+from tests.support.customers import add_rejection
+key = ApiKey.objects.get(public_id={!r})
+add_rejection(key, request_id=key.public_id[::-1], reason="revoked")
 """
 NEW_COLLEAGUE = """
 from django.contrib.auth.models import Group, User
-user = User.objects.create_user({name!r}, password="a long pass phrase of the tests", is_staff=True)
+user = User.objects.create(username={name!r}, is_staff=True)
 user.groups.add(Group.objects.get(name="Viewer"))
 """
 
@@ -43,10 +43,10 @@ def get(shop: Service, key: str) -> httpx.Response:
         return client.get("/pets?limit=1")
 
 
-def wait_for_rejection(shop: Service, rejected: httpx.Response) -> None:
-    """Wait until the response is in the rejection log, which takes seconds."""
-    script = WAIT_FOR_REJECTION.format(request_id=rejected.headers["X-Request-Id"])
-    shop.manage("shell", "--no-imports", "-c", script)
+def add_rejection(shop: Service, public_id: str) -> None:
+    """Revoke a key, and reject a request of it."""
+    shop.manage("revoke_key", public_id, "--reason", "Leaked")
+    shop.manage("shell", "--no-imports", "-c", ADD_REJECTION.format(public_id))
 
 
 def press(page: Page, name: str) -> None:
@@ -82,8 +82,6 @@ def test_key_is_issued_copied_and_used(shop: Service, open_page: Open) -> None:
     expect(page.get_by_text("Copied", exact=True)).to_be_visible()
     key = page.evaluate("navigator.clipboard.readText()")
     assert get(shop, key).status_code == 200
-    page.goto("/admin/accounts/apikey/")
-    assert key not in page.content()
 
 
 def test_click_during_a_pending_response_does_not_lose_it(shop: Service, open_page: Open) -> None:
@@ -106,14 +104,7 @@ def test_click_during_a_pending_response_does_not_lose_it(shop: Service, open_pa
     assert get(shop, new).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "accounts/rejection/",
-        "accounts/apikey/add/",
-        "../docs/quickstart",
-    ],
-)
+@pytest.mark.parametrize("path", ["accounts/rejection/", "accounts/apikey/add/", "../docs/quickstart"])
 def test_key_pasted_into_a_search_reaches_no_url(shop: Service, open_page: Open, path: str) -> None:
     key = shop.issue("Pasting Pets", "pro")["key"]
     asked: list[str] = []
@@ -132,22 +123,13 @@ def test_key_pasted_into_a_search_reaches_no_url(shop: Service, open_page: Open,
     assert not [url for url in asked if "psk_" in url or key[30:] in url]
 
 
-def test_invalid_lines_of_a_file_are_listed(open_page: Open, tmp_path: Path) -> None:
+def test_line_of_a_file_does_not_wrap_on_a_phone(open_page: Open, tmp_path: Path) -> None:
     file = tmp_path / "pets.csv"
-    file.write_text(IMPORT)
-    page = open_page("/admin/inventory/pet/import/", as_="stock")
+    file.write_text("name,category\nLuna,Unicorns\n")
+    page = open_page("/admin/inventory/pet/import/", as_="stock", narrow=True)
     page.locator("input[type=file]").set_input_files(file)
     press(page, "Check the pets")
-    for line in (3, 4, 5):
-        expect(page.get_by_role("cell", name=str(line), exact=True)).to_be_visible()
-    expect(page.get_by_text("Unicorns").first).to_be_visible()
-    page.set_viewport_size(NARROW)
-    lines = """cell => {
-        const words = document.createRange();
-        words.selectNodeContents(cell);
-        return words.getClientRects().length;
-    }"""
-    assert page.get_by_role("columnheader", name="Line").evaluate(lines) == 1
+    assert page.get_by_role("columnheader", name="Line").evaluate(LINES) == 1
 
 
 def test_stock_adds_twenty_pets_with_four_clicks(open_page: Open) -> None:
@@ -184,7 +166,7 @@ def test_pets_are_exported_in_one_format_and_then_in_another(open_page: Open) ->
 def test_recovery_codes_are_copied_and_downloaded(shop: Service, open_page: Open) -> None:
     shop.manage("shell", "--no-imports", "-c", NEW_COLLEAGUE.format(name="codes"))
     page = open_page()
-    sign_in(page, "codes")
+    sign_in(page.context, shop, "codes")
     page.goto("/account/security/app/")
     secret = page.locator("code.secret").inner_text()
     page.get_by_label(re.compile("code", re.I)).first.fill(current_code(secret))
@@ -203,7 +185,7 @@ def test_orders_are_approved_without_javascript(shop: Service, plain_page: Page)
     with shop.client(key) as client:
         pets = client.get("/pets?status=available&limit=3").json()
         orders = [client.post("/store/orders", json={"petId": pet["id"]}).json()["id"] for pet in pets]
-        sign_in(plain_page, "stock")
+        sign_in(plain_page.context, shop, "stock")
         plain_page.goto("/admin/inventory/order/?q=Plain+Pets")
         plain_page.get_by_role("button", name=f"Approve: order {orders[0]}").click()
         for order in orders[1:]:
@@ -211,14 +193,3 @@ def test_orders_are_approved_without_javascript(shop: Service, plain_page: Page)
         plain_page.get_by_role("button", name="Approve", exact=True).click()
         expect(plain_page.get_by_text("2 orders approved.")).to_be_visible()
         assert {client.get(f"/store/orders/{order}").json()["status"] for order in orders} == {"approved"}
-
-
-def test_text_of_maximum_length_is_saved(open_page: Open) -> None:
-    page = open_page("/admin/accounts/account/add/", as_="root")
-    page.get_by_label("Name").fill("Full notes")
-    notes = page.get_by_label("Notes")
-    notes.fill("\n".join("x" * 99 for _ in range(50)) + "y")
-    assert notes.evaluate("box => [box.value.length, box.maxLength]") == [5000, 5000]
-    page.get_by_label("Plan").select_option("free")
-    page.get_by_role("button", name="Save", exact=True).click()
-    page.wait_for_url("**/change/")

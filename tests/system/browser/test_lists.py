@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 from tests.support.live import Service
 from tests.support.thorough import some_pages
 from tests.system.browser.conftest import Open
-from tests.system.browser.test_daily_work import get, wait_for_rejection
+from tests.system.browser.test_daily_work import add_rejection
 
 LISTS = [
     "inventory/order/", "inventory/pet/", "inventory/category/", "accounts/apikey/", "accounts/account/",
@@ -36,8 +36,7 @@ def rows(shop: Service) -> None:
         for pet in pets[-2:]:
             order = client.post("/store/orders", json={"petId": pet["id"]}).json()["id"]
     shop.manage("shell", "--no-imports", "-c", SHIP.format(order))
-    shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
-    wait_for_rejection(shop, get(shop, issued["key"]))
+    add_rejection(shop, issued["id"])
 
 
 def test_finished_order_shows_no_empty_step_on_a_phone(shop: Service, open_page: Open) -> None:

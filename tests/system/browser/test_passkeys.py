@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
 
-from tests.support.live import live_service
-from tests.support.servers import free_port
+from tests.support.live import Service
 from tests.system.browser.conftest import PASSWORD, TIMEOUT
 
 MAKE_USERS = f"""
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
-for name in ("pat", "kim"):
-    User.objects.create_user(name, password={PASSWORD!r})
+password = make_password({PASSWORD!r})
+User.objects.bulk_create(User(username=name, password=password) for name in ("pat", "kim"))
 """
 SECURITY = "/account/security/"
 LOGIN = f"/account/login/?next={SECURITY}"
@@ -24,21 +24,16 @@ AUTHENTICATOR = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def local_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a service at localhost, since browsers accept no passkeys for an IP address."""
-    url = f"http://localhost:{(port := free_port())}"
-    folder = tmp_path_factory.mktemp("passkeys")
-    with live_service(folder, workers=1, PORT=str(port), BASE_URL=f"{url}/v1") as service:
-        service.manage("shell", "--no-imports", "-c", MAKE_USERS)
-        yield url
+@pytest.fixture(scope="module", autouse=True)
+def users(shop: Service) -> None:
+    shop.manage("shell", "--no-imports", "-c", MAKE_USERS)
 
 
 @pytest.fixture
-def page(chromium: Browser, local_shop: str, name: str) -> Iterator[Page]:
+def page(chromium: Browser, shop: Service, name: str) -> Iterator[Page]:
     """A page of a user who has signed in with a password."""
     problems: list[str] = []
-    with chromium.new_context(base_url=local_shop) as context:
+    with chromium.new_context(base_url=shop.url) as context:
         context.set_default_timeout(TIMEOUT)
         context.on("console", lambda message: problems.append(message.text))
         context.on("weberror", lambda error: problems.append(str(error.error)))
