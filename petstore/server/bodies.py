@@ -11,6 +11,7 @@ The memory for bodies is bounded per worker. The number of connections limits sm
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Awaitable
 from contextlib import suppress
 from functools import cache
@@ -90,12 +91,14 @@ def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
 
     granian does not expose its signal handlers. This handler replaces the one of SIGTERM and sends SIGINT,
     whose handler stops the worker. The third call of granian's handler would block the whole process, so it
-    must get one signal only, although the worker can get several and uvloop may report one twice.
+    must get one signal only, although the worker can get several and uvloop may report one twice. granian
+    waits for all connections, so the loop also ends after STOP_SECONDS.
     """
 
     @cache  # Later signals change nothing.
     def stop() -> None:
         body_timeouts.shut_down()
+        loop.call_later(shutdown.STOP_SECONDS, sys.exit)
         # SIGINT is blocked in a worker, so this one merges with any that a terminal has sent.
         os.kill(os.getpid(), signal.SIGINT)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -2,7 +2,7 @@
 
 On SIGTERM the service drains. Readiness fails, so that proxies stop sending requests, and responses close
 their connections. After DRAIN_SECONDS, or at once on a second SIGTERM or Ctrl-C, the supervisor
-(DrainingServer) sends SIGTERM to the workers.
+(DrainingServer) sends SIGTERM to the workers. A worker finishes its requests, writes its usage and exits.
 
 A worker must not lose that signal. Until its threads start, the signal terminates it. uvloop would discard
 the signal between installing its handler and starting the loop, so it is blocked until the loop runs.
@@ -12,6 +12,8 @@ import mmap
 import signal
 
 SIGTERM = {signal.SIGTERM}
+STOP_SECONDS = 10  # Time for a worker to finish its requests.
+EXIT_SECONDS = 10  # Time for it to write its usage and end its webhooks (7 s) before it is killed.
 
 # The supervisor, which receives the signal, shares this memory with the workers that it forks.
 _draining = mmap.mmap(-1, 1)

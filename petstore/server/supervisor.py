@@ -38,7 +38,6 @@ from petstore.observability.metrics_files import (
 from petstore.observability.metrics_port import serve_metrics
 from petstore.server import shutdown
 
-STOP_SECONDS = 10  # Time for a worker to finish its requests before it is killed.
 MAX_CONNECTIONS = 8_000  # Per worker.
 MAX_BUFFERED = 64 * 1024  # Bytes of a request's head or of an unread response.
 RESERVED_FILES = 256  # File descriptors of a worker for other purposes than client connections.
@@ -199,7 +198,7 @@ def main() -> None:
             respawn_failed_workers=True,
             drain_seconds=settings.DRAIN_SECONDS,
             announce=partial(announce, options.host, options.port, options.workers),
-            workers_kill_timeout=STOP_SECONDS,
+            workers_kill_timeout=shutdown.STOP_SECONDS + shutdown.EXIT_SECONDS,
             log_level=LogLevels.warning,
             log_dictconfig=LOG_CONFIG,
         ).serve(target_loader=partial(start_worker, application), wrap_loader=False)

@@ -244,3 +244,32 @@ def test_worker_calls_granians_handler_once_however_many_signals_it_gets() -> No
         [python(), "-c", REPEATED], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.stdout, done.returncode) == ("stopping\n", 0), done.stderr
+
+
+SLOW = """
+import multiprocessing, os, signal, uvloop
+from multiprocessing.util import Finalize
+from petstore.server import bodies, shutdown
+
+shutdown.STOP_SECONDS = 0.1
+
+def serve():
+    Finalize(None, print, ["written"], exitpriority=0)
+    loop = uvloop.new_event_loop()
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # granian waits for its connections.
+    bodies.handle_sigterm(loop)
+    loop.call_soon(os.kill, os.getpid(), signal.SIGTERM)
+    loop.run_until_complete(loop.create_future())
+
+worker = multiprocessing.get_context("fork").Process(target=serve)
+worker.start()
+worker.join()
+print(worker.exitcode)
+"""
+
+
+def test_worker_that_a_slow_client_keeps_from_stopping_writes_its_usage_and_exits() -> None:
+    done = subprocess.run(
+        [python(), "-c", SLOW], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout == "written\n0\n", done.stderr
