@@ -135,16 +135,6 @@ def build_windows(now: int, limits: Limits, *counters: int) -> tuple[Window, Win
     )
 
 
-def decide_peek(
-    windows: tuple[Window, Window], now: int, banned_until: int, *, peeks: int, peeks_end: int
-) -> RateLimitDecision:
-    """Decide on a peek (D39). `peeks` includes this one. A rejection has only the window of peeks."""
-    if peeks <= PEEKS_PER_MINUTE:
-        return RateLimitDecision(True, windows, now, banned_until)
-    peek_window = Window("minute", PEEKS_PER_MINUTE, peeks, MINUTE, peeks_end)
-    return RateLimitDecision(False, (peek_window,), now)
-
-
 def to_datetime(microseconds: int) -> datetime:
     return datetime.fromtimestamp(microseconds / SECOND, UTC)
 

@@ -10,12 +10,10 @@ evaluate the expressions of nested subqueries once for each use.
 """
 
 from functools import cache
-from typing import NamedTuple
 
 from accounts.models.records import QuotaUsage, StrikeCounter
 from accounts.quota.bans import FIRST_STRIKE_AFTER, STRIKE_INTERVAL, STRIKE_WINDOW
 from accounts.quota.limits import DAY, MINUTE, NIGHT_SKEW, PEEKS_PER_MINUTE, SKEW
-from petstore.db.counting import CountingStatement
 from petstore.db.identity import is_postgresql
 
 # OFFSET 0 keeps PostgreSQL from evaluating the clock at each use.
@@ -170,19 +168,9 @@ RETURNING peeks, peeks_reset_at
 """
 
 
-class Statements(NamedTuple):
-    admit: CountingStatement
-    reject: CountingStatement
-    read: CountingStatement
-    peek: CountingStatement
-    windows: CountingStatement
-    set_back: CountingStatement
-    record_write: CountingStatement
-
-
 @cache
-def get_statements(pepper_count: int) -> Statements:
-    """Build the statements for keys that may be signed with any of this number of peppers.
+def build_sql(template: str, pepper_count: int) -> str:
+    """Complete a statement for keys that may be signed with any of this number of peppers.
 
     Parameters: `now`, None for the clock of PostgreSQL; `now_text`, the same for SQLite's dates;
     `public_id`; `pepper_1`, `digest_1` and so on; `networks`, those that the caller has checked;
@@ -192,31 +180,23 @@ def get_statements(pepper_count: int) -> Statements:
         f"k.pepper_number = %(pepper_{number})s AND k.digest = %(digest_{number})s"
         for number in range(1, pepper_count + 1)
     )
+    key, windows = ", ".join(KEY_COLUMNS), ", ".join(WINDOW_COLUMNS)
     if is_postgresql():
         clock = POSTGRESQL_CLOCK.format(settings="")
         writing_clock = POSTGRESQL_CLOCK.format(settings=WRITE_SETTINGS)
-        date = "TIMESTAMPTZ 'epoch' + clock.now * INTERVAL '1 microsecond'"
-        names = {"q": "q.", "c": "c."}
+        expired = "k.expires_at <= TIMESTAMPTZ 'epoch' + clock.now * INTERVAL '1 microsecond'"
+        q, c = "q.", "c."
     else:
         clock = writing_clock = SQLITE_CLOCK
-        date = "%(now_text)s"
-        names = {"q": "", "c": ""}
-    fragments = names | {
-        "clock": clock,
-        "writing_clock": writing_clock,
-        "expired": f"k.expires_at <= {date}",
-    }
-
-    def select(columns: tuple[str, ...]) -> str:
-        """List columns of other tables than the updated one."""
-        if is_postgresql():
-            return ", ".join(columns)
+        expired = "k.expires_at <= %(now_text)s"
+        q = c = ""
+        # RETURNING may only name columns of the updated table.
         source = f"FROM {clock} AS clock CROSS JOIN {KEY} {STATE} {USAGE} WHERE k.public_id = %(public_id)s"
-        return ", ".join(f"(SELECT {column} {source})" for column in columns)
-
-    def build(sql: str) -> CountingStatement:
-        return CountingStatement(
-            sql.format(proof=proof, key=select(KEY_COLUMNS), windows=select(WINDOW_COLUMNS), **fragments)
+        key, windows = (
+            ", ".join(f"(SELECT {column} {source})" for column in columns)
+            for columns in (KEY_COLUMNS, WINDOW_COLUMNS)
         )
-
-    return Statements(*map(build, (ADMIT, REJECT, READ, PEEK, READ_WINDOWS, SET_BACK, RECORD_WRITE)))
+    return template.format(
+        clock=clock, writing_clock=writing_clock, proof=proof, expired=expired, key=key, windows=windows,
+        q=q, c=c,
+    )  # fmt: skip

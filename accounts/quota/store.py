@@ -12,19 +12,25 @@ from accounts.keys import key_format, networks
 from accounts.keys.identity import KeyRejectedError, KeyRejectionReason
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, ParsedKey
 from accounts.models import Account, ApiKey, QuotaUsage, StrikeCounter
-from accounts.quota import bans, limits
+from accounts.quota import bans, statements
 from accounts.quota.anonymous import lookup_limiter
-from accounts.quota.limits import Limits, RateLimitDecision, Window, to_datetime
-from accounts.quota.statements import get_statements
+from accounts.quota.limits import (
+    MINUTE,
+    PEEKS_PER_MINUTE,
+    Limits,
+    RateLimitDecision,
+    Window,
+    build_windows,
+    to_datetime,
+)
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.api.context import Caller
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
-from petstore.db.counting import CountingStatement
+from petstore.db.counting import execute_counting
 from petstore.db.identity import is_postgresql
 
 MAX_ATTEMPTS = 10
-MAX_UNEXPLAINED = 3  # Repetitions because a window or a ban ended between two statements.
 NO_NETWORKS = "[]"
 MAX_NETWORKS_KNOWN = 10_000  # Keys.
 KEY_REJECTIONS = {reason.value: reason for reason in KeyRejectionReason}
@@ -54,7 +60,7 @@ class Quota(NamedTuple):
     @property
     def windows(self) -> tuple[Window, Window]:
         counters = self.minute_ends_at, self.minute_used, self.day, self.day_used
-        return limits.build_windows(self.now, Limits(self.per_minute, self.per_day), *counters)
+        return build_windows(self.now, Limits(self.per_minute, self.per_day), *counters)
 
 
 class KeyState(NamedTuple):
@@ -79,7 +85,6 @@ class QuotaCall:
         now = get_clock(now)
         self._key, self._address = key, address
         known = known_networks.get(key.public_id, NO_NETWORKS)
-        self._statements = get_statements(len(settings.API_KEY_PEPPERS))
         self._parameters: dict[str, Any] = {
             "now": now,
             "public_id": key.public_id,
@@ -94,7 +99,7 @@ class QuotaCall:
 
     def admit(self) -> KeyUse | None:
         """Count the request if the key is valid and has quota left."""
-        row = self._execute(self._statements.admit)
+        row = self._execute(statements.ADMIT)
         if row is None:
             return None
         quota = Quota(*row[:-1])
@@ -103,7 +108,7 @@ class QuotaCall:
 
     def reject(self) -> KeyUse | None:
         """Count a rejection if the key is valid and has no quota left, and ban the key if that is due."""
-        row = self._execute(self._statements.reject)
+        row = self._execute(statements.REJECT)
         if row is None:
             return None
         *fields, rejections, strikes, started_at = row
@@ -114,7 +119,7 @@ class QuotaCall:
 
     def read(self) -> KeyState:
         """Read why the key can't be admitted. Raises KeyRejectedError."""
-        row = self._execute(self._statements.read)
+        row = self._execute(statements.READ)
         if row is None:
             raise KeyRejectedError(KeyRejectionReason.UNKNOWN)
         *fields, allowed_networks, reason, banned_until, peeks_reset_at, last_write_at = row
@@ -136,7 +141,7 @@ class QuotaCall:
                 decision = RateLimitDecision(False, quota.windows, quota.now, state.banned_until)
                 return self._finish(quota, decision)
             case "ahead":
-                self._execute(self._statements.set_back, account_id=quota.account_id)
+                self._execute(statements.SET_BACK, account_id=quota.account_id)
             case "usage":
                 QuotaUsage.renew(quota.account_id)
             case "strikes":
@@ -148,12 +153,13 @@ class QuotaCall:
 
     def peek(self, state: KeyState) -> KeyUse:
         """Count a peek."""
-        row = self._execute(self._statements.peek, key_id=state.quota.key_id)
-        peeks, peeks_end = row or (limits.PEEKS_PER_MINUTE + 1, state.peeks_reset_at)
+        row = self._execute(statements.PEEK, key_id=state.quota.key_id)
         quota = state.quota
-        decision = limits.decide_peek(
-            quota.windows, quota.now, state.banned_until, peeks=peeks, peeks_end=peeks_end
-        )
+        if row is None:
+            window = Window("minute", PEEKS_PER_MINUTE, PEEKS_PER_MINUTE, MINUTE, state.peeks_reset_at)
+            decision = RateLimitDecision(False, (window,), quota.now)
+        else:
+            decision = RateLimitDecision(True, quota.windows, quota.now, state.banned_until)
         caller = self._build_caller(quota, quota.now - state.last_write_at)
         write_behind.recorder.record_key_use(caller, quota.now)
         return caller, decision
@@ -163,8 +169,8 @@ class QuotaCall:
             self._address, json.loads(allowed_networks)
         )
 
-    def _execute(self, statement: CountingStatement, **parameters: Any) -> tuple[Any, ...] | None:
-        return statement.execute(self._key.account_id, **self._parameters, **parameters)
+    def _execute(self, template: str, **parameters: Any) -> tuple[Any, ...] | None:
+        return execute(template, self._key.account_id, **self._parameters, **parameters)
 
     def _build_caller(self, quota: Quota, time_since_write: int = 0) -> Caller:
         lookup_limiter.remember(self._key)
@@ -188,16 +194,12 @@ def admit(key: ParsedKey, address: Address, now: int | None = None, *, may_write
     if not lookup_limiter.allow(key, address):
         raise KeyRejectedError(KeyRejectionReason.LOOKUP_THROTTLED)
     call = QuotaCall(key, address, now, may_write=may_write)
-    unexplained = 0
     for _ in range(MAX_ATTEMPTS):
         if result := call.admit() or call.reject():
             return result
         state = call.read()
         if result := call.resolve(state):
             return result
-        unexplained += not state.reason
-        if unexplained > MAX_UNEXPLAINED:
-            break
     raise build_unsettled_error()
 
 
@@ -231,16 +233,21 @@ def ban(quota: Quota, rejections: int, started_at: int) -> int:
 def read_windows(account: Account, now: int | None = None) -> tuple[Window, Window]:
     """Read the windows that GET /v1/account shows, without a key. Takes one query."""
     now = get_clock(now)
-    row = get_statements(0).windows.execute(account.public_id, now=now, account_id=account.pk)
+    row = execute(statements.READ_WINDOWS, account.public_id, now=now, account_id=account.pk)
     assert row is not None
     now, per_minute, per_day, *counters = row
-    return limits.build_windows(now, Limits(per_minute, per_day), *counters)
+    return build_windows(now, Limits(per_minute, per_day), *counters)
 
 
 def record_write(caller: Caller) -> None:
     """Restart the time since the account's latest write, at the end of a long one."""
     group = caller.public_id[:ACCOUNT_ID_LENGTH]
-    get_statements(0).record_write.execute(group, now=get_clock(), account_id=caller.account_id)
+    execute(statements.RECORD_WRITE, group, now=get_clock(), account_id=caller.account_id)
+
+
+def execute(template: str, account_public_id: str, **parameters: Any) -> tuple[Any, ...] | None:
+    sql = statements.build_sql(template, len(settings.API_KEY_PEPPERS))
+    return execute_counting(sql, account_public_id, parameters)
 
 
 def get_clock(now: int | None = None) -> int | None:

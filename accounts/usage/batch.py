@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Model
 
-from accounts.models import EPOCH, ApiKey, OperationUsage
+from accounts.models import EPOCH, ApiKey, DailyUsage, DeprecatedUse, MinuteCount, OperationUsage
 from accounts.quota.limits import MINUTE, to_datetime
 from accounts.usage.rejection_log import MAX_PER_WRITE, RejectedRequest
 from petstore.db.identity import is_postgresql
@@ -22,104 +23,64 @@ BATCH_SIZE = 5_000  # Rows per statement, about 400 KB.
 MAX_MINUTES = 100_000  # Minute counts held during an outage; the oldest are dropped.
 LAST_USED_PRECISION = MINUTE
 
+Row = tuple[Any, ...]
 
-class Statement(NamedTuple):
-    """SQL that takes thousands of rows as one JSON parameter, on PostgreSQL and SQLite.
 
-    `{rows}` becomes a table expression r. `{lock}` locks the rows of table k in the order of the query
-    before they are updated. SQLite needs no lock, since it has a single writer.
+# FOR UPDATE locks the rows in the order of the query before they are updated. SQLite has a single writer.
+SET_LAST_USED = """
+UPDATE accounts_apikey SET last_used_at = stale.at
+FROM (
+    SELECT k.id, r.at FROM {rows}, accounts_apikey AS k
+    WHERE k.id = r.key_id AND (k.last_used_at IS NULL OR k.last_used_at <= r.before)
+    ORDER BY k.id {lock}
+) AS stale
+WHERE accounts_apikey.id = stale.id
+"""
+
+
+def execute(template: str, types: dict[str, str], rows: Iterable[Row]) -> None:
+    """Execute SQL for thousands of rows, which are one JSON parameter.
+
+    `{rows}` becomes a table expression r, whose columns have these PostgreSQL types.
     """
-
-    columns: dict[str, str]  # Names and PostgreSQL types, in order.
-    template: str
-
-    def execute(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        remaining = iter(rows)
-        with connection.cursor() as cursor:
-            while batch := list(islice(remaining, BATCH_SIZE)):
-                cursor.execute(self._build_sql(), [json.dumps(batch)])
-
-    def _build_sql(self) -> str:
-        if is_postgresql():
-            function, value, lock = "json_array_elements", "(value ->> {})::{}", "FOR NO KEY UPDATE OF k"
-        else:
-            function, value, lock = "json_each", "json_extract(value, '$[{}]')", ""
-        columns = ", ".join(
-            f"{value.format(index, kind)} AS {name}"
-            for index, (name, kind) in enumerate(self.columns.items())
-        )
-        rows = f"(SELECT {columns} FROM {function}(%s)) AS r"  # noqa: S608  Only constants.
-        return self.template.format(rows=rows, lock=lock)
+    if is_postgresql():
+        function, value, lock = "json_array_elements", "(value ->> {})::{}", "FOR NO KEY UPDATE OF k"
+    else:
+        function, value, lock = "json_each", "json_extract(value, '$[{}]')", ""
+    columns = [f"{value.format(index, kind)} AS {name}" for index, (name, kind) in enumerate(types.items())]
+    expression = f"(SELECT {', '.join(columns)} FROM {function}(%s)) AS r"  # noqa: S608  Only constants.
+    remaining = iter(rows)
+    with connection.cursor() as cursor:
+        while batch := list(islice(remaining, BATCH_SIZE)):
+            cursor.execute(template.format(rows=expression, lock=lock), [json.dumps(batch)])
 
 
-# The joins drop the usage of keys and accounts that have been deleted since it was counted.
-ADD_DAILY_USAGE = Statement(
-    {"key_id": "bigint", "day": "date", "admitted": "bigint", "rejected": "bigint"},
+def add_counts(model: type[Model], rows: Iterable[Row], *, counters: list[str], latest: str = "") -> None:
+    """Insert rows, or add their counters to the rows that exist. The field `latest` keeps the later time.
+
+    Rows have the fields of the unique constraint, the counters and `latest`. The first field is a key or an
+    account. Those that have been deleted since are skipped.
     """
-    INSERT INTO accounts_dailyusage AS u (key_id, day, admitted, rejected)
-    SELECT k.id, r.day, r.admitted, r.rejected FROM {rows}, accounts_apikey AS k
-    WHERE k.id = r.key_id ORDER BY k.id, r.day
-    ON CONFLICT (key_id, day) DO UPDATE SET
-        admitted = u.admitted + excluded.admitted, rejected = u.rejected + excluded.rejected
-    """,
-)
-SET_LAST_USED = Statement(
-    {"key_id": "bigint", "at": "timestamptz", "before": "timestamptz"},
-    """
-    UPDATE accounts_apikey SET last_used_at = stale.at
-    FROM (
-        SELECT k.id, r.at FROM {rows}, accounts_apikey AS k
-        WHERE k.id = r.key_id AND (k.last_used_at IS NULL OR k.last_used_at <= r.before)
-        ORDER BY k.id {lock}
-    ) AS stale
-    WHERE accounts_apikey.id = stale.id
-    """,
-)
-ADD_MINUTE_COUNTS = Statement(
-    {"account_id": "bigint", "minute": "bigint", "requests": "bigint", "written_at": "bigint"},
-    """
-    INSERT INTO accounts_minutecount AS c (account_id, minute, requests, written_at)
-    SELECT a.id, r.minute, r.requests, r.written_at FROM {rows}, accounts_account AS a
-    WHERE a.id = r.account_id ORDER BY a.id, r.minute
-    ON CONFLICT (account_id, minute) DO UPDATE SET
-        requests = c.requests + excluded.requests, written_at = excluded.written_at
-    """,
-)
-ADD_DEPRECATED_CALLS = Statement(
-    {
-        "account_id": "bigint",
-        "operation": "text",
-        "day": "date",
-        "admitted": "bigint",
-        "last_call_at": "timestamptz",
-    },
-    """
-    INSERT INTO accounts_deprecateduse AS u (account_id, operation, day, admitted, last_call_at)
-    SELECT a.id, r.operation, r.day, r.admitted, r.last_call_at FROM {rows}, accounts_account AS a
-    WHERE a.id = r.account_id ORDER BY a.id, r.operation, r.day
-    ON CONFLICT (account_id, operation, day) DO UPDATE SET
-        admitted = u.admitted + excluded.admitted,
-        last_call_at = CASE WHEN excluded.last_call_at > u.last_call_at
-            THEN excluded.last_call_at ELSE u.last_call_at END
-    """,
-)
-ADD_OPERATION_USAGE = Statement(
-    {
-        "account_id": "bigint",
-        "hours": "smallint",
-        "start": "bigint",
-        "operation": "text",
-        "status": "smallint",
-        "requests": "bigint",
-    },
-    """
-    INSERT INTO accounts_operationusage AS u (account_id, hours, start, operation, status, requests)
-    SELECT a.id, r.hours, r.start, r.operation, r.status, r.requests FROM {rows}, accounts_account AS a
-    WHERE a.id = r.account_id ORDER BY a.id, r.hours, r.start, r.operation, r.status
-    ON CONFLICT (account_id, hours, start, operation, status) DO UPDATE SET
-        requests = u.requests + excluded.requests
-    """,
-)
+    (unique,) = model._meta.total_unique_constraints
+    names = [*unique.fields, *counters, *filter(None, [latest])]
+    fields: list[Any] = [model._meta.get_field(name) for name in names]
+    columns = [field.column for field in fields]
+    unique_columns = ", ".join(columns[: len(unique.fields)])
+    updates = [f"{name} = u.{name} + excluded.{name}" for name in counters]
+    if latest:
+        later = f"CASE WHEN excluded.{latest} > u.{latest} THEN excluded.{latest} ELSE u.{latest} END"
+        updates.append(f"{latest} = {later}")
+    execute(
+        f"""
+        INSERT INTO {model._meta.db_table} AS u ({", ".join(columns)})
+        SELECT {", ".join(f"r.{column}" for column in columns)}
+        FROM {{rows}}, {fields[0].related_model._meta.db_table} AS owner
+        WHERE owner.id = r.{columns[0]} ORDER BY {unique_columns}
+        ON CONFLICT ({unique_columns}) DO UPDATE SET {", ".join(updates)}
+        """,  # noqa: S608  Only names of the model.
+        {field.column: field.db_type(connection) for field in fields},
+        rows,
+    )
 
 
 @dataclass(slots=True)
@@ -161,27 +122,43 @@ class Batch:
 
         Rows are sorted, so that concurrent writers cannot deadlock.
         """
-        ADD_DAILY_USAGE.execute(
-            (key_id, format_day(day), self.requests[key_id, day], self.rejections[key_id, day])
-            for key_id, day in sorted(self.requests.keys() | self.rejections.keys())
+        days = sorted(self.requests.keys() | self.rejections.keys())
+        add_counts(
+            DailyUsage,
+            (
+                (key, format_day(day), self.requests[key, day], self.rejections[key, day])
+                for key, day in days
+            ),
+            counters=["admitted", "rejected"],
         )
-        SET_LAST_USED.execute(
-            (key_id, format_time(at), format_time(at - LAST_USED_PRECISION))
-            for key_id, at in sorted(self.last_used.items())
+        execute(
+            SET_LAST_USED,
+            {"key_id": "bigint", "at": "timestamptz", "before": "timestamptz"},
+            (
+                (key_id, format_time(at), format_time(at - LAST_USED_PRECISION))
+                for key_id, at in sorted(self.last_used.items())
+            ),
         )
-        ADD_MINUTE_COUNTS.execute(
-            (account_id, minute, requests, now)
-            for (account_id, minute), requests in sorted(self.minutes.items())
-        )
-        ADD_DEPRECATED_CALLS.execute(
-            (*call[:2], format_day(call[2]), requests, format_time(self.last_deprecated_calls[call]))
-            for call, requests in sorted(self.deprecated_calls.items())
+        minutes = sorted(self.minutes.items())
+        rows = ((*account_minute, requests, now) for account_minute, requests in minutes)
+        add_counts(MinuteCount, rows, counters=["requests"], latest="written_at")
+        add_counts(
+            DeprecatedUse,
+            (
+                (*call[:2], format_day(call[2]), requests, format_time(self.last_deprecated_calls[call]))
+                for call, requests in sorted(self.deprecated_calls.items())
+            ),
+            counters=["admitted"],
+            latest="last_call_at",
         )
         periods: Counter[tuple[int, int, int, str, int]] = Counter()
         for (account_id, operation, status, hour), requests in self.responses.items():
             for hours in (OperationUsage.HOUR, OperationUsage.DAY):
                 periods[account_id, hours, hour - hour % hours, operation, status] += requests
-        ADD_OPERATION_USAGE.execute((*period, requests) for period, requests in sorted(periods.items()))
+        usage = sorted(periods.items())
+        add_counts(
+            OperationUsage, ((*period, requests) for period, requests in usage), counters=["requests"]
+        )
 
 
 def format_day(day: int) -> str:

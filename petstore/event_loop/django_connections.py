@@ -51,7 +51,7 @@ class LoopDatabaseWrapper(base.DatabaseWrapper):
         return self.cursor()
 
     def fetch_counting(self, group: Hashable, sql: str, parameters: Mapping[str, Any]) -> Rows:
-        """Run a statement of `CountingStatement`."""
+        """Run a statement of `execute_counting`."""
         statement, names = compile_named_parameters(sql)
         values = [parameters[name] for name in names]
         return get_counting_connections().fetch_rows(group, statement, values)

@@ -2,17 +2,18 @@
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db import DatabaseError
+from django.db.models import Model
 from django.utils import timezone
 
 from accounts.models import EPOCH, Account, ApiKey, DeprecatedUse, MinuteCount, MinuteHistogram
 from accounts.quota.limits import DAY, MINUTE, SECOND, Limits, RateLimitDecision, build_windows
 from accounts.usage import batch, minute_counts, retention, write_behind
-from accounts.usage.batch import Batch
+from accounts.usage.batch import Batch, add_counts
 from accounts.usage.write_behind import UsageRecorder
 from petstore.api.context import Caller
 from petstore.audit.models import FailedSignIn
@@ -35,6 +36,12 @@ def build_caller(key: ApiKey) -> Caller:
 
 def fail(*_: Any) -> None:
     raise DatabaseError("unavailable")
+
+
+def add_counts_unless(failing: type[Model], model: type[Model], *rows: Any, **fields: Any) -> None:
+    if model is failing:
+        fail()
+    add_counts(model, *rows, **fields)
 
 
 def write_loads(minutes: dict[int, int], account: Account, written_at: int = NOON) -> None:
@@ -111,7 +118,7 @@ def test_minute_counts_and_deprecated_calls_survive_a_failed_write(
 
     use(NOON)
     with monkeypatch.context() as patched:
-        patched.setattr(batch, "ADD_DEPRECATED_CALLS", SimpleNamespace(execute=fail))  # The last step.
+        patched.setattr(batch, "add_counts", partial(add_counts_unless, DeprecatedUse))
         usage_recorder.write()
     assert not MinuteCount.objects.exists()  # In one transaction, so nothing is counted twice.
     use(NOON + SECOND)
@@ -127,7 +134,7 @@ def test_unwritten_minute_counts_are_bounded(
     monkeypatch.setattr(batch, "MAX_MINUTES", 3)
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch, "ADD_DEPRECATED_CALLS", SimpleNamespace(execute=fail))
+        patched.setattr(batch, "add_counts", partial(add_counts_unless, DeprecatedUse))
         for minute in range(6):
             usage_recorder.count(build_caller(key), decision(NOON + minute * MINUTE))
             usage_recorder.write()

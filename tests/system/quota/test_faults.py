@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
+from accounts.quota import store
 from accounts.quota.limits import DAY, SECOND
-from petstore.db.counting import CountingStatement
 from tests.conftest import Api
 from tests.support.quota import NOON, Sender
 
@@ -31,7 +31,7 @@ def test_database_outage_counts_for_no_address(
     def fail(*arguments: Any, **options: Any) -> Any:
         raise OperationalError("unavailable")
 
-    monkeypatch.setattr(CountingStatement, "execute", fail)
+    monkeypatch.setattr(store, "execute_counting", fail)
     responses = [api.get("/pets") for _ in range(8)]
     assert {response.status_code for response in responses} == {503}
     assert all(int(response.headers["Retry-After"]) >= 1 for response in responses)
