@@ -80,7 +80,8 @@ def encode_values(values: Sequence[Value]) -> tuple[Types, Parameters]:
             parameters.append(encode(value))
         else:
             dumper = Transformer().get_dumper(value, PyFormat.TEXT)
-            types.append(dumper.oid)
+            # psycopg types an array by its largest number, but a prepared statement keeps its first types.
+            types.append(0 if isinstance(value, list) else dumper.oid)
             parameters.append(bytes(dumper.dump(value) or b""))
     return types, parameters
 

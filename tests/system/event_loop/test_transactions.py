@@ -223,6 +223,11 @@ def test_parameter_types_of_a_statement_may_differ() -> None:
     assert serve(lambda: [fetch_value("SELECT %s", value) for value in values]) == [values]
 
 
+def test_numbers_of_an_array_may_need_more_bytes_than_when_the_statement_was_prepared() -> None:
+    arrays = [[1, 2], [1, 2**40]]
+    assert serve(lambda: [fetch_value("SELECT %s::bigint[]", array) for array in arrays]) == [arrays]
+
+
 def test_nul_in_a_text_is_rejected() -> None:
     def send() -> Any:
         with suppress(ValueError, DataError):
