@@ -25,7 +25,8 @@ WEIGHTS = (30, 20, 15, 15, 8, 10, 2)
 CONTESTED = 0.1  # The share of pets that two accounts order.
 LIMITED_PAUSE = 0.1  # Seconds between requests of a connection whose account reaches a limit.
 REJECTED_PAUSE = 1.0  # Seconds between retries of a rejected account; see D26.
-CALM_PAUSE = 0.1  # Seconds between requests of the others while staff work, so that commands start soon.
+# Seconds between requests of the others while staff work, so that commands start soon.
+CALM_PAUSE = times(100, 400) / 1000
 FAULT_PAUSE = times(0, 10) / 1000  # The same during faults; none in CI.
 CONFLICT = frozenset({"pet_not_available"})
 PATHS = {GET_ACCOUNT: "/account", "list orders": "/store/orders?limit=100"}

@@ -7,10 +7,19 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
 
-FAULTY_SECONDS = 7.0  # Of each cycle; then the service recovers while staff work.
-BRIEF = (0.1, 0.5, 1.0, 2.0)  # Seconds.
-LONG = (0.5, 1.0, 3.0)  # For faults that look like slowness.
 PAUSE = (0.05, 0.3)  # Seconds between two faults.
+
+
+class Durations(NamedTuple):
+    """Seconds of faults."""
+
+    total: float  # In each cycle; then the service recovers while staff work.
+    brief: tuple[float, ...]
+    slow: tuple[float, ...]  # Of faults that look like slowness.
+
+
+DURATIONS = Durations(7.0, (0.1, 0.5, 1.0, 2.0), (0.5, 1.0, 3.0))
+SHORT_DURATIONS = Durations(5.0, (0.1, 0.5), (0.5, 1.5))
 
 
 class FaultKind(StrEnum):
@@ -40,18 +49,18 @@ class Fault(NamedTuple):
         return f"{self.kind} for {self.seconds:.2g} s"
 
 
-def plan(seed: int, cycle: int, kinds: Collection[FaultKind]) -> list[Fault]:
+def plan(seed: int, cycle: int, kinds: Collection[FaultKind], durations: Durations) -> list[Fault]:
     """Schedule the faults of a cycle: each kind occurs once before any is repeated."""
     chance = random.Random(f"{seed} {cycle}")
     faults: list[Fault] = []
     remaining: list[FaultKind] = []
-    seconds_left = FAULTY_SECONDS
+    seconds_left = durations.total
     while seconds_left > 0:
         if not remaining:
             remaining = chance.sample(sorted(kinds), len(kinds))
         kind = remaining.pop()
-        durations = LONG if kind in SLOW else BRIEF
-        pause, seconds = chance.uniform(*PAUSE), min(seconds_left, chance.choice(durations))
+        choices = durations.slow if kind in SLOW else durations.brief
+        pause, seconds = chance.uniform(*PAUSE), min(seconds_left, chance.choice(choices))
         faults.append(Fault(pause, kind, seconds, chance.getrandbits(32)))
         seconds_left -= pause + seconds
     return faults

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +16,9 @@ from urllib.parse import urlsplit, urlunsplit
 from tests.chaos.faults import Fault, FaultKind
 from tests.chaos.proxy import READY_FOR_QUERY, Proxy
 from tests.load.requests import memory_mib
-from tests.support.live import ROOT, Service, stopped_service
+from tests.support.live import Service, stopped_service
 from tests.support.migrated import temporary_database
-from tests.support.packages import python
+from tests.support.preloaded import CommandRunner
 
 WORKERS = 2
 START_SECONDS = 90.0  # The proxy shares the machine with the service and with other tests.
@@ -81,13 +80,9 @@ def replace_address(url: str, port: int) -> str:
 
 def fill(database: str, wanted: dict[str, Any]) -> dict[str, Any]:
     """Create the wanted rows, and return them."""
-    environment = os.environ | {"DATABASE_URL": database}
-    done = subprocess.run(
-        [python(), "-m", "tests.chaos.fill", json.dumps(wanted)],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    code = f"import json; from tests.chaos.fill import fill; print(json.dumps(fill({wanted!r})))"
+    with closing(CommandRunner(os.environ | {"DATABASE_URL": database})) as commands:
+        return dict(json.loads(commands.manage("shell", "--no-imports", "-c", code)))
 
 
 @asynccontextmanager

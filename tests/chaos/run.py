@@ -14,12 +14,12 @@ from time import monotonic
 from tests.chaos.checks import RECOVERY_SECONDS, Kind, Violation, check_limits
 from tests.chaos.client import Client
 from tests.chaos.customers import CALM_PAUSE, FAULT_PAUSE, Shop
-from tests.chaos.faults import FaultKind, plan
+from tests.chaos.faults import DURATIONS, SHORT_DURATIONS, FaultKind, plan
 from tests.chaos.follower import Follower, check_feed, outbox_is_empty
 from tests.chaos.journal import Account
 from tests.chaos.records import Records, check_records
 from tests.chaos.rig import Rig, Usage, rig
-from tests.chaos.staff import Key, Staff
+from tests.chaos.staff import LOGIN, Key, Staff
 from tests.support.servers import wait_until
 
 TIMEOUT = 12.0  # Seconds until the next cycle starts anyway.
@@ -42,6 +42,7 @@ class Outcome:
     seed: int
     kinds: Collection[FaultKind]
     log: Callable[[str], None]
+    is_short: bool
     shop: Shop
     injected: Counter[FaultKind]
     affected: Counter[FaultKind] = field(default_factory=Counter)
@@ -72,24 +73,26 @@ async def run(
     seconds: float,
     kinds: Collection[FaultKind] = tuple(FaultKind),
     log: Callable[[str], None] = print,
+    is_short: bool = False,
     **settings: str,
 ) -> Outcome:
     """Run for about this many seconds, on a copy of a migrated database.
 
-    `settings` are environment variables of the service.
+    A short run has shorter faults, and does not wait for a late failure after the recovery. `settings` are
+    environment variables of the service.
     """
     limits = choose_limits(seconds)
     cycles = max(1, round(seconds / CYCLE_SECONDS))
     wanted = {
         "accounts": {name: numbers[:2] for name, numbers in limits.items()},
-        "spare": 3 * cycles, "banned": cycles, "pets": PETS,
+        "spare": 3 * cycles, "banned": cycles, "pets": PETS, "staff": LOGIN,
     }  # fmt: skip
     async with rig(folder, template, wanted, settings) as service_rig:
         keys = {name: one["key"] for name, one in service_rig.rows["accounts"].items()}
         accounts = [Account(name, keys[name], *values) for name, values in limits.items()]
         run_id = f"chaos-{seed}"
         shop = Shop(service_rig.port, accounts, run_id)
-        outcome = Outcome(seed, kinds, log, shop, service_rig.injected)
+        outcome = Outcome(seed, kinds, log, is_short, shop, service_rig.injected)
         async with Staff.signed_in(service_rig.service, run_id) as staff, asyncio.TaskGroup() as group:
             follower = Follower(shop, shop.journals[0])
             busy = group.create_task(shop.keep_busy(seed, follower))
@@ -146,14 +149,18 @@ class Chaos:
     async def _run_cycle(self, cycle: int) -> None:
         """Inject faults while staff revoke a key, then check the recovery."""
         self._shop.pause = FAULT_PAUSE
+        durations = SHORT_DURATIONS if self._outcome.is_short else DURATIONS
         async with asyncio.TaskGroup() as staff:
             staff.create_task(self._revoke(by_site=cycle % 2 == 0, when="during faults"))
-            await self._rig.inject(plan(self._outcome.seed, cycle, self._outcome.kinds), self._log)
+            await self._rig.inject(
+                plan(self._outcome.seed, cycle, self._outcome.kinds, durations), self._log
+            )
             ended = monotonic()
             self._shop.pause = CALM_PAUSE
             seconds = await self._recover(ended)
         await self._check_staff(cycle)
-        await asyncio.sleep(max(0.0, ended + RECOVERY_SECONDS + POLL_SECONDS - monotonic()))
+        if not self._outcome.is_short:
+            await asyncio.sleep(max(0.0, ended + RECOVERY_SECONDS + POLL_SECONDS - monotonic()))
         if seconds <= RECOVERY_SECONDS < (late := self._shop.last_failure - ended):
             detail = f"503 {late:.1f} s after the end of the faults"
             self._shop.report([Violation(Kind.NOT_READY, "", detail)])

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import subprocess
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 
 from tests.chaos.checks import Kind, Violation
 from tests.chaos.client import Client, Reply
-from tests.chaos.fill import PASSWORD, STAFF
-from tests.support.hammer import lines_to_ban
-from tests.support.live import ROOT, Service
-from tests.support.packages import python
+from tests.support.live import Service
+from tests.support.preloaded import CommandRunner
 
+LOGIN = "chaos", "correct horse battery staple"
 TRIES = 6  # Connections to try a key on, more than there are workers.
 TIMEOUT = 20.0  # Seconds for a command or a page.
+BAN = "from tests.support.quota import ban_by_now; ban_by_now({!r})"
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="(\w+)"')
 
 
@@ -43,7 +46,9 @@ class Staff:
     async def signed_in(cls, service: Service, run: str) -> AsyncIterator[Staff]:
         staff = cls(service, run)
         async with staff._site:
-            response = await staff._submit("/account/login/", {"login": STAFF, "password": PASSWORD})
+            response = await staff._submit(
+                "/account/login/", dict(zip(("login", "password"), LOGIN, strict=True))
+            )
             assert response.status_code == 302, response.text
             yield staff
 
@@ -55,25 +60,23 @@ class Staff:
             return page
         return await self._site.post(path, data=data | {"csrfmiddlewaretoken": token[1]})
 
-    async def _run_python(self, *arguments: str, text: str = "") -> bool:
-        """Run Python with this standard input; returns whether it succeeded in time."""
-        process = await asyncio.create_subprocess_exec(
-            python(), *arguments, cwd=ROOT, env=self._service.environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                await process.communicate(text.encode())
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-        return process.returncode == 0
+    def _run_command(self, *arguments: str) -> bool:
+        """Run manage.py; returns whether it succeeded in time."""
+        with (
+            Path(os.devnull).open("wb") as null,
+            closing(CommandRunner(self._service.environment)) as runner,
+        ):
+            command = runner.start(*arguments, stdout=null, stderr=null)
+            try:
+                return command.wait(TIMEOUT) == 0
+            except subprocess.TimeoutExpired:
+                command.kill()
+                return False
 
     async def _change(self, verb: str, key: Key, *, by_site: bool) -> bool:
         """Revoke or unban in the back office or by command; returns whether that was confirmed."""
         if not by_site:
-            return await self._run_python("manage.py", f"{verb}_key", key.id, "--reason", "Chaos")
+            return await asyncio.to_thread(self._run_command, f"{verb}_key", key.id, "--reason", "Chaos")
         path = f"/admin/accounts/apikey/{key.row}/{verb}/"
         try:
             return (await self._submit(path, {"reason": "Chaos"})).status_code == 302
@@ -108,7 +111,7 @@ class Staff:
 
     async def ban(self, key: Key) -> bool:
         """Make a key exceed its limit; returns whether it is banned."""
-        await self._run_python("-m", "tests.support.hammer", "1", "1", text=lines_to_ban(key.key))
+        await asyncio.to_thread(self._run_command, "shell", "--no-imports", "-c", BAN.format(key.key))
         return (await self.try_key(key, 1))[0].code == "api_key_banned"
 
     async def unban(self, key: Key, *, by_site: bool) -> list[Violation]:

@@ -9,7 +9,6 @@ The processes are forks of one that has imported the service.
 
 import os
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -18,14 +17,7 @@ from threading import Barrier
 import django
 from django.db import OperationalError
 
-SECONDS_TO_BAN = 24  # One batch per second; the first ones may be admitted.
 FORK = get_context("fork")
-
-
-def lines_to_ban(key: str) -> str:
-    """Return lines for standard input that ban a key with a small limit by now (D26)."""
-    now = time.time_ns() // 1000
-    return "".join(f"{key} {now - second * 1_000_000} 4\n" for second in range(SECONDS_TO_BAN, 0, -1))
 
 
 def main(processes: int, threads: int) -> None:
