@@ -68,9 +68,7 @@ def test_text_resembling_a_key_is_not_found(text: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize(
-    "offset", [0, 1, 2, 62, 63, 123, 124, 125, MAX_KEY_BYTES - 1, MAX_KEY_BYTES, MAX_KEY_BYTES + 1]
-)
+@pytest.mark.parametrize("offset", [0, 1, 62, 63, 124, MAX_KEY_BYTES - 1, MAX_KEY_BYTES, MAX_KEY_BYTES + 1])
 def test_key_across_two_chunks_of_a_stream_is_found_once(text: str, offset: int, encoding: str) -> None:
     data = b"\n" * (CHUNK_SIZE - offset) + text.encode(encoding) + b"\n" * CHUNK_SIZE
     assert find_keys(data) == [(text, CHUNK_SIZE - offset + 1)]

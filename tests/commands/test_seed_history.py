@@ -79,7 +79,7 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
 
 
 def test_history_is_consistent() -> None:
-    seed("--history-days", "60", "--accounts", "24")
+    seed("--history-days", "60", "--accounts", "12")
     now = timezone.now()
     for order in Order.objects.prefetch_related("events", "pet__events"):
         steps = sorted(order.events.all(), key=lambda event: event.pk)
@@ -114,7 +114,7 @@ def test_history_is_consistent() -> None:
 
 def test_history_has_the_same_rejections_on_every_page() -> None:
     """The charts, the keys, the rejection log and the what-if page agree about the same days."""
-    seed("--pets", "0", "--history-days", "30")
+    seed("--pets", "0", "--history-days", "30", "--accounts", "20")
     now, days = timezone.now(), settings.REJECTION_RETENTION_DAYS
     for account in Account.objects.all():
         per_day = reports.get_daily_usage(days, key__account=account.pk)
@@ -170,7 +170,7 @@ def test_usage_by_operation_agrees_with_what_is_listed() -> None:
 def test_history_is_deterministic() -> None:
     def snapshot() -> list[object]:
         with transaction.atomic():
-            add_history(Random("a"), NOW, 30, 12, order_nothing)
+            add_history(Random("a"), NOW, 14, 8, order_nothing)
             rows: list[object] = list(Account.objects.order_by("pk").values_list("name", flat=True))
             rows += ApiKey.objects.order_by("pk").values_list(
                 "public_id", "name", "created_at", "revoked_at"

@@ -12,8 +12,8 @@ from tests.simulation.faults import FAULTS, planted
 from tests.simulation.kinds import KINDS, scenario
 from tests.support.thorough import times
 
-SEEDS = times(5_000, 1_600)
-BATCHES = 8
+SEEDS = times(5_000, 800)
+BATCHES = 4
 MAX_SEEDS_TO_FIND = 1_000
 
 

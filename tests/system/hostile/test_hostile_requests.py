@@ -8,27 +8,19 @@ import os
 import re
 import resource
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import httpx
 import pytest
 
 from accounts.keys import key_format
-from tests.support.live import Service, live_service
+from tests.support.live import Service
 from tests.support.raw_http import connect, read_until_closed
 from tests.system.hostile.sending import Attacker
 
 REQUESTS = int(os.environ.get("HOSTILE_REQUESTS", "400"))
 SEED = int(os.environ.get("HOSTILE_SEED", "8"))
-IDLE = 1_200  # Connections: more than granian's usual 512 for each of two workers.
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The service as it runs on this database: on event loops with PostgreSQL, in threads with SQLite."""
-    with live_service(tmp_path_factory.mktemp("hostile"), workers=2) as service:
-        yield service
+IDLE = 2_200  # Connections: more than granian's usual 512 for each of four workers.
 
 
 def test_hostile_requests_do_no_harm(service: Service) -> None:

@@ -16,7 +16,7 @@ pytestmark = NEEDS_POSTGRESQL
 
 LOCK_SECONDS = 0.25  # See accounts/quota/statements.py.
 RESPONSE_SECONDS = 1.3
-OTHERS = 12  # Accounts, so that some share each connection with the locked one.
+OTHERS = 6  # Accounts, so that some share each connection with the locked one.
 BURST = 24  # Concurrent requests of the locked account.
 ROWS = {
     "account": "SELECT FROM accounts_account WHERE id = %s",
@@ -81,7 +81,7 @@ def test_lock_on_a_counter_rejects_its_account_in_time_and_no_other(service: Ser
         rejected = [future.result() for future in blocked]
         for _ in range(5):
             again = [pool.submit(send, service, key) for _ in range(BURST)]
-            beside = [pool.submit(send, service, other) for other in others * 5]
+            beside = [pool.submit(send, service, other) for other in others * 4]
             later = [future.result() for future in beside]
             rejected += [future.result() for future in again]
             assert {response.status_code for response, _ in (*first, *later)} == {200}
