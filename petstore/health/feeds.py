@@ -1,5 +1,6 @@
 """The updates to the incidents of the status page as an RSS feed."""
 
+import re
 from contextlib import suppress
 from datetime import datetime
 
@@ -9,6 +10,8 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 
 from petstore.health.models import Incident, IncidentUpdate
+
+FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # XML 1.0, section 2.2.
 
 
 class StatusFeed(Feed):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -25,10 +28,10 @@ class StatusFeed(Feed):  # type: ignore[type-arg]  # Generic in its stubs only.
         return []
 
     def item_title(self, item: IncidentUpdate) -> str:
-        return f"{item.get_stage_display()}: {item.incident.title}"
+        return FORBIDDEN.sub(" ", f"{item.get_stage_display()}: {item.incident.title}")
 
     def item_description(self, item: IncidentUpdate) -> str:
-        return item.text
+        return FORBIDDEN.sub(" ", item.text)
 
     def item_categories(self, item: IncidentUpdate) -> list[str]:
         return [f"Impact: {item.incident.impact}"]

@@ -60,6 +60,14 @@ def test_feed_of_incidents_has_the_updates_of_the_status_page(client: Client, db
     assert len({latest["guid"], first["guid"]}) == 2
 
 
+def test_feed_of_incidents_has_no_characters_that_xml_forbids(client: Client, db: None) -> None:
+    incident = Incident.objects.create(title="Slow\x0bpages")  # A line break of a word processor.
+    incident.updates.create(text="We\x1blook.\nSoon\ufffemore.")
+    [item] = read_feed(client, "/status.rss")
+    texts = "Investigating: Slow pages", "We look.\nSoon more."
+    assert (item["title"], item["description"]) == texts
+
+
 def test_feed_of_incidents_is_empty_without_a_database(client: Client, transactional_db: None) -> None:
     with connection.execute_wrapper(Mock(side_effect=OperationalError)):
         assert read_feed(client, "/status.rss") == []
