@@ -77,7 +77,8 @@ BROWSER = TESTS / "system/browser"
 SLOWEST = (
     "system/clients/test_examples.py", "system/clients/test_packages.py",
     "system/quota/test_concurrency.py", "system/test_commands.py", "system/test_rotation.py",
-    "system/hostile/test_bodies.py", "system/test_metrics.py", "chaos/test_chaos.py",
+    "chaos/test_chaos.py", "system/events/test_webhook_race.py", "system/hostile/test_bodies.py",
+    "system/test_metrics.py",
     "system/test_graceful_stop.py", "system/operations/test_losing_postgresql.py",
     "system/clients/test_schemathesis.py", "system/test_idempotency.py", "system/test_conformance.py",
     "system/event_loop/test_idempotency.py", "system/clients/test_generated_clients.py",

@@ -23,9 +23,8 @@ from accounts.webhooks.signing import derive_secret
 from tests.support.live import Service, live_service
 from tests.support.preloaded import Forked
 from tests.support.receiver import receiving
-from tests.support.rows import insert, writing_to
 from tests.support.servers import wait_until
-from tests.support.sql import select
+from tests.support.sql import connect_to, insert, select
 from tests.support.thorough import times
 
 EVENTS = int(os.environ.get("RACE_EVENTS", times(1_500, 400)))
@@ -33,9 +32,6 @@ KILL_SECONDS = 1.0
 SETTLE_SECONDS = 120
 ENDPOINTS = [(0, "order"), (0, "order pet"), (1, "order"), (1, "pet"), (0, "key"), (1, "order key")]
 ACCOUNTS = ("First", "Second")
-END_WAIT = """
-UPDATE accounts_webhookendpoint SET next_attempt_at = created_at WHERE next_attempt_at IS NOT NULL AND lease
-"""
 pytestmark = pytest.mark.each_database
 
 
@@ -65,7 +61,7 @@ class Receivers:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
 
-def add_endpoints(execute: Any, account_ids: list[int], port: int) -> list[str]:
+def add_endpoints(database: Any, account_ids: list[int], port: int) -> list[str]:
     names = [f"endpoint{number:06}" for number in range(len(ENDPOINTS))]
     rows = [
         {
@@ -76,11 +72,12 @@ def add_endpoints(execute: Any, account_ids: list[int], port: int) -> list[str]:
         }
         for name, (account, types) in zip(names, ENDPOINTS, strict=True)
     ]  # fmt: skip
-    insert(execute, "accounts_webhookendpoint", rows)
+    insert(database, "accounts_webhookendpoint", rows)
+    database.commit()
     return names
 
 
-def write_events(execute: Any, account_ids: list[int], finished: Event) -> None:
+def write_events(database: Any, account_ids: list[int], finished: Event) -> None:
     rng, written = random.Random(1), 0
     while written < EVENTS:
         rows = []
@@ -89,7 +86,8 @@ def write_events(execute: Any, account_ids: list[int], finished: Event) -> None:
             kind = rng.choice(("order.placed", "key.issued", "plan.changed")) if account else "pet.updated"
             now = time.time_ns() // 1000
             rows.append({"account_id": account, "type": kind, "created_at": now, "data": json.dumps({})})
-        insert(execute, "accounts_outboxevent", rows)
+        insert(database, "accounts_outboxevent", rows)
+        database.commit()
         written += len(rows)
         finished.wait(0.2 * rng.random())
     finished.set()
@@ -126,13 +124,21 @@ def kill_processes(service: Service, finished: Event) -> None:
     stop_process(process, signal.SIGTERM)
 
 
+def end_waits(database: Any, condition: str) -> None:
+    database.execute(
+        "UPDATE accounts_webhookendpoint SET next_attempt_at = created_at"
+        f" WHERE next_attempt_at IS NOT NULL AND {condition}"
+    )
+    database.commit()
+
+
 def wait_until_delivered(
-    execute: Any, expected: dict[str, list[int]], received: dict[str, list[int]]
+    database: Any, expected: dict[str, list[int]], received: dict[str, list[int]]
 ) -> None:
     end = time.monotonic() + SETTLE_SECONDS
     while any(set(ids) - set(received[name]) for name, ids in expected.items()):
         assert time.monotonic() < end, {name: len(ids) for name, ids in received.items()}
-        execute(f"{END_WAIT} = %s", [("",)])  # As if the pauses after failures had passed.
+        end_waits(database, "lease = ''")  # As if the pauses after failures had passed.
         time.sleep(0.1)
 
 
@@ -143,19 +149,19 @@ def test_endpoints_get_their_events_in_order_although_processes_are_killed(tmp_p
     with (
         receiving(receivers.handle) as receiver,
         live_service(tmp_path, workers=2, **options) as service,
-        writing_to(service.environment["DATABASE_URL"]) as execute,
+        connect_to(service.environment["DATABASE_URL"]) as database,
     ):
         url = service.environment["DATABASE_URL"]
         for name in ACCOUNTS:
             service.issue_high_limit_key(name)
         ids = [row[0] for row in select(url, "SELECT id FROM accounts_account ORDER BY id")]
-        add_endpoints(execute, ids, receiver.port)
+        add_endpoints(database, ids, receiver.port)
         finished = Event()
         killing = Thread(target=kill_processes, args=[service, finished])
         killing.start()
-        write_events(execute, ids, finished)
+        write_events(database, ids, finished)
         killing.join()
-        execute(f"{END_WAIT} <> %s", [("",)])  # As if those of killed processes had expired.
+        end_waits(database, "lease <> ''")  # As if those of killed processes had expired.
         while select(url, "SELECT count(*) FROM accounts_outboxevent")[0][0]:
             time.sleep(0.1)
         feed = select(url, "SELECT id, account_id, type FROM accounts_event ORDER BY id")
@@ -167,7 +173,7 @@ def test_endpoints_get_their_events_in_order_although_processes_are_killed(tmp_p
             ]
             for name, (owner, types) in zip(names, ENDPOINTS, strict=True)
         }
-        wait_until_delivered(execute, expected, receivers.received)
+        wait_until_delivered(database, expected, receivers.received)
     first_times = {name: list(dict.fromkeys(received)) for name, received in receivers.received.items()}
     assert first_times == expected
     repeated = sum(map(len, receivers.received.values())) - sum(map(len, expected.values()))
