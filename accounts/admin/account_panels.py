@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from django.db.models import CharField, QuerySet
+from django.db.models import CharField
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import reverse
@@ -82,7 +82,7 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "plan_badge": {"type": badges.PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
         "limits": account.limits,
         "usage_bar": badges.render_usage_bar(account.get_request_count(now.date()), account.limits.per_day),
-        "usage_chart": build_usage_chart(now, key__in=recent_keys),
+        "usage_chart": build_usage_chart(now, key__pk__any_of=recent_keys),
         "may_view_keys": may_view_keys,
         "may_view_events": may_view_events,
         "may_view_rejections": may_view(request, "accounts.rejection"),
@@ -96,10 +96,11 @@ def build_panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def build_key_panels(account: Account, recent_keys: QuerySet[ApiKey], now: datetime) -> dict[str, Any]:
+def build_key_panels(account: Account, recent_keys: str, now: datetime) -> dict[str, Any]:
     keys = annotate_requests_today(account.keys.select_related("rate_limit_state"))
     newest = list(keys[: MAX_KEYS + 1])
-    banned = recent_keys.select_related("rate_limit_state").filter(reports.banned_keys_q(now))[:MAX_KEYS]
+    recent = ApiKey.objects.filter(pk__any_of=recent_keys).select_related("account", "rate_limit_state")
+    banned = recent.filter(reports.banned_keys_q(now))[:MAX_KEYS]
     return {
         "keys": [build_key_row(key, account, now) for key in newest[:MAX_KEYS]],
         "has_more_keys": len(newest) > MAX_KEYS,

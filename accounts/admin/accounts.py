@@ -252,7 +252,7 @@ class AccountAdmin(ActionFormsMixin):
             "Requests per minute": f"{account.limits.per_minute:,}",
             "Requests per day": f"{account.limits.per_day:,}",
             "Active keys": ApiKey.objects.active_since(account, now).count(),
-            **count_recent_requests(now, key__in=reports.find_recent_keys(account, now)),
+            **count_recent_requests(now, key__pk__any_of=reports.find_recent_keys(account, now)),
         }
         if account.suspended_at:
             details["Suspended since"] = format_time(account.suspended_at)

@@ -71,17 +71,20 @@ def active_keys_q(now: datetime) -> Q:
 
 class ApiKeyManager(models.Manager["ApiKey"]):
     def active_since(self, account: Account, since: datetime) -> QuerySet[ApiKey]:
-        """Select the keys that were active at this time or later, but none that had ended before.
+        """Select the keys that were active at this time or later, but none that had ended before."""
+        return self.filter(pk__any_of=self.find_active_since(account, since)).select_related("account")
 
-        Reads the IDs first, from one range of an index for each condition. Otherwise, both databases would
-        read all keys that the account ever had.
+    def find_active_since(self, account: Account, since: datetime) -> str:
+        """Find the IDs of these keys, for the lookup `any_of`.
+
+        Reads one range of an index for each condition. Otherwise, both databases would read all keys that
+        the account ever had.
         """
         ids = self.filter(account=account).order_by().values_list("pk", flat=True)
         unrevoked, revoked = ids.filter(revoked_at=None), ids.filter(revoked_at__gt=since)
         endless, unexpired = unrevoked.filter(expires_at=None), unrevoked.filter(expires_at__gt=since)
         # As one parameter, since thousands are slow, and PostgreSQL rejects more than 65,535.
-        keys = self.filter(pk__any_of=",".join(map(str, endless.union(unexpired, revoked, all=True))))
-        return keys.select_related("account")
+        return ",".join(map(str, endless.union(unexpired, revoked, all=True)))
 
     def check_bans(self, account: Account, *, except_for: ApiKey | None = None) -> None:
         """Raise ValidationError if a key of the account, even a revoked one, is banned (D50)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Sum, When
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from accounts.events.warnings import THRESHOLDS
 from accounts.explanations import explain, get_error_code, with_error_codes
-from accounts.models import Account, DailyUsage, Membership, Rejection, active_keys_q
+from accounts.models import Account, ApiKey, DailyUsage, Membership, Rejection, active_keys_q
 from accounts.models.api_keys import MAX_LISTED_KEYS
 from accounts.portal.access import for_members
 from accounts.portal.forms import RejectionFilterForm
@@ -75,18 +75,19 @@ def build_usage(account: Account, now: datetime, days: int) -> dict[str, Any]:
     """Chart the usage, sum it by key, and find the keys that need attention."""
     keys = reports.find_recent_keys(account, now, days)
     period = reports.list_days(days, now.date())
-    usage = DailyUsage.objects.filter(day__range=(period[0], period[-1])).order_by()
-    is_banned = Q(rate_limit_state__banned_until__gt=to_microseconds(now))
-    shown = keys.filter(Exists(usage.filter(key=OuterRef("pk"))) | active_keys_q(now) | is_banned)
-    listed = list(shown.select_related("rate_limit_state", "rotated_to")[:MAX_LISTED_KEYS])
-    sums = Sum("admitted", default=0), Sum("rejected", default=0)
-    listed_key = Case(When(key__in=listed, then="key"))  # None for the others, which are many.
-    totals = usage.filter(key__in=keys).values_list(listed_key).annotate(*sums)
+    usage = DailyUsage.objects.filter(day__range=(period[0], period[-1]), key__pk__any_of=keys)
+    totals = usage.order_by().values_list("key").annotate(Sum("admitted"), Sum("rejected"))
     by_key = {pk: counts for pk, *counts in totals}
+    is_banned = Q(rate_limit_state__banned_until__gt=to_microseconds(now))
+    has_usage = Q(pk__any_of=",".join(map(str, by_key)))
+    shown = ApiKey.objects.filter(has_usage | active_keys_q(now) | is_banned, pk__any_of=keys)
+    states = "account", "rate_limit_state", "rotated_to"
+    listed = list(shown.select_related(*states)[:MAX_LISTED_KEYS])
+    others = by_key.keys() - {key.pk for key in listed}
     expiring = [key for key in listed if key.describe_state(now)[0] == "soon"]
     return {
         "keys": [(key, *by_key.get(key.pk, (0, 0))) for key in listed],
-        "other_keys": by_key.get(None, []),
+        "other_keys": [sum(counts) for counts in zip(*(by_key[pk] for pk in others), strict=True)],
         "banned": [(key, ban_end) for key in listed if (ban_end := key.get_ban_end(now))],
         "expiring": [key for key in expiring if not hasattr(key, "rotated_to")],
         "chart": build_period_chart(account, keys, now, days),

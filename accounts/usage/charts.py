@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
-
-from accounts.models import Account, ApiKey
+from accounts.models import Account
 from accounts.usage import reports
 from petstore.charts import BarChart, Series
 
@@ -14,11 +12,11 @@ PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days", "90": "90 days"}  # 
 DEFAULT_DAYS = 30
 
 
-def build_period_chart(
-    account: Account, keys: QuerySet[ApiKey], now: datetime, days: int
-) -> BarChart | None:
-    """Chart one of the PERIODS of an account with its keys; None without requests."""
-    return build_hourly_chart(account, now) if days == 1 else build_usage_chart(now, days, key__in=keys)
+def build_period_chart(account: Account, keys: str, now: datetime, days: int) -> BarChart | None:
+    """Chart one of the PERIODS of an account with its recent keys; None without requests."""
+    if days == 1:
+        return build_hourly_chart(account, now)
+    return build_usage_chart(now, days, key__pk__any_of=keys)
 
 
 def build_usage_chart(now: datetime, days: int = DEFAULT_DAYS, **filters: Any) -> BarChart | None:

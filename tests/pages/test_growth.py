@@ -10,13 +10,15 @@ from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import Account, ApiKey, Invitation, RateLimitState, Role
 from inventory.models import Category, Pet
 from tests.conftest import OPERATOR
-from tests.support.costs import measure, recorded_statements
+from tests.support.costs import explain, measure, recorded_statements
 from tests.support.members import member_of
+from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.staff import PASSWORD, page_url
 from tests.support.staff import member_of as staff_member
 
@@ -150,6 +152,19 @@ def test_statements_have_no_parameter_for_each_key(account: Account) -> None:
             assert len(ApiKey.objects.active_since(account, timezone.now())) == count
         parameters.append([len(params) for _, params in statements])
     assert parameters[0] == parameters[1]
+
+
+@NEEDS_POSTGRESQL
+@pytest.mark.parametrize("path", ["?days=90", "usage.csv?days=90"])
+def test_pages_select_usage_by_key(account: Account, path: str) -> None:
+    """PostgreSQL would read the usage of all accounts for a join with thousands of keys."""
+    ApiKey.objects.issue(account, by=OPERATOR)
+    owner = member_of(account)
+    with CaptureQueriesContext(connection) as queries:
+        assert owner.get(f"/account/{account.public_id}/{path}").status_code == 200
+    reads = [query["sql"] for query in queries if "accounts_dailyusage" in query["sql"]]
+    assert reads
+    assert all("key_id = ANY" in plan for plan in explain(reads))
 
 
 @pytest.mark.django_db
