@@ -84,6 +84,13 @@ def test_sessions_that_a_new_secret_key_has_signed_end_with_all_others(settings:
     assert (is_signed_in(other), is_signed_in(client)) == (False, True)
 
 
+def test_signing_in_after_the_secret_key_has_changed_ends_no_other_session(settings: Any) -> None:
+    other = enter_password()
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new" * 20, [settings.SECRET_KEY]
+    assert is_signed_in(enter_password())  # django-allauth checks the other session.
+    assert is_signed_in(other)
+
+
 def test_session_cookie_is_httponly_and_ends_with_the_browser() -> None:
     client = enter_password()
     cookie = client.cookies["sessionid"]
