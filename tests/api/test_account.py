@@ -8,7 +8,6 @@ from django.utils import timezone
 
 from accounts.models import Account, ApiKey, DailyUsage, MinuteCount, PlanCode, Rejection
 from accounts.quota import store
-from accounts.quota.headers import format_headers
 from accounts.quota.limits import DAY, MINUTE, PEEKS_PER_MINUTE, SECOND, RateLimitDecision
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
@@ -40,25 +39,16 @@ def test_key_reads_itself_and_its_account(db: None) -> None:
     key, text = ApiKey.objects.issue(account, allowed_networks=["127.0.0.0/8"], by=OPERATOR, **options)
     body = Api(text).get("/account").json()
     assert body["account"] == {
-        "id": account.public_id,
-        "name": "Zoë 🐕",
-        "plan": "pro",
-        "createdAt": to_json(account.created_at),
-    }
+        "id": account.public_id, "name": "Zoë 🐕", "plan": "pro", "createdAt": to_json(account.created_at),
+    }  # fmt: skip
     assert body["key"] == {
-        "id": key.public_id,
-        "name": "Kühe",
-        "scopes": ["orders:read"],
-        "allowedNetworks": ["127.0.0.0/8"],
-        "createdAt": to_json(key.created_at),
-        "expiresAt": to_json(ends),
-        "lastUsedAt": None,
-    }
+        "id": key.public_id, "name": "Kühe", "scopes": ["orders:read"],
+        "allowedNetworks": ["127.0.0.0/8"], "createdAt": to_json(key.created_at),
+        "expiresAt": to_json(ends), "lastUsedAt": None,
+    }  # fmt: skip
     assert body["ban"] is None
-    assert {name: window["limit"] for name, window in body["quota"].items()} == {
-        "minute": 300,
-        "day": 10_000,
-    }
+    limits = {name: window["limit"] for name, window in body["quota"].items()}
+    assert limits == {"minute": 300, "day": 10_000}
 
 
 def to_json(timestamp: Any) -> str:
@@ -104,15 +94,12 @@ def test_peek_changes_no_state(db: None, used: int | None) -> None:
             sender.get_banned()
         else:
             sender.admitted(used)
-    for _ in range(2 * PEEKS_PER_MINUTE):
+    for _ in range(PEEKS_PER_MINUTE + 2):
         peeking.peek()
-    for _ in range(20):
+    for _ in range(5):
         one, other = peeking.send(), untouched.send()
-        assert (one.admitted, one.windows, one.banned_until) == (
-            other.admitted,
-            other.windows,
-            other.banned_until,
-        )
+        assert (one.admitted, one.windows) == (other.admitted, other.windows)
+        assert one.banned_until == other.banned_until
 
 
 # --- The peek limit -------------------------------------------------------------------------------
@@ -123,9 +110,7 @@ def test_key_is_limited_to_60_peeks_a_minute(db: None) -> None:
     sender.add_key()
     assert [peek(sender).admitted for _ in range(62)] == [True] * 60 + [False] * 2
     assert peek(sender, key=1).admitted
-    rejected = peek(sender)
-    assert format_headers(rejected)["X-RateLimit-Limit"] == "60"
-    sender.wait(rejected.retry_after - 1)
+    sender.wait(peek(sender).retry_after - 1)
     assert not peek(sender).admitted
     sender.wait(1)
     assert peek(sender).admitted
@@ -134,9 +119,9 @@ def test_key_is_limited_to_60_peeks_a_minute(db: None) -> None:
 def test_peeks_beyond_the_limit_get_429_and_count_neither_as_usage_nor_as_strikes(
     low_limit_api: Api,
 ) -> None:
-    responses = [low_limit_api.get("/account") for _ in range(PEEKS_PER_MINUTE + 50)]
+    responses = [low_limit_api.get("/account") for _ in range(PEEKS_PER_MINUTE + 5)]
     statuses = [response.status_code for response in responses]
-    assert statuses == [200] * PEEKS_PER_MINUTE + [429] * 50
+    assert statuses == [200] * PEEKS_PER_MINUTE + [429] * 5
     rejected = responses[-1]
     assert rejected.json()["code"] == "rate_limit_exceeded"
     assert [rejected.headers[name] for name in LIMITS] == ["60", "0", '"minute";q=60;w=60']

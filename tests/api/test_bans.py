@@ -1,7 +1,7 @@
 """Bans (D26), by a clock that the test controls."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from unittest.mock import Mock
 
 import pytest
@@ -20,7 +20,8 @@ from tests.conftest import OPERATOR
 from tests.support.quota import NOON, Sender, day, minute
 from tests.support.thorough import times
 
-MakeSender = Callable[..., Sender]
+pytestmark = pytest.mark.django_db
+
 # The fastest ban, in seconds: the first rejection, then 20 strikes.
 FASTEST_BAN = (0, *range(2, 22))
 ATTEMPTS = settings(
@@ -28,19 +29,14 @@ ATTEMPTS = settings(
 )
 
 
-@pytest.fixture
-def make_sender(db: None) -> MakeSender:
+def make_sender(per_minute: int = 1, per_day: int = 1_000, *, keys: int = 1) -> Sender:
     """Make a sender whose window rejects requests from NOON on, for 59 seconds or until midnight."""
-
-    def make(per_minute: int = 1, per_day: int = 1_000, *, keys: int = 1) -> Sender:
-        sender = Sender(per_minute, per_day, now=NOON - SECOND)
-        for _ in range(keys - 1):
-            sender.add_key()
-        assert sender.admitted(min(per_minute, per_day)) == min(per_minute, per_day)
-        sender.now = NOON
-        return sender
-
-    return make
+    sender = Sender(per_minute, per_day, now=NOON - SECOND)
+    for _ in range(keys - 1):
+        sender.add_key()
+    assert sender.admitted(min(per_minute, per_day)) == min(per_minute, per_day)
+    sender.now = NOON
+    return sender
 
 
 def send_rejected(sender: Sender, seconds: Iterable[float], key: int = 0) -> list[bool]:
@@ -57,7 +53,7 @@ def send_rejected(sender: Sender, seconds: Iterable[float], key: int = 0) -> lis
 # --- Strikes
 
 
-def test_twentieth_strike_bans_the_key(make_sender: MakeSender) -> None:
+def test_twentieth_strike_bans_the_key() -> None:
     acme = make_sender()
     assert send_rejected(acme, FASTEST_BAN) == [False] * 20 + [True]
     decision = acme.send()
@@ -71,7 +67,7 @@ def test_twentieth_strike_bans_the_key(make_sender: MakeSender) -> None:
     ("per_minute", "per_day", "rejections"), [(43, 1_000, 22), (61, 1_000, 31), (200, 1, 100)]
 )
 def test_ban_needs_rejections_of_half_the_minute_limit(
-    make_sender: MakeSender, per_minute: int, per_day: int, rejections: int
+    per_minute: int, per_day: int, rejections: int
 ) -> None:
     """The last of these rejections need not be a strike."""
     acme = make_sender(per_minute, per_day)
@@ -83,7 +79,7 @@ def test_ban_needs_rejections_of_half_the_minute_limit(
 # --- Windows
 
 
-def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(make_sender: MakeSender) -> None:
+def test_strikes_of_a_used_up_day_expire_after_sixty_seconds() -> None:
     last = 59.999999
     strikes = [last - second for second in range(19, -1, -1)]
     acme, globex = make_sender(per_day=1), make_sender(per_day=1)
@@ -93,7 +89,7 @@ def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(make_sender: MakeSe
     assert send_rejected(globex, [60 + second for second in FASTEST_BAN[1:]]) == [False] * 19 + [True]
 
 
-def test_strikes_of_one_window_or_minute_do_not_count_in_another(make_sender: MakeSender) -> None:
+def test_strikes_of_one_window_or_minute_do_not_count_in_another() -> None:
     acme = make_sender(per_minute=1, per_day=2)
     assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
     acme.account.assign(PlanCode.ENTERPRISE, 1, 1)  # The day rejects requests within the same minute.
@@ -107,7 +103,7 @@ def test_strikes_of_one_window_or_minute_do_not_count_in_another(make_sender: Ma
         assert globex.send().admitted
 
 
-def test_strikes_of_one_day_do_not_count_on_the_next(db: None) -> None:
+def test_strikes_of_one_day_do_not_count_on_the_next() -> None:
     midnight = 20_801 * DAY
     acme = Sender(per_minute=1_000, per_day=1, now=midnight - 30 * SECOND)
     for start in (acme.now, midnight):
@@ -118,7 +114,7 @@ def test_strikes_of_one_day_do_not_count_on_the_next(db: None) -> None:
             assert acme.send().error_code is ErrorCode.DAILY_QUOTA_EXCEEDED
 
 
-def test_strikes_count_per_key_not_per_account(make_sender: MakeSender) -> None:
+def test_strikes_count_per_key_not_per_account() -> None:
     acme = make_sender(keys=2)
     assert not any(send_rejected(acme, FASTEST_BAN[:-1], key=0))
     assert not any(send_rejected(acme, [21], key=1))
@@ -145,7 +141,7 @@ GAPS = st.sampled_from([0, 1, SECOND // 2, SECOND - 1, SECOND, SECOND + 1, 2 * S
 @example(gaps=[2 * SECOND - 1, SECOND + 1, *[SECOND] * 19], by_day=True)
 @example(gaps=[2 * SECOND, SECOND - 1, SECOND + 1, *[SECOND] * 18], by_day=True)
 @example(gaps=[2 * SECOND, *[SECOND] * 18, SECOND - 1, SECOND], by_day=False)
-def test_stores_ban_when_the_rule_does(db: None, gaps: list[int], *, by_day: bool) -> None:
+def test_stores_ban_when_the_rule_does(gaps: list[int], *, by_day: bool) -> None:
     acme = Sender(per_minute=1, per_day=1 if by_day else 1_000)
     acme.admitted(1)
     sent: list[int] = [0]
@@ -167,7 +163,7 @@ def test_stores_ban_when_the_rule_does(db: None, gaps: list[int], *, by_day: boo
 
 
 @pytest.mark.parametrize("per_day", [60, 1_000])
-def test_client_with_100_requests_in_flight_is_not_banned(make_sender: MakeSender, per_day: int) -> None:
+def test_client_with_100_requests_in_flight_is_not_banned(per_day: int) -> None:
     acme = make_sender(per_minute=60, per_day=per_day)
     assert not any(send_rejected(acme, [number / 50 for number in range(100)]))
 
@@ -216,7 +212,7 @@ WORST_STARTS = {
 @pytest.mark.parametrize("starts", WORST_STARTS.values(), ids=WORST_STARTS)
 @pytest.mark.parametrize("per_day", [1, 1_000])
 def test_19_waiting_clients_that_share_a_key_are_never_banned(
-    make_sender: MakeSender, starts: Iterable[float], per_day: int
+    starts: Iterable[float], per_day: int
 ) -> None:
     clients = [WaitingClient(NOON + round(start * SECOND), [0, SECOND - 1]) for start in starts]
     decisions = send_and_wait(make_sender(per_day=per_day), clients, NOON + 3 * MINUTE)
@@ -252,7 +248,7 @@ def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
 
 
 def test_ban_that_could_not_be_stored_starts_with_the_next_rejection(
-    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     acme = make_sender()
     assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
@@ -263,7 +259,7 @@ def test_ban_that_could_not_be_stored_starts_with_the_next_rejection(
     assert send_rejected(acme, [21.000001]) == [True]
 
 
-def test_ban_has_one_audit_entry_and_one_event(make_sender: MakeSender) -> None:
+def test_ban_has_one_audit_entry_and_one_event() -> None:
     acme = make_sender()
     banned_until = acme.get_banned().banned_until
     acme.admitted(10)
@@ -284,7 +280,7 @@ def test_reason_states_the_rejections_and_the_length_of_the_ban() -> None:
     assert lengths == ["15 minutes.", "1 hour.", "6 hours.", "1 day."]
 
 
-def test_requests_during_a_ban_do_not_prolong_it(make_sender: MakeSender) -> None:
+def test_requests_during_a_ban_do_not_prolong_it() -> None:
     """They show the remaining requests of the account, whose minute has ended."""
     acme = make_sender()
     banned_until = acme.get_banned().banned_until
@@ -297,7 +293,7 @@ def test_requests_during_a_ban_do_not_prolong_it(make_sender: MakeSender) -> Non
     assert acme.send().admitted
 
 
-def test_bans_escalate_and_clean_days_lower_the_level(make_sender: MakeSender) -> None:
+def test_bans_escalate_and_clean_days_lower_the_level() -> None:
     acme = make_sender(per_day=1_000_000)
 
     def ban_seconds() -> int:
@@ -315,7 +311,7 @@ def test_bans_escalate_and_clean_days_lower_the_level(make_sender: MakeSender) -
 # --- Resetting strikes
 
 
-def test_lifted_ban_ends_at_once_and_lowers_the_level_without_strikes(db: None) -> None:
+def test_lifted_ban_ends_at_once_and_lowers_the_level_without_strikes() -> None:
     """The clock is close to the real one, which lifting the ban uses."""
     acme = Sender(per_minute=1, per_day=1_000_000, now=time.time_ns() // 1000 - 22 * SECOND)
     acme.get_banned()
@@ -329,7 +325,7 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level_without_strikes(db: None) 
     assert OutboxEvent.objects.filter(type=EventType.KEY_BANNED).count() == 2
 
 
-def test_lost_strikes_count_again_from_zero(make_sender: MakeSender) -> None:
+def test_lost_strikes_count_again_from_zero() -> None:
     acme = make_sender(per_day=1)
     assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
     StrikeCounter.objects.all().delete()

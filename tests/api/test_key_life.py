@@ -1,5 +1,6 @@
 """The life cycle of keys: issue, rotation, expiry, revocation and constraints (D16, D18, D19)."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,6 @@ from petstore import audit
 from petstore.audit.models import AuditEntry
 from tests.conftest import COMMITTED, OPERATOR, Api, Issue
 from tests.support.concurrency import run_concurrently
-from tests.support.customers import expire
 
 ONE_DAY = timedelta(days=1)
 
@@ -43,26 +43,14 @@ def test_pepper_with_the_highest_number_signs(issue: Issue, settings: Any) -> No
     assert issue()[0].pepper_number == 10
 
 
-def test_key_is_rejected_once_the_secret_of_its_pepper_has_changed(issue: Issue, settings: Any) -> None:
-    _, text = issue()
-    settings.API_KEY_PEPPERS = {2: b"another secret"}
-    assert Api(text).get("/pets").json()["code"] == "invalid_api_key"
-
-
-@pytest.mark.parametrize(
-    ("options", "field", "stored"),
-    [
-        ({}, "scopes", " ".join(SCOPES)),
-        ({"key_scopes": ["orders:read", "pets:read", "orders:read"]}, "scopes", "pets:read orders:read"),
-        (
-            {"allowed_networks": [" 10.0.0.0/255.0.0.0", "::ffff:192.0.2.1", "2001:0DB8::/32"]},
-            "allowed_networks",
-            ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32"],
-        ),
-    ],
-)
-def test_rights_are_stored_in_canonical_form(issue: Issue, options: Any, field: str, stored: Any) -> None:
-    assert getattr(issue(**options)[0], field) == stored
+def test_rights_are_stored_in_canonical_form(issue: Issue) -> None:
+    assert issue()[0].scopes == " ".join(SCOPES)
+    key, _ = issue(
+        key_scopes=["orders:read", "pets:read", "orders:read"],
+        allowed_networks=[" 10.0.0.0/255.0.0.0", "::ffff:192.0.2.1", "2001:0DB8::/32"],
+    )
+    assert key.scopes == "pets:read orders:read"
+    assert key.allowed_networks == ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32"]
 
 
 @pytest.mark.parametrize(
@@ -87,14 +75,18 @@ def test_invalid_key_is_rejected_and_nothing_is_stored(
     assert not AuditEntry.objects.exists()
 
 
-@pytest.mark.parametrize(
-    "stored", [[" 10.0.0.0/8"], ["10.0.0.0/8\n"], ["the office"], [5], [None], "10.0.0.0/8"]
-)
-def test_networks_in_another_form_are_rejected(issue: Issue, stored: Any) -> None:
+def test_networks_in_another_form_are_rejected(issue: Issue) -> None:
     key, _ = issue()
-    key.allowed_networks = stored
-    with pytest.raises(ValidationError):
-        key.full_clean()
+    for key.allowed_networks in (
+        [" 10.0.0.0/8"],
+        ["10.0.0.0/8\n"],
+        ["the office"],
+        [5],
+        [None],
+        "10.0.0.0/8",
+    ):
+        with pytest.raises(ValidationError):
+            key.full_clean()
 
 
 # --- Rotating ------------------------------------------------------------------------------------
@@ -132,22 +124,17 @@ def is_near(actual: datetime, expected: datetime) -> bool:
     return timedelta(0) <= actual - expected < timedelta(minutes=1)
 
 
-def test_rotated_key_expires_at_once_without_an_overlap(issue: Issue) -> None:
-    old, text = issue()
-    old.rotate(by=OPERATOR, overlap=timedelta(0))
-    assert Api(text).get("/pets").json()["code"] == "expired_api_key"
-
-
 @pytest.mark.parametrize("state", ["revoked", "expired"])
 def test_key_that_is_no_longer_active_is_not_rotated(issue: Issue, state: str) -> None:
-    key, _ = issue()
-    expire(key)
+    key, text = issue()
+    key.rotate(by=OPERATOR, overlap=timedelta(0))
+    assert Api(text).get("/pets").json()["code"] == "expired_api_key"
     if state == "revoked":  # An expired key can be.
         key.revoke(reason="Lost", by=OPERATOR)
     assert key.get_state(timezone.now()) == state
     with pytest.raises(ValidationError, match=f"is {state}"):
         key.rotate(by=OPERATOR)
-    assert not key.audit_entries.filter(action="rotated").exists()
+    assert key.audit_entries.filter(action="rotated").count() == 1
 
 
 @COMMITTED
@@ -223,21 +210,12 @@ EARLY = datetime(2020, 1, 1, tzinfo=UTC)
 @pytest.mark.parametrize(
     "values",
     [
-        {"mode": "prod"},
-        {"mode": ""},
-        {"scopes": ""},
-        {"scopes": "pets:fly"},
-        {"scopes": "pets:write pets:read"},
-        {"scopes": "pets:read  pets:write"},
-        {"expires_at": EARLY},
-        {"created_at": EARLY, "expires_at": EARLY},
-        {"revoked_at": EARLY},
-        {"revoked_reason": "Lost"},
-        {"pepper_number": -1},
-        {"digest": None},
-        {"account_id": None},
+        {"mode": "prod"}, {"mode": ""}, {"scopes": ""}, {"scopes": "pets:fly"},
+        {"scopes": "pets:write pets:read"}, {"scopes": "pets:read  pets:write"}, {"expires_at": EARLY},
+        {"created_at": EARLY, "expires_at": EARLY}, {"revoked_at": EARLY}, {"revoked_reason": "Lost"},
+        {"pepper_number": -1}, {"digest": None}, {"account_id": None},
     ],
-)
+)  # fmt: skip
 def test_database_rejects_a_key_with_invalid_values(issue: Issue, values: dict[str, Any]) -> None:
     key, _ = issue()
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -245,16 +223,17 @@ def test_database_rejects_a_key_with_invalid_values(issue: Issue, values: dict[s
 
 
 def test_public_ids_and_replacements_are_unique_in_the_database(issue: Issue, account: Account) -> None:
-    old, _ = issue()
+    old, other = issue()[0], issue()[0]
     old.rotate(by=OPERATOR)
-    other, _ = issue()
-    with pytest.raises(IntegrityError), transaction.atomic():
-        ApiKey.objects.filter(pk=other.pk).update(rotated_from=old)
-    other.pk = None
-    with pytest.raises(IntegrityError), transaction.atomic():
-        ApiKey.objects.bulk_create([other])
-    with pytest.raises(IntegrityError), transaction.atomic():
-        Account.objects.bulk_create([Account(name="Other", plan_id="free", public_id=account.public_id)])
+    duplicate = Account(name="Other", plan_id="free", public_id=account.public_id)
+    rejected: list[Callable[[], object]] = [
+        lambda: ApiKey.objects.filter(pk=other.pk).update(rotated_from=old),
+        lambda: ApiKey.objects.filter(pk=other.pk).update(public_id=old.public_id),
+        lambda: Account.objects.bulk_create([duplicate]),
+    ]
+    for write in rejected:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            write()
 
 
 def test_audit_trail_rejects_unknown_actions_of_a_key(issue: Issue) -> None:

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import product
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -12,6 +13,7 @@ from django.db import IntegrityError, connection, transaction
 from accounts.models import Account, PlanCode
 from inventory.models import Category, Order, OrderStatus, Pet, PetEvent, PetStatus, TransitionError
 
+Place = Callable[..., Order]
 BUYER, STAFF = "key buyer", "staff ann"
 PLACED, APPROVED, DELIVERED, CANCELLED = OrderStatus
 AVAILABLE, PENDING, SOLD = PetStatus
@@ -43,7 +45,7 @@ PATHS = {PLACED: [], APPROVED: ["approve"], DELIVERED: ["approve", "deliver"], C
 
 
 @pytest.fixture
-def place(account: Account, pet: Pet) -> Callable[..., Order]:
+def place(account: Account, pet: Pet) -> Place:
     """Place an order, and bring it to a status."""
 
     def place(status: OrderStatus = PLACED, *, is_fresh: bool = True) -> Order:
@@ -80,7 +82,7 @@ def is_fresh(request: pytest.FixtureRequest) -> bool:
 
 @pytest.mark.parametrize(("status", "verb"), LEGAL)
 def test_allowed_transition_changes_order_and_pet_together(
-    place: Callable[..., Order], status: OrderStatus, verb: str, *, is_fresh: bool
+    place: Place, status: OrderStatus, verb: str, *, is_fresh: bool
 ) -> None:
     order = place(status, is_fresh=is_fresh)
     VERBS[verb](order)
@@ -89,7 +91,7 @@ def test_allowed_transition_changes_order_and_pet_together(
 
 @pytest.mark.parametrize(("status", "verb"), ILLEGAL)
 def test_forbidden_transition_is_rejected_without_effect(
-    place: Callable[..., Order], pet: Pet, status: OrderStatus, verb: str, *, is_fresh: bool
+    place: Place, pet: Pet, status: OrderStatus, verb: str, *, is_fresh: bool
 ) -> None:
     order = place(status, is_fresh=is_fresh)
     before = get_statuses(order), get_order_history(order), get_pet_history(pet), order.ship_date
@@ -101,9 +103,7 @@ def test_forbidden_transition_is_rejected_without_effect(
     assert after == before
 
 
-def test_ship_date_defaults_to_now_and_only_an_explicit_one_replaces_it(
-    place: Callable[..., Order],
-) -> None:
+def test_ship_date_defaults_to_now_and_only_an_explicit_one_replaces_it(place: Place) -> None:
     order = place(APPROVED)
     before = datetime.now(UTC)
     order.ship(by=STAFF)
@@ -118,25 +118,20 @@ def test_ship_date_defaults_to_now_and_only_an_explicit_one_replaces_it(
     assert get_statuses(order) == (CANCELLED, AVAILABLE)
 
 
-@pytest.mark.parametrize("status", [PENDING, SOLD])
-def test_unavailable_pet_cannot_be_ordered(
-    place: Callable[..., Order], pet: Pet, status: PetStatus
-) -> None:
-    pet.change_status(status, by=STAFF)
-    before = get_pet_history(pet)
-    with pytest.raises(TransitionError, match="not available"):
-        place()
-    assert not Order.objects.exists()
-    assert get_pet_history(pet) == before
+def test_unavailable_pet_cannot_be_ordered(place: Place, pet: Pet) -> None:
+    for status in (PENDING, SOLD):
+        pet.change_status(status, by=STAFF)
+        before = get_pet_history(pet)
+        with pytest.raises(TransitionError, match="not available"):
+            place()
+        assert not Order.objects.exists()
+        assert get_pet_history(pet) == before
 
 
 def test_failure_while_placing_leaves_neither_order_nor_pending_pet(
-    place: Callable[..., Order], pet: Pet, monkeypatch: pytest.MonkeyPatch
+    place: Place, pet: Pet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(event: PetEvent, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("The disk is full.")
-
-    monkeypatch.setattr(PetEvent, "__init__", fail)
+    monkeypatch.setattr(PetEvent, "__init__", Mock(side_effect=RuntimeError))
     with pytest.raises(RuntimeError):
         place()
     pet.refresh_from_db()
@@ -145,14 +140,10 @@ def test_failure_while_placing_leaves_neither_order_nor_pending_pet(
 
 @pytest.mark.parametrize(("status", "verb"), [(APPROVED, "deliver"), (PLACED, "cancel")])
 def test_failure_during_transition_changes_neither_order_nor_pet(
-    place: Callable[..., Order], monkeypatch: pytest.MonkeyPatch, status: OrderStatus, verb: str
+    place: Place, monkeypatch: pytest.MonkeyPatch, status: OrderStatus, verb: str
 ) -> None:
     order = place(status)
-
-    def fail(order: Order, *values: str, **members: str) -> None:
-        raise RuntimeError("The disk is full.")
-
-    monkeypatch.setattr(Order, "record_change", fail)
+    monkeypatch.setattr(Order, "record_change", Mock(side_effect=RuntimeError))
     with pytest.raises(RuntimeError):
         VERBS[verb](order)
     assert get_statuses(order) == (status, PENDING)
@@ -169,7 +160,7 @@ PET_LEGAL = {
 }
 
 
-@pytest.mark.parametrize("reason", ["", " \n", "The children are allergic."])
+@pytest.mark.parametrize("reason", [" \n", "The children are allergic."])
 @pytest.mark.parametrize(("from_status", "to_status"), [*product(PetStatus, repeat=2)])
 def test_pet_changes_its_status_as_allowed_and_is_returned_with_a_reason(
     category: Category, from_status: PetStatus, to_status: PetStatus, reason: str
@@ -186,7 +177,7 @@ def test_pet_changes_its_status_as_allowed_and_is_returned_with_a_reason(
 
 @pytest.mark.parametrize("status", [PLACED, APPROVED])
 def test_pet_of_a_live_order_cannot_be_changed_by_staff(
-    place: Callable[..., Order], pet: Pet, status: OrderStatus
+    place: Place, pet: Pet, status: OrderStatus
 ) -> None:
     order = place(status)
     before = get_pet_history(pet)
@@ -195,15 +186,6 @@ def test_pet_of_a_live_order_cannot_be_changed_by_staff(
             pet.change_status(to_status, by=STAFF, reason="Because.")
     assert get_statuses(order) == (status, PENDING)
     assert get_pet_history(pet) == before
-
-
-@pytest.mark.parametrize(("status", "to_status"), [(CANCELLED, PENDING), (DELIVERED, AVAILABLE)])
-def test_finished_order_releases_its_pet(
-    place: Callable[..., Order], pet: Pet, status: OrderStatus, to_status: PetStatus
-) -> None:
-    order = place(status)
-    pet.change_status(to_status, by=STAFF, reason="Because.")
-    assert get_statuses(order) == (status, to_status)
 
 
 def test_transition_reads_the_row_instead_of_a_stale_instance(category: Category) -> None:
@@ -218,7 +200,7 @@ def test_transition_reads_the_row_instead_of_a_stale_instance(category: Category
 # --- Histories ------------------------------------------------------------------------------------
 
 
-def test_order_history_has_actor_and_statuses(place: Callable[..., Order]) -> None:
+def test_order_history_has_actor_and_statuses(place: Place) -> None:
     order = place()
     order.approve(by=STAFF, reason="Paid.")
     order.ship(by=STAFF, ship_date=datetime(2027, 1, 2, 1, 0, tzinfo=timezone(timedelta(hours=2))))
@@ -231,7 +213,7 @@ def test_order_history_has_actor_and_statuses(place: Callable[..., Order]) -> No
     ]
 
 
-def test_pet_history_names_the_order(place: Callable[..., Order], pet: Pet) -> None:
+def test_pet_history_names_the_order(place: Place, pet: Pet) -> None:
     first = place()
     first.cancel(by=BUYER, reason="Too small.", only_placed=True)
     second = place(DELIVERED)
@@ -253,46 +235,36 @@ def execute(sql: str, *values: Any) -> None:
         cursor.execute(sql, values)
 
 
-def insert_order(account: Account, pet: Pet, status: str) -> None:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    execute(
-        "INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)"
-        " VALUES (%s, %s, %s, %s, %s)",
-        account.pk, pet.pk, status, now, now,
-    )  # fmt: skip
+def reject(sql: str, *values: Any) -> None:
+    with pytest.raises(IntegrityError):
+        execute(sql, *values)
+
+
+INSERT_ORDER = (
+    "INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)"
+    " VALUES (%s, %s, %s, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)"
+)
 
 
 @pytest.mark.parametrize("first", [PLACED, APPROVED])
-def test_pet_has_at_most_one_live_order(place: Callable[..., Order], pet: Pet, first: OrderStatus) -> None:
+def test_pet_has_at_most_one_live_order(place: Place, pet: Pet, first: OrderStatus) -> None:
     place(first)
     other = Account.objects.create(name="Other Pets", plan_id=PlanCode.FREE)
     for status in (DELIVERED, DELIVERED, CANCELLED, CANCELLED):
-        insert_order(other, pet, status)
+        execute(INSERT_ORDER, other.pk, pet.pk, status)
     for status in (PLACED, APPROVED):
-        with pytest.raises(IntegrityError):
-            insert_order(other, pet, status)
+        reject(INSERT_ORDER, other.pk, pet.pk, status)
+        reject("UPDATE inventory_order SET status = %s WHERE account_id = %s", status, other.pk)
 
 
-def test_finished_order_cannot_be_reopened_beside_a_live_one(place: Callable[..., Order]) -> None:
-    cancelled = place(CANCELLED)
+def test_order_and_pet_have_known_statuses(place: Place) -> None:
     place()
-    with pytest.raises(IntegrityError):
-        execute("UPDATE inventory_order SET status = 'placed' WHERE id = %s", cancelled.pk)
+    for table, status in (("order", "available"), ("pet", "placed"), ("order", "Placed"), ("pet", "")):
+        reject(f"UPDATE inventory_{table} SET status = %s", status)
 
 
-@pytest.mark.parametrize("table", ["order", "pet"])
-def test_order_and_pet_have_known_statuses(place: Callable[..., Order], table: str) -> None:
-    place()
-    other_table_status = {"order": "available", "pet": "placed"}[table]
-    for status in ("", "lost", "Placed", "Sold", other_table_status):
-        with pytest.raises(IntegrityError):
-            execute(f"UPDATE inventory_{table} SET status = %s", status)
-
-
-def test_placed_order_has_no_ship_date(place: Callable[..., Order]) -> None:
+def test_placed_order_has_no_ship_date(place: Place) -> None:
     order = place()
-    sql = "UPDATE inventory_order SET ship_date = %s WHERE id = %s"
-    with pytest.raises(IntegrityError):
-        execute(sql, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
+    reject("UPDATE inventory_order SET ship_date = CURRENT_TIMESTAMP")
     order.approve(by=STAFF)
-    execute(sql, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
+    execute("UPDATE inventory_order SET ship_date = CURRENT_TIMESTAMP")

@@ -1,6 +1,7 @@
-"""GET /v1/pets: the contract's "List pets", D6, D9, D10, D44."""
+"""Reading pets and categories: D5 to D7, D9 to D11, D33, D44 and D61."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -12,6 +13,7 @@ from inventory.queries import PETS
 from inventory.serializers import PetSerializer
 from inventory.views import PetViewSet
 from tests.conftest import Api
+from tests.support.int64_texts import UNKNOWN_PATH_IDS
 from tests.support.responses import follow_pages, get_error, get_next_path
 
 
@@ -29,6 +31,10 @@ def test_limit_is_applied_and_the_last_page_has_no_next_link(api: Api, pets: lis
     response = api.get(f"/pets?limit={limit}")
     assert response.json() == [pet.as_json() for pet in pets[:limit]]
     assert (get_next_path(response) is None) is (limit >= 50)
+    if limit > 1:
+        assert [pet for page in follow_pages(api, f"/pets?limit={limit}") for pet in page] == [
+            pet.as_json() for pet in pets
+        ]
 
 
 def test_limit_defaults_to_20_and_unknown_parameters_are_ignored(api: Api, pets: list[Pet]) -> None:
@@ -57,24 +63,24 @@ def test_invalid_value_is_an_invalid_parameter(api: Api, name: str, value: str) 
     assert f"`{name}`" in response.json()["message"]
 
 
-@pytest.mark.parametrize("status", PetStatus.values)
-def test_status_filters(api: Api, pets: list[Pet], status: str) -> None:
-    expected = [pet.id for pet in pets if pet.status == status]
-    assert [pet["id"] for pet in api.get(f"/pets?limit=100&status={status}").json()] == expected
+def test_status_and_category_filter(api: Api, pets: list[Pet], cat: Pet) -> None:
+    for status in PetStatus.values:
+        expected = [pet.as_json() for pet in [*pets, cat] if pet.status == status]
+        assert api.get(f"/pets?limit=100&status={status}").json() == expected
+    for query in ("", "&status=sold"):
+        assert api.get(f"/pets?categoryId={cat.category_id}{query}").json() == [cat.as_json()]
+    assert api.get(f"/pets?categoryId={cat.category_id}&status=pending").json() == []
+    sold = [pet.as_json() for pet in pets if pet.status == PetStatus.SOLD]
+    assert api.get(f"/pets?status=sold&categoryId={pets[0].category_id}").json() == sold
+    for category_id in (999_999, 0, -1, 2**63 - 1, -(2**63)):
+        response = api.get(f"/pets?categoryId={category_id}")
+        assert (response.status_code, response.json(), get_next_path(response)) == (200, [], None)
 
 
 @pytest.fixture
 def cat(pets: list[Pet]) -> Pet:
     """The only pet of another category."""
     return Pet.objects.create(name="Cat", category=Category.objects.latest("id"), status=PetStatus.SOLD)
-
-
-def test_category_filter_combines_with_status(api: Api, pets: list[Pet], cat: Pet) -> None:
-    assert api.get(f"/pets?categoryId={cat.category_id}").json() == [cat.as_json()]
-    assert api.get(f"/pets?categoryId={cat.category_id}&status=sold").json() == [cat.as_json()]
-    assert api.get(f"/pets?categoryId={cat.category_id}&status=pending").json() == []
-    sold = [pet.as_json() for pet in pets if pet.status == PetStatus.SOLD]
-    assert api.get(f"/pets?status=sold&categoryId={pets[0].category_id}").json() == sold
 
 
 def test_ids_select_known_pets_by_ascending_id(api: Api, pets: list[Pet]) -> None:
@@ -97,12 +103,6 @@ def test_ids_combine_with_other_filters_and_pages(api: Api, pets: list[Pet], cat
     assert api.get(f"/pets?categoryId={cat.category_id}&status=pending&ids={ids}").json() == []
 
 
-@pytest.mark.parametrize("category_id", [999_999, 0, -1, 2**63 - 1, -(2**63)])
-def test_unknown_category_has_an_empty_list(api: Api, pets: list[Pet], category_id: int) -> None:
-    response = api.get(f"/pets?categoryId={category_id}")
-    assert (response.status_code, response.json(), get_next_path(response)) == (200, [], None)
-
-
 def test_next_link_repeats_only_filters_and_limit(api: Api, pets: list[Pet], cat: Pet) -> None:
     filters = {"limit": "4", "status": "available", "categoryId": str(pets[0].category_id)}
     path = f"/pets?colour=red&{urlencode(filters)}"
@@ -114,12 +114,6 @@ def test_next_link_repeats_only_filters_and_limit(api: Api, pets: list[Pet], cat
     assert [len(page) for page in follow_pages(api, path)] == [4] * 7 + [2]
 
 
-@pytest.mark.parametrize("limit", [1, 7, 50])
-def test_pages_have_every_pet_once_by_ascending_id(api: Api, pets: list[Pet], limit: int) -> None:
-    ids = [pet["id"] for page in follow_pages(api, f"/pets?limit={limit}") for pet in page]
-    assert ids == [pet.id for pet in pets]
-
-
 def test_concurrent_inserts_and_deletes_neither_repeat_nor_hide_rows(
     api: Api, pets: list[Pet], category: Category
 ) -> None:
@@ -129,6 +123,48 @@ def test_concurrent_inserts_and_deletes_neither_repeat_nor_hide_rows(
     Pet.objects.create(name="Late", category=category)
     ids += [pet["id"] for page in pages for pet in page]
     assert ids == [pet.id or ids[3] for pet in pets] + [Pet.objects.latest("id").id]
+
+
+# --- Pets by ID, and categories -------------------------------------------------------------------
+
+REMOVAL = datetime(2030, 12, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("pet_id", [-(2**63), -1, 2**63 - 1])
+def test_pet_with_any_int64_id_is_returned(api: Api, category: Category, pet_id: int) -> None:
+    Pet.objects.create(pk=pet_id, name="Biscuit", category=category)
+    response = api.get(f"/pets/{pet_id}")
+    assert (response.status_code, response.json()["id"]) == (200, pet_id)
+
+
+def test_unknown_or_malformed_id_is_not_found(api: Api, pet: Pet) -> None:
+    for pet_id in UNKNOWN_PATH_IDS:
+        assert get_error(api.get(f"/pets/{pet_id}")) == (404, "pet_not_found"), pet_id
+
+
+def test_every_response_announces_the_deprecation(api: Api, anonymous_api: Api, pet: Pet) -> None:
+    for response in (api.get(f"/pets/{pet.id}"), api.get("/pets/0"), anonymous_api.get("/pets/1")):
+        assert response.headers["Deprecation"] == "@1764892800"  # 5 December 2025
+        assert response.headers["Sunset"] == "Thu, 05 Dec 2030 00:00:00 GMT"
+        successor = '<http://testserver/v1/pets?status=available>; rel="successor-version"'
+        assert successor in response.headers["Link"].split(", ")
+
+
+def test_operation_gets_410_from_its_removal_date(
+    api: Api, pet: Pet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PetViewSet, "clock", lambda view: REMOVAL - timedelta(microseconds=1))
+    assert api.get(f"/pets/{pet.id}").status_code == 200
+    for later in (timedelta(), timedelta(days=400)):
+        monkeypatch.setattr(PetViewSet, "clock", lambda view, later=later: REMOVAL + later)
+        assert get_error(api.get(f"/pets/{pet.id}")) == (410, "endpoint_removed")
+
+
+def test_fresh_database_has_starter_categories_with_ids_from_1(api: Api) -> None:
+    listed = api.get("/categories").json()
+    assert [category["id"] for category in listed] == list(range(1, 11))
+    assert set(listed[0]) == {"id", "name", "description"}
+    assert all(category["name"] and category["description"] for category in listed)
 
 
 @pytest.mark.parametrize(
