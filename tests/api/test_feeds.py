@@ -73,27 +73,22 @@ def test_feed_of_incidents_is_empty_without_a_database(client: Client, transacti
         assert read_feed(client, "/status.rss") == []
 
 
-def test_postman_collection_has_every_operation(client: Client) -> None:
-    collection = client.get("/docs/postman.json").json()
-    assert collection["info"]["schema"].endswith("/v2.1.0/collection.json")
-    items = [item for folder in collection["item"] for item in folder["item"]]
-    assert {item["name"] for item in items} == {row["summary"] for row in get_operations().values()}
-
-
-def test_requests_of_the_postman_collection_work(client: Client, api: Api) -> None:
+def test_requests_of_the_postman_collection_are_those_of_every_operation_and_work(
+    client: Client, api: Api
+) -> None:
     """Sent as Postman does: enabled fields only, with the variables filled in."""
     collection = client.get("/docs/postman.json").json()
+    assert collection["info"]["schema"].endswith("/v2.1.0/collection.json")
     values = {row["key"]: row["value"] for row in collection["variable"]}
     assert values == {"baseUrl": settings.BASE_URL, "key": ""}
-    for folder in collection["item"]:
-        for request in (item["request"] for item in folder["item"]):
-            path = request["url"]["raw"].removeprefix("{{baseUrl}}")
-            for variable in request["url"]["variable"]:
-                path = path.replace(f":{variable['key']}", variable["value"])
-            enabled = [row for row in request["header"] if not row.get("disabled")]
-            headers = {row["key"]: row["value"].replace("{{$guid}}", uuid4().hex) for row in enabled}
-            body = request.get("body", {}).get("raw", "").encode()
-            response = api(request["method"], path, body, **headers)
-            assert response.status_code < 300 or response.json()["code"].endswith("_not_found"), (
-                response.text
-            )
+    items = [item for folder in collection["item"] for item in folder["item"]]
+    assert {item["name"] for item in items} == {row["summary"] for row in get_operations().values()}
+    for request in (item["request"] for item in items):
+        path = request["url"]["raw"].removeprefix("{{baseUrl}}")
+        for variable in request["url"]["variable"]:
+            path = path.replace(f":{variable['key']}", variable["value"])
+        enabled = [row for row in request["header"] if not row.get("disabled")]
+        headers = {row["key"]: row["value"].replace("{{$guid}}", uuid4().hex) for row in enabled}
+        body = request.get("body", {}).get("raw", "").encode()
+        response = api(request["method"], path, body, **headers)
+        assert response.status_code < 300 or response.json()["code"].endswith("_not_found"), response.text

@@ -15,6 +15,7 @@ from petstore.observability.sampler import ConnectionTracker
 from tests.conftest import Api
 
 DECISIONS = "petstore_quota_decisions_total"
+DURATION = "petstore_http_request_duration_seconds"
 
 
 def value(name: str, **labels: str) -> float:
@@ -29,17 +30,16 @@ def test_metrics_are_shown_to_this_machine(client: Any, api: Api) -> None:
     assert 'petstore_http_requests_total{method="GET",route="/v1/pets",status="200"}' in page.text
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1", ""])
-def test_metrics_are_404_for_other_networks(client: Any, settings: Any, address: str) -> None:
-    assert client.get("/metrics", REMOTE_ADDR=address).status_code == 404
+def test_metrics_are_404_for_other_networks_and_with_a_port_of_their_own(
+    client: Any, settings: Any
+) -> None:
+    for address in ("192.0.2.1", "2001:db8::1", ""):
+        assert client.get("/metrics", REMOTE_ADDR=address).status_code == 404
     settings.METRICS_ALLOW_FROM = ["10.0.0.0/8"]
     assert client.get("/metrics", REMOTE_ADDR="10.1.2.3").status_code == 200
     assert client.get("/metrics", REMOTE_ADDR="127.0.0.1").status_code == 404
-
-
-def test_metrics_port_disables_the_page(client: Any, settings: Any) -> None:
     settings.METRICS_PORT = 9090
-    assert client.get("/metrics").status_code == 404
+    assert client.get("/metrics", REMOTE_ADDR="10.1.2.3").status_code == 404
 
 
 # --- Requests ------------------------------------------------------------------------------------
@@ -48,13 +48,12 @@ def test_metrics_port_disables_the_page(client: Any, settings: Any) -> None:
 def test_requests_are_counted_and_timed_by_route_and_method(api: Api) -> None:
     labels = {"route": "/v1/pets/{petId}", "method": "GET"}
     counted = value("petstore_http_requests_total", status="404", **labels)
-    timed = value("petstore_http_request_duration_seconds_count", **labels)
-    seconds = value("petstore_http_request_duration_seconds_sum", **labels)
+    timed, seconds = (value(f"{DURATION}_{name}", **labels) for name in ("count", "sum"))
     for number in range(1, 4):
         api.get(f"/pets/{number}")
     assert value("petstore_http_requests_total", status="404", **labels) == counted + 3
-    assert value("petstore_http_request_duration_seconds_count", **labels) == timed + 3
-    assert seconds < value("petstore_http_request_duration_seconds_sum", **labels) < seconds + 60
+    assert value(f"{DURATION}_count", **labels) == timed + 3
+    assert seconds < value(f"{DURATION}_sum", **labels) < seconds + 60
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def request_series() -> set[tuple[str, str, str]]:
 def test_unknown_paths_and_methods_share_one_series(db: None) -> None:
     before = request_series()
     client = Client(raise_request_exception=False)
-    for number in range(25):
+    for number in range(5):
         client.generic(f"ODD{number}", f"/v1/pets/{number}")
         client.generic("GET", f"/odd/{number}/psk_live_{number}")
         client.generic("GET", f"/v1/odd/{number}?page={number}")
@@ -89,7 +88,7 @@ def test_unknown_paths_and_methods_share_one_series(db: None) -> None:
     added = request_series() - before
     assert {route for route, _, _ in added} <= {"unknown", "/v1/pets/{petId}"}
     assert {method for _, method, _ in added} <= METHODS | {"other"}
-    assert len(added) <= 8
+    assert len(added) <= 4
 
 
 def test_request_is_in_flight_until_its_response(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import DatabaseError
@@ -34,8 +35,7 @@ def build_caller(key: ApiKey) -> Caller:
     return Caller(key.account_id, key.pk, key.public_id, frozenset())
 
 
-def fail(*_: Any) -> None:
-    raise DatabaseError("unavailable")
+fail = Mock(side_effect=DatabaseError("unavailable"))
 
 
 def add_counts_unless(failing: type[Model], model: type[Model], *rows: Any, **fields: Any) -> None:
@@ -75,11 +75,8 @@ def test_minutes_belong_to_their_own_day_and_account(account: Account) -> None:
     write_loads({0: 5}, other)
     minute_counts.roll_up(LATER)
     loads = MinuteHistogram.objects.order_by("account", "day").values_list("account", "day", "minutes")
-    assert list(loads) == [
-        (account.pk, TODAY - timedelta(days=1), {"2": 1}),
-        (account.pk, TODAY, {"1": 1}),
-        (other.pk, TODAY, {"5": 1}),
-    ]
+    yesterday = (account.pk, TODAY - timedelta(days=1), {"2": 1})
+    assert list(loads) == [yesterday, (account.pk, TODAY, {"1": 1}), (other.pk, TODAY, {"5": 1})]
 
 
 @COMMITTED
@@ -97,12 +94,9 @@ def test_concurrent_roll_ups_count_each_minute_once() -> None:
 def test_minute_counts_include_rejections_except_during_a_ban(
     key: ApiKey, usage_recorder: UsageRecorder
 ) -> None:
-    for rate_limit_decision in (
-        decision(NOON),
-        decision(NOON, admitted=False),
-        decision(NOON, admitted=False, banned=True),
-    ):
-        usage_recorder.count(build_caller(key), rate_limit_decision)
+    rejected, banned = decision(NOON, admitted=False), decision(NOON, admitted=False, banned=True)
+    for each in (decision(NOON), rejected, banned):
+        usage_recorder.count(build_caller(key), each)
     usage_recorder.write()
     assert MinuteCount.objects.get().requests == 2
 
@@ -132,16 +126,14 @@ def test_unwritten_minute_counts_are_bounded(
     key: ApiKey, usage_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "MAX_MINUTES", 3)
-
     with monkeypatch.context() as patched:
         patched.setattr(batch, "add_counts", partial(add_counts_unless, DeprecatedUse))
         for minute in range(6):
             usage_recorder.count(build_caller(key), decision(NOON + minute * MINUTE))
             usage_recorder.write()
     usage_recorder.write()
-    first = NOON // MINUTE
     minutes = MinuteCount.objects.order_by("minute").values_list("minute", flat=True)
-    assert [minute - first for minute in minutes] == [3, 4, 5]
+    assert [minute - NOON // MINUTE for minute in minutes] == [3, 4, 5]
     assert key.usage.get().admitted == 6  # Usage itself is not bounded.
 
 

@@ -6,6 +6,7 @@ was added by accident.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,18 +33,13 @@ CLAIM = [*LIMIT_LOCK_WAIT, "INSERT accounts_idempotencyrecord", *LIMIT_LOCK_WAIT
 STORE_RESPONSE = "UPDATE accounts_idempotencyrecord"
 CHANGE_PET = ["UPDATE inventory_pet", *insert_with_event("inventory_petevent")]
 PLACE_ORDER = [
-    "SELECT inventory_pet",
-    "INSERT inventory_order",
-    *insert_with_event("inventory_orderevent"),
+    "SELECT inventory_pet", "INSERT inventory_order", *insert_with_event("inventory_orderevent"),
     *CHANGE_PET,
-]
+]  # fmt: skip
 CANCEL_ORDER = [
-    "SELECT inventory_order",
-    "UPDATE inventory_order",
-    *insert_with_event("inventory_orderevent"),
-    "SELECT inventory_pet",
-    *CHANGE_PET,
-]
+    "SELECT inventory_order", "UPDATE inventory_order", *insert_with_event("inventory_orderevent"),
+    "SELECT inventory_pet", *CHANGE_PET,
+]  # fmt: skip
 
 
 def describe(sql: str) -> str:
@@ -66,43 +62,30 @@ def used_api(api: Api, pet: Pet) -> Api:
     return api
 
 
-@pytest.mark.parametrize(
-    ("path", "statement"),
-    [
-        ("/pets", "SELECT inventory_pet"),
-        ("/pets?status=sold&limit=100", "SELECT inventory_pet"),
-        ("/pets/{pet}", "SELECT inventory_pet"),
-        ("/categories", "SELECT inventory_category"),
-        ("/events", "SELECT accounts_event"),
-        ("/store/orders", "SELECT inventory_order"),
-        ("/store/orders/{order}", "SELECT inventory_order"),
-    ],
-)
-def test_read_takes_one_statement(
-    used_api: Api, pet: Pet, account: Account, path: str, statement: str
-) -> None:
+def test_read_takes_one_statement(used_api: Api, pet: Pet, account: Account) -> None:
     order = Order.objects.create(account=account, pet=pet)
-    url = path.format(pet=pet.pk, order=order.pk)
-    assert list_statements(lambda: used_api.get(url), 200) == [ADMIT, statement]
+    for path, statement in {
+        "/pets": "SELECT inventory_pet",
+        "/pets?status=sold&limit=100": "SELECT inventory_pet",
+        f"/pets/{pet.pk}": "SELECT inventory_pet",
+        "/categories": "SELECT inventory_category",
+        "/events": "SELECT accounts_event",
+        "/store/orders": "SELECT inventory_order",
+        f"/store/orders/{order.pk}": "SELECT inventory_order",
+    }.items():
+        assert list_statements(partial(used_api.get, path), 200) == [ADMIT, statement]
 
 
 def test_account_is_read_without_counting(used_api: Api) -> None:
-    assert list_statements(lambda: used_api.get("/account"), 200) == [
-        "SELECT accounts_apikey",
-        "INSERT accounts_ratelimitstate",
-        "SELECT accounts_apikey",
-    ]
+    read = "SELECT accounts_apikey"
+    statements = list_statements(lambda: used_api.get("/account"), 200)
+    assert statements == [read, "INSERT accounts_ratelimitstate", read]
 
 
 def test_create(used_api: Api, pet: Pet) -> None:
     body = {"name": "Rex", "categoryId": pet.category_id}
-
-    def send() -> Any:
-        return used_api.post("/pets", body)
-
-    def send_with_key() -> Any:
-        return used_api("POST", "/pets", body, Idempotency_Key="a")
-
+    send = partial(used_api.post, "/pets", body)
+    send_with_key = partial(send, Idempotency_Key="a")
     assert list_statements(send, 201) == [ADMIT, *CREATE_PET]
     statements = [ADMIT, FIND_RECORD, *CLAIM, *CREATE_PET, STORE_RESPONSE]
     assert list_statements(send_with_key, 201) == statements
@@ -120,14 +103,9 @@ def test_batch_takes_as_many_statements_for_any_number_of_pets(used_api: Api, pe
 
 
 def test_order_is_placed_and_cancelled(used_api: Api, pet: Pet) -> None:
-    def place() -> Any:
-        return used_api.post("/store/orders", {"petId": pet.pk})
-
-    def cancel() -> Any:
-        return used_api("DELETE", f"/store/orders/{Order.objects.get().pk}")
-
+    place = partial(used_api.post, "/store/orders", {"petId": pet.pk})
     assert list_statements(place, 201) == [ADMIT, *PLACE_ORDER]
     assert list_statements(place, 409) == [ADMIT, "SELECT inventory_pet"]
-    find = "SELECT inventory_order"  # The test's.
-    assert list_statements(cancel, 204) == [find, ADMIT, *CANCEL_ORDER]
-    assert list_statements(cancel, 204) == [find, ADMIT, "SELECT inventory_order"]
+    cancel = partial(used_api, "DELETE", f"/store/orders/{Order.objects.get().pk}")
+    assert list_statements(cancel, 204) == [ADMIT, *CANCEL_ORDER]
+    assert list_statements(cancel, 204) == [ADMIT, "SELECT inventory_order"]

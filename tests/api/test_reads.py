@@ -31,16 +31,10 @@ def queryset(**filters: Any) -> QuerySet[Pet, Any]:
 
 def test_rows_match_the_queryset_regardless_of_earlier_reads(pets: list[Pet], read: Read) -> None:
     for filters in (
-        {},
-        {"id": pets[3].pk},
-        {"id__gt": pets[3].pk},
-        {"status": "sold"},
-        {"status": "available"},
-        {"status": "sold", "id__gt": pets[5].pk},
-        {"status": "sold", "id__gt": pets[1].pk},
-        {"category_id": pets[0].category_id},
-        {"category_id": 999_999},
-    ):
+        {}, {"id": pets[3].pk}, {"id__gt": pets[3].pk}, {"status": "sold"}, {"status": "available"},
+        {"status": "sold", "id__gt": pets[5].pk}, {"status": "sold", "id__gt": pets[1].pk},
+        {"category_id": pets[0].category_id}, {"category_id": 999_999},
+    ):  # fmt: skip
         for count in (1, 3, 100):
             assert read.where(**filters).fetch(count) == list(queryset(**filters)[:count])
 

@@ -1,7 +1,7 @@
 """Stock counts: content, locking and cost."""
 
 from datetime import timedelta
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import DatabaseError, connection
@@ -22,10 +22,11 @@ def add_pets(category: Category, status: str, count: int = 1) -> list[Pet]:
     )
 
 
-def get_available() -> int | None:
+def get_available() -> int:
     """Return the number of available pets in the latest count."""
     latest = stock.get_stock()
-    return latest.count_pets("available") if latest else None
+    assert latest is not None
+    return latest.count_pets("available")
 
 
 def test_stock_is_counted_by_category_and_status_with_open_orders(
@@ -78,29 +79,23 @@ def test_small_uncounted_shop_is_counted_by_the_page(
     assert get_available() == 2
 
 
-def test_count_is_made_at_most_once_a_minute(category: Category) -> None:
+def test_count_is_made_at_most_once_a_minute_or_fifty_times_its_duration(
+    category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = timezone.now()
     assert stock.refresh(now)
     add_pets(category, PetStatus.AVAILABLE)
     assert not stock.refresh(now + timedelta(seconds=59))
     assert stock.refresh(now + timedelta(seconds=61))
     assert get_available() == 1
-
-
-def test_slow_count_is_followed_by_a_pause_of_fifty_times_its_duration(
-    db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = iter([0.0, 4.0])
-    monkeypatch.setattr(stock, "perf_counter", lambda: next(times))
-    now = timezone.now()
+    monkeypatch.setattr(stock, "perf_counter", iter([0.0, 4.0]).__next__)
+    now += timedelta(hours=1)
     stock.refresh(now)
     row = StockCount.objects.get()
-    assert row.due_at == now + timedelta(seconds=204)
-    assert row.took_ms == 4_000
+    assert (row.due_at, row.took_ms) == (now + timedelta(seconds=204), 4_000)
 
 
-def fail(*_: Any) -> None:
-    raise DatabaseError("The server is unavailable.")
+fail = Mock(side_effect=DatabaseError("The server is unavailable."))
 
 
 def test_abandoned_count_is_taken_over_after_the_lease(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,8 +109,10 @@ def test_abandoned_count_is_taken_over_after_the_lease(db: None, monkeypatch: py
 
 
 @COMMITTED
-def test_only_one_worker_counts() -> None:
+def test_only_one_worker_counts_in_one_row() -> None:
     assert sorted(run_concurrently(*[stock.refresh] * 6)) == [False] * 5 + [True]
+    with pytest.raises(DatabaseError):
+        StockCount.objects.create(pk=2, due_at=timezone.now())
 
 
 @COMMITTED
@@ -134,11 +131,6 @@ def test_worker_polls_without_writing_and_survives_a_database_failure(
     assert "The background task 'stock' failed" in caplog.text
 
 
-def test_stock_has_one_row(db: None) -> None:
-    with pytest.raises(DatabaseError):
-        StockCount.objects.create(pk=2, due_at=timezone.now())
-
-
 def test_count_is_an_index_only_scan(db: None) -> None:
     with CaptureQueriesContext(connection) as queries:
         stock.refresh()
@@ -147,10 +139,8 @@ def test_count_is_an_index_only_scan(db: None) -> None:
         if connection.vendor == "sqlite":
             cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
             assert "USING COVERING INDEX pet_of_category_and_status" in str(cursor.fetchall())
-        else:
-            # PostgreSQL would prefer a sequential scan of an empty table.
-            cursor.execute("SET LOCAL enable_seqscan = off")
-            cursor.execute("SET LOCAL enable_bitmapscan = off")
-            cursor.execute("SET LOCAL enable_indexscan = off")
+        else:  # PostgreSQL would prefer a sequential scan of an empty table.
+            for scan in ("seqscan", "bitmapscan", "indexscan"):
+                cursor.execute(f"SET LOCAL enable_{scan} = off")
             cursor.execute(f"EXPLAIN {sql}")
             assert "Index Only Scan using pet_of_category_and_status" in str(cursor.fetchall())

@@ -34,34 +34,27 @@ def test_security_txt_has_contact_and_expiry(client: Client, settings: Any) -> N
     settings.SECURITY_EXPIRES = datetime(2999, 1, 31, tzinfo=UTC)
     response = client.get("/.well-known/security.txt")
     assert response["Content-Type"] == "text/plain; charset=utf-8"
-    lines = response.text.splitlines()
-    assert "Contact: mailto:security@pets.example" in lines
-    assert "Expires: 2999-01-31T00:00:00+00:00" in lines
-    assert "Canonical: http://testserver/.well-known/security.txt" in lines
+    assert {
+        "Contact: mailto:security@pets.example", "Expires: 2999-01-31T00:00:00+00:00",
+        "Canonical: http://testserver/.well-known/security.txt",
+    } <= set(response.text.splitlines())  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("contact", "expires"),
-    [
-        ("", timezone.now() + timedelta(days=9)),
-        ("mailto:security@pets.example", None),
-        ("mailto:security@pets.example", timezone.now() - timedelta(days=1)),
-    ],
+    ("contact", "days"), [("", 9), ("mailto:a@b.example", None), ("mailto:a@b.example", -1)]
 )
 def test_security_txt_is_404_if_incomplete_or_expired(
-    client: Client, settings: Any, contact: str, expires: datetime | None
+    client: Client, settings: Any, contact: str, days: int | None
 ) -> None:
-    settings.SECURITY_CONTACT, settings.SECURITY_EXPIRES = contact, expires
+    settings.SECURITY_CONTACT = contact
+    settings.SECURITY_EXPIRES = None if days is None else timezone.now() + timedelta(days=days)
     assert client.get("/.well-known/security.txt").status_code == 404
 
 
-@pytest.mark.parametrize(("environment", "disallowed"), [("production", "/admin/"), ("staging", "/")])
-def test_robots_may_read_the_pages_of_production_only(
-    client: Client, settings: Any, environment: str, disallowed: str
-) -> None:
-    settings.ENVIRONMENT = environment
-    lines = client.get("/robots.txt").text.splitlines()
-    assert lines[:2] == ["User-agent: *", f"Disallow: {disallowed}"]
+def test_robots_may_read_the_pages_of_production_only(client: Client, settings: Any) -> None:
+    for settings.ENVIRONMENT, disallowed in (("production", "/admin/"), ("staging", "/")):
+        lines = client.get("/robots.txt").text.splitlines()
+        assert lines[:2] == ["User-agent: *", f"Disallow: {disallowed}"]
 
 
 def test_llms_txt_lists_every_guide_and_operation_in_markdown(client: Client) -> None:
@@ -73,14 +66,14 @@ def test_llms_txt_lists_every_guide_and_operation_in_markdown(client: Client) ->
         assert f"](http://testserver/docs/operations/{name}.md)" in text
 
 
-@pytest.mark.parametrize("name", [*GUIDES, *(f"operations/{name}" for name in SAMPLES)])
-def test_page_as_markdown_has_its_headings_and_no_markup(client: Client, name: str) -> None:
-    page, response = client.get(f"/docs/{name}").text, client.get(f"/docs/{name}.md")
-    assert response["Content-Type"] == "text/markdown; charset=utf-8"
-    text = re.sub(r"^```.*?^```$|`[^`]*`", "", response.text, flags=re.DOTALL | re.MULTILINE)
-    assert text.startswith(f"# {re.findall('<h1>(.*)</h1>', page)[0]}\n\n")
-    assert len(re.findall("^#+ ", text, re.MULTILINE)) == len(re.findall("<h[1-4]", page))
-    assert not re.search(r"</?[a-z]|&[a-z]+;|\]\(/", text)
+def test_page_as_markdown_has_its_headings_and_no_markup(client: Client) -> None:
+    for name in (*GUIDES, *(f"operations/{name}" for name in SAMPLES)):
+        page, response = client.get(f"/docs/{name}").text, client.get(f"/docs/{name}.md")
+        assert response["Content-Type"] == "text/markdown; charset=utf-8"
+        text = re.sub(r"^```.*?^```$|`[^`]*`", "", response.text, flags=re.DOTALL | re.MULTILINE)
+        assert text.startswith(f"# {re.findall('<h1>(.*)</h1>', page)[0]}\n\n")
+        assert len(re.findall("^#+ ", text, re.MULTILINE)) == len(re.findall("<h[1-4]", page)), name
+        assert not re.search(r"</?[a-z]|&[a-z]+;|\]\(/", text), name
 
 
 def test_markdown_keeps_examples_tables_and_links() -> None:
@@ -115,23 +108,17 @@ def test_markdown_is_converted_once_for_all_visitors(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("name", ["retries", "operations/listPets"])
 def test_page_is_markdown_if_accept_prefers_it(client: Client, name: str) -> None:
-    accept = "text/markdown, text/html;q=0.5"
-    response = client.get(f"/docs/{name}", headers={"Accept": accept})
+    response = client.get(f"/docs/{name}", headers={"Accept": "text/markdown, text/html;q=0.5"})
     assert response.content == client.get(f"/docs/{name}.md").content
+    assert client.get(f"/docs/{name}x.md").status_code == 404
     for other in ("text/html, */*;q=0.1", "*/*", ""):
-        assert client.get(f"/docs/{name}", headers={"Accept": other})["Content-Type"].startswith(
-            "text/html"
-        )
+        page = client.get(f"/docs/{name}", headers={"Accept": other})
+        assert page["Content-Type"].startswith("text/html")
     assert "Accept" in response["Vary"]
     links = re.findall(r'<http://testserver([^>]+)>; rel="([a-z-]+)"; type="([^"]+)"', response["Link"])
     assert [relation for _, relation, _ in links] == ["service-desc", "service-doc", "alternate"]
     for target, _, media_type in links:
         assert client.get(target)["Content-Type"].startswith(media_type)
-
-
-def test_unknown_page_has_no_markdown(client: Client) -> None:
-    for name in ("nothing", "operations/nothing"):
-        assert client.get(f"/docs/{name}.md").status_code == 404
 
 
 def test_sitemap_lists_every_page_and_robots_name_it(client: Client) -> None:
