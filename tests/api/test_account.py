@@ -116,9 +116,7 @@ def test_key_is_limited_to_60_peeks_a_minute(db: None) -> None:
     assert peek(sender).admitted
 
 
-def test_peeks_beyond_the_limit_get_429_and_count_neither_as_usage_nor_as_strikes(
-    low_limit_api: Api,
-) -> None:
+def test_peeks_beyond_the_limit_get_429_and_are_neither_usage_nor_strikes(low_limit_api: Api) -> None:
     responses = [low_limit_api.get("/account") for _ in range(PEEKS_PER_MINUTE + 5)]
     statuses = [response.status_code for response in responses]
     assert statuses == [200] * PEEKS_PER_MINUTE + [429] * 5

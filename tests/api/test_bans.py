@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -66,7 +67,7 @@ def test_twentieth_strike_bans_the_key() -> None:
 @pytest.mark.parametrize(
     ("per_minute", "per_day", "rejections"), [(43, 1_000, 22), (61, 1_000, 31), (200, 1, 100)]
 )
-def test_ban_needs_rejections_of_half_the_minute_limit(
+def test_ban_needs_half_the_minute_limit_of_rejections(
     per_minute: int, per_day: int, rejections: int
 ) -> None:
     """The last of these rejections need not be a strike."""
@@ -211,9 +212,7 @@ WORST_STARTS = {
 
 @pytest.mark.parametrize("starts", WORST_STARTS.values(), ids=WORST_STARTS)
 @pytest.mark.parametrize("per_day", [1, 1_000])
-def test_19_waiting_clients_that_share_a_key_are_never_banned(
-    starts: Iterable[float], per_day: int
-) -> None:
+def test_19_waiting_clients_with_one_key_are_never_banned(starts: Iterable[float], per_day: int) -> None:
     clients = [WaitingClient(NOON + round(start * SECOND), [0, SECOND - 1]) for start in starts]
     decisions = send_and_wait(make_sender(per_day=per_day), clients, NOON + 3 * MINUTE)
     assert len(decisions) >= 2 * 19
@@ -247,9 +246,7 @@ def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
 # --- Bans
 
 
-def test_ban_that_could_not_be_stored_starts_with_the_next_rejection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ban_that_could_not_be_stored_starts_with_the_next_rejection(monkeypatch: Any) -> None:
     acme = make_sender()
     assert not any(send_rejected(acme, FASTEST_BAN[:-1]))
     with monkeypatch.context() as patch:

@@ -1,6 +1,7 @@
 """The service offers the client packages that were built."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -30,9 +31,7 @@ def test_no_other_file_is_served(client: Client, built: Path) -> None:
         assert client.get(f"/docs/clients/{name}").status_code == 404
 
 
-def test_guides_install_the_packages_that_were_built(
-    client: Client, built: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_guides_install_the_packages_that_were_built(client: Client, built: Path, monkeypatch: Any) -> None:
     for page in ("quickstart", "clients"):
         text = client.get(f"/docs/{page}").text
         assert f"http://testserver/docs/clients/{WHEEL}" in text

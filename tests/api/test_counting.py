@@ -53,9 +53,7 @@ def test_secret_is_in_no_statement(issue: Issue, path: str) -> None:
     assert text.split("_")[3][: key_format.SECRET_LENGTH] not in executed
 
 
-def test_networks_that_change_after_they_were_checked_are_checked_again(
-    db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_networks_that_change_after_they_were_checked_are_checked_again(db: None, monkeypatch: Any) -> None:
     sender = Sender(per_minute=5, per_day=100)
     sender.keys[0].narrow(allowed_networks=["192.0.2.0/24"], by=OPERATOR)
     read = QuotaCall.read
@@ -85,7 +83,7 @@ def test_key_with_networks_takes_one_statement_until_they_change(db: None) -> No
 
 
 @pytest.mark.parametrize(("path", "reason"), [("/pets", ""), ("/pets", "usage"), ("/account", "networks")])
-def test_request_whose_state_keeps_changing_is_a_503(
+def test_request_with_changing_state_is_a_503(
     issue: Issue, monkeypatch: pytest.MonkeyPatch, path: str, reason: str
 ) -> None:
     text = issue()[1]

@@ -37,9 +37,7 @@ def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
         ("🐕‍🦺", "🐕‍🦺"), ("<b>&\"'</b>", "<b>&\"'</b>"), ("a\nb", "a\nb"),
     ],
 )  # fmt: skip  # json.dumps escapes each as surrogate pairs, which are one character.
-def test_name_is_trimmed_and_otherwise_unchanged(
-    api: Api, category: Category, name: str, stored_name: str
-) -> None:
+def test_name_is_trimmed_and_unchanged(api: Api, category: Category, name: str, stored_name: str) -> None:
     response = api.post("/pets", build_pet(category, name=name))
     assert (response.status_code, response.json().get("name")) == (201, stored_name)
     assert Pet.objects.get().name == stored_name
@@ -105,7 +103,7 @@ def test_category_must_exist(
         (b"", {"name": "missing_field", "categoryId": "missing_field"}),
     ],
 )  # fmt: skip
-def test_all_problems_are_reported_under_the_most_basic_code(
+def test_all_problems_are_reported_with_the_basic_code(
     api: Api, body: Any, problems: dict[str, str]
 ) -> None:
     response = api.post("/pets", body)
@@ -146,9 +144,7 @@ def test_only_json_in_utf8_is_accepted(api: Api, category: Category) -> None:
 
 
 @pytest.mark.parametrize("number", ["1e99999999999999999999", "-1e-99999999999999999999", "1e999999"])
-def test_unrepresentable_number_in_unknown_member_is_ignored(
-    api: Api, category: Category, number: str
-) -> None:
+def test_unknown_member_may_be_an_unrepresentable_number(api: Api, category: Category, number: str) -> None:
     body = f'{{"name": "Rex", "categoryId": {category.id}, "weight": {number}}}'.encode()
     assert api.post("/pets", body).status_code == 201
     assert api.post("/pets", body, Idempotency_Key=number).status_code == 201
@@ -213,9 +209,7 @@ def test_pets_are_added_and_returned_in_order(api: Api, category: Category) -> N
     assert api.get("/account").json()["quota"]["day"]["used"] == 1
 
 
-def test_all_problems_have_the_index_of_their_pet_and_nothing_is_added(
-    api: Api, category: Category
-) -> None:
+def test_all_problems_have_the_index_of_their_pet_and_none_is_added(api: Api, category: Category) -> None:
     good = {"name": "Biscuit", "categoryId": category.pk}
     pets = [good, {"name": " ", "categoryId": 999}, 5, good | {"status": "lost"}, {"name": "Rex"}, None]
     response = api.post(BATCH, {"pets": pets})

@@ -73,7 +73,7 @@ def test_url_has_at_most_8192_bytes_and_a_thousand_parameters(api: Api) -> None:
         (DatabaseError(), errors.InFailedSqlTransaction(), ErrorCode.INTERNAL_ERROR),
     ],
 )
-def test_broken_connection_gets_503_and_invalid_statement_500(
+def test_only_a_broken_connection_gets_503(
     raised: Exception, cause: psycopg.Error, code: ErrorCode
 ) -> None:
     raised.__cause__ = cause

@@ -32,9 +32,7 @@ def test_readyz_lists_healthy_checks(client: Client) -> None:
 
 
 @COMMITTED
-def test_readyz_is_503_only_while_a_migration_is_missing(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readyz_is_503_only_while_a_migration_is_missing(client: Client, monkeypatch: Any) -> None:
     applied = find_migrations()
     monkeypatch.setattr(checks, "find_migrations", lambda: applied | {("inventory", "9999_unapplied")})
     response = client.get("/readyz")
@@ -97,9 +95,7 @@ def test_checks_run_concurrently() -> None:
     assert run_checks({"one": probe, "other": other}, timeout=5) == {"one": "ok", "other": "ok"}
 
 
-def test_probes_ignore_the_host_header_and_need_no_https(
-    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
+def test_probes_ignore_the_host_header_and_https(client: Client, monkeypatch: Any, settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT = True
     monkeypatch.setattr(checks, "checks", {"database": Check(lambda: "ok")})
     for path in ("/healthz", "/readyz"):

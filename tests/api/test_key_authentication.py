@@ -115,7 +115,7 @@ def test_key_works_only_from_its_allowed_networks(networks: list[str], peer: str
     assert is_allowed(parse_address(peer) or NO_ADDRESS, networks) is admitted
 
 
-def test_networks_apply_behind_trusted_proxies_and_are_revealed_only_with_the_secret(
+def test_networks_apply_behind_proxies_and_are_revealed_with_the_secret(
     issue: Issue, settings: Any
 ) -> None:
     text = issue(allowed_networks=["192.0.2.0/24"])[1]
@@ -165,9 +165,7 @@ def test_forbidden_request_costs_one_and_an_unknown_path_or_method_needs_no_scop
     assert api.get("/pets")["X-RateLimit-Remaining"] == "995"
 
 
-def test_rejected_key_uses_no_quota_and_its_request_is_no_use_of_it(
-    issue: Issue, key: Any, api: Api
-) -> None:
+def test_rejected_key_uses_no_quota_and_has_no_last_use(issue: Issue, key: Any, api: Api) -> None:
     revoked = issue()
     revoked[0].revoke(reason="Leaked.", by=OPERATOR)
     elsewhere = issue(allowed_networks=["192.0.2.1"])

@@ -66,7 +66,7 @@ def test_rights_are_stored_in_canonical_form(issue: Issue) -> None:
         ({"name": "n" * 256}, "255 characters"),
     ],
 )  # fmt: skip
-def test_invalid_key_is_rejected_and_nothing_is_stored(
+def test_invalid_key_is_rejected_and_not_stored(
     issue: Issue, options: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ValidationError, match=problem):

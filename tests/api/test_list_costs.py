@@ -205,9 +205,7 @@ def test_list_costs_the_same_on_every_page_and_for_any_stock(
     "filters",
     [{"category__id__exact": "rare"}, {"category__id__exact": "rare", "status__exact": "available"}],
 )
-def test_admin_list_of_the_pets_of_a_category_and_perhaps_a_status(
-    staff: Client, shop: Shop, filters: dict[str, Any]
-) -> None:
+def test_admin_list_of_pets_of_a_category(staff: Client, shop: Shop, filters: dict[str, Any]) -> None:
     surroundings = [(shop.common, PetStatus.AVAILABLE, MANY)]
     if len(filters) > 1:
         surroundings.append((shop.rare, PetStatus.SOLD, SOME))

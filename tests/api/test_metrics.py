@@ -30,9 +30,7 @@ def test_metrics_are_shown_to_this_machine(client: Any, api: Api) -> None:
     assert 'petstore_http_requests_total{method="GET",route="/v1/pets",status="200"}' in page.text
 
 
-def test_metrics_are_404_for_other_networks_and_with_a_port_of_their_own(
-    client: Any, settings: Any
-) -> None:
+def test_metrics_are_404_for_other_networks_and_with_their_own_port(client: Any, settings: Any) -> None:
     for address in ("192.0.2.1", "2001:db8::1", ""):
         assert client.get("/metrics", REMOTE_ADDR=address).status_code == 404
     settings.METRICS_ALLOW_FROM = ["10.0.0.0/8"]
@@ -127,9 +125,7 @@ def test_deferred_updates_are_applied_by_flush() -> None:
 
 
 @pytest.mark.parametrize("counted_for", ["account", "address"])
-def test_decisions_are_counted_by_rule(
-    issue: Any, anonymous_api: Api, settings: Any, counted_for: str
-) -> None:
+def test_decisions_are_counted(issue: Any, anonymous_api: Api, settings: Any, counted_for: str) -> None:
     customer = Account.objects.create(name="Small", plan_id="enterprise", per_minute=2, per_day=100)
     settings.ANONYMOUS_PER_MINUTE = 2
     api = Api(issue(customer)[1]) if counted_for == "account" else anonymous_api

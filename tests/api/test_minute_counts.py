@@ -91,7 +91,7 @@ def test_concurrent_roll_ups_count_each_minute_once() -> None:
     assert not MinuteCount.objects.exists()
 
 
-def test_minute_counts_include_rejections_except_during_a_ban(
+def test_minute_counts_include_rejections_but_not_in_a_ban(
     key: ApiKey, usage_recorder: UsageRecorder
 ) -> None:
     rejected, banned = decision(NOON, admitted=False), decision(NOON, admitted=False, banned=True)
@@ -122,9 +122,7 @@ def test_minute_counts_and_deprecated_calls_survive_a_failed_write(
     assert (used.admitted, used.last_call_at) == (2, datetime.fromtimestamp(NOON // SECOND + 1, UTC))
 
 
-def test_unwritten_minute_counts_are_bounded(
-    key: ApiKey, usage_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritten_counts_are_bounded(key: ApiKey, usage_recorder: UsageRecorder, monkeypatch: Any) -> None:
     monkeypatch.setattr(batch, "MAX_MINUTES", 3)
     with monkeypatch.context() as patched:
         patched.setattr(batch, "add_counts", partial(add_counts_unless, DeprecatedUse))
@@ -172,9 +170,7 @@ def test_deprecated_calls_of_processes_add_up_and_keep_the_latest_time(account: 
     assert (used.admitted, used.last_call_at.microsecond) == (7, 9)
 
 
-def test_clean_up_survives_a_database_error(
-    account: Account, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_clean_up_survives_a_database_error(account: Account, monkeypatch: Any, caplog: Any) -> None:
     write_loads({0: 3}, account)
     MinuteHistogram.objects.create(account=account, day=TODAY - timedelta(days=93))
     write_behind.clean_up(LATER)

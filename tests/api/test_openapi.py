@@ -81,7 +81,7 @@ def test_served_document_needs_no_key_is_compressed_and_not_sent_twice(client: C
     assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
 
 
-def test_patterns_of_names_and_idempotency_keys_match_the_validation(
+def test_patterns_of_names_and_keys_match_the_validation(
     spec: dict[str, Any], operations: Operations
 ) -> None:
     for name in CREATIONS:
@@ -98,9 +98,7 @@ def test_patterns_of_names_and_idempotency_keys_match_the_validation(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("together", [True, False], ids=["together", "each alone"])
-def test_parameter_examples_work_with_demo_data(
-    api: Api, operations: Operations, *, together: bool
-) -> None:
+def test_examples_of_parameters_work(api: Api, operations: Operations, *, together: bool) -> None:
     call_command("seed_demo", "--pets", "300", verbosity=0)
     pet = Pet.objects.earliest("pk").pk
     order = api.post("/store/orders", {"petId": pet}).json()["id"]

@@ -128,7 +128,7 @@ def test_unavailable_pet_cannot_be_ordered(place: Place, pet: Pet) -> None:
         assert get_pet_history(pet) == before
 
 
-def test_failure_while_placing_leaves_neither_order_nor_pending_pet(
+def test_failure_while_placing_leaves_no_order_or_pending_pet(
     place: Place, pet: Pet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PetEvent, "__init__", Mock(side_effect=RuntimeError))
@@ -176,9 +176,7 @@ def test_pet_changes_its_status_as_allowed_and_is_returned_with_a_reason(
 
 
 @pytest.mark.parametrize("status", [PLACED, APPROVED])
-def test_pet_of_a_live_order_cannot_be_changed_by_staff(
-    place: Place, pet: Pet, status: OrderStatus
-) -> None:
+def test_staff_cannot_change_the_pet_of_a_live_order(place: Place, pet: Pet, status: OrderStatus) -> None:
     order = place(status)
     before = get_pet_history(pet)
     for to_status in PetStatus:

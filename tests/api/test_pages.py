@@ -55,7 +55,7 @@ def rendered(view: Any) -> str:
 
 
 @pytest.mark.parametrize("path", [*PAGES, *OPERATIONS])
-def test_page_is_small_loads_only_files_of_this_site_and_complies_with_its_csp(
+def test_page_is_small_loads_only_own_files_and_complies_with_its_csp(
     client: Client, db: None, path: str
 ) -> None:
     response = client.get(path)
@@ -147,9 +147,7 @@ def test_home_page_names_the_addresses_of_its_environment(client: Client, db: No
     assert ("psk_test_" in page, "psk_live_" in page) == (True, False)
 
 
-def test_demo_pages_have_a_notice_and_the_home_page_the_key(
-    client: Client, db: None, settings: Any
-) -> None:
+def test_demo_pages_have_a_notice_and_the_first_the_key(client: Client, db: None, settings: Any) -> None:
     settings.DEMO_KEY = "psk_live_demo"
     assert re.findall(r"<dt>(.*?)</dt>", client.get("/").text)[0] == "Demo"
     pages = {page: client.get(page).text for page in PAGES}

@@ -27,7 +27,7 @@ def get_headers(response: Any) -> list[int]:
         ("GET", "/pets?x=" + "a" * 9_000, 414),
     ],
 )  # fmt: skip
-def test_request_with_a_valid_key_costs_one_and_has_quota_headers(
+def test_request_with_a_key_costs_one_and_has_headers(
     api: Api, method: str, path: str, status: int
 ) -> None:
     before = get_headers(api.get("/categories"))

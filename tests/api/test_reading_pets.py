@@ -114,7 +114,7 @@ def test_next_link_repeats_only_filters_and_limit(api: Api, pets: list[Pet], cat
     assert [len(page) for page in follow_pages(api, path)] == [4] * 7 + [2]
 
 
-def test_concurrent_inserts_and_deletes_neither_repeat_nor_hide_rows(
+def test_inserts_and_deletes_neither_repeat_nor_hide_rows(
     api: Api, pets: list[Pet], category: Category
 ) -> None:
     pages = follow_pages(api, "/pets?limit=10")
@@ -150,9 +150,7 @@ def test_every_response_announces_the_deprecation(api: Api, anonymous_api: Api, 
         assert successor in response.headers["Link"].split(", ")
 
 
-def test_operation_gets_410_from_its_removal_date(
-    api: Api, pet: Pet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_operation_gets_410_from_its_removal_date(api: Api, pet: Pet, monkeypatch: Any) -> None:
     monkeypatch.setattr(PetViewSet, "clock", lambda view: REMOVAL - timedelta(microseconds=1))
     assert api.get(f"/pets/{pet.id}").status_code == 200
     for later in (timedelta(), timedelta(days=400)):

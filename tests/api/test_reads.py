@@ -39,9 +39,7 @@ def test_rows_match_the_queryset_regardless_of_earlier_reads(pets: list[Pet], re
             assert read.where(**filters).fetch(count) == list(queryset(**filters)[:count])
 
 
-def test_each_shape_of_read_is_compiled_once(
-    pets: list[Pet], read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_shape_of_read_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: Any) -> None:
     compiled = []
     compile_read = compiled_reads.compile_read
 

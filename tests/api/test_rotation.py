@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from accounts.keys import key_format
 from accounts.keys.identity import KeyRejectionReason
 from accounts.models import ApiKey
@@ -36,9 +34,7 @@ def use(text: str) -> KeyRejectionReason | None:
     return rejection
 
 
-def test_used_key_is_rehashed_with_the_signing_pepper_if_its_secret_is_right(
-    issue: Issue, settings: Any
-) -> None:
+def test_key_used_with_its_secret_is_rehashed_with_the_signing_pepper(issue: Issue, settings: Any) -> None:
     key, text = old_key(issue, settings)
     assert use(replace_secret(text)) is KeyRejectionReason.UNKNOWN
     key.refresh_from_db()
@@ -51,9 +47,7 @@ def test_used_key_is_rehashed_with_the_signing_pepper_if_its_secret_is_right(
     assert "Pepper 2: 1 key" in list_peppers()
 
 
-def test_older_pepper_signs_while_the_newer_one_is_rolled_out_but_rehashes_no_key(
-    issue: Issue, settings: Any
-) -> None:
+def test_older_pepper_signs_during_a_roll_out_but_rehashes_no_key(issue: Issue, settings: Any) -> None:
     settings.API_KEY_PEPPERS = BOTH
     newer, newer_text = issue()
     settings.API_KEY_PEPPER_NUMBER = 1
@@ -65,9 +59,7 @@ def test_older_pepper_signs_while_the_newer_one_is_rolled_out_but_rehashes_no_ke
     assert use(older_text) is None
 
 
-def test_write_rehashes_a_bounded_number_of_keys(
-    issue: Issue, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_write_rehashes_a_bounded_number_of_keys(issue: Issue, settings: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(write_behind, "MAX_REHASHES", 2)
     key_texts = [old_key(issue, settings)[1] for _ in range(3)]
     for left in (1, 0):

@@ -118,9 +118,7 @@ def test_any_query_gets_a_page_that_shows_it_escaped(client: Client, query: str)
         ("/nothing", None), ("/x" * 4_000, None), ("/%00", None), ("/docs/quickstrat/" + "a/" * 50, None),
     ],
 )  # fmt: skip
-def test_missing_page_suggests_the_closest_match_of_a_short_path(
-    client: Client, path: str, address: str | None
-) -> None:
+def test_missing_page_suggests_the_closest_match(client: Client, path: str, address: str | None) -> None:
     """Without the fixture `db`, any query would fail."""
     response = client.get(path)
     assert response.status_code == 404

@@ -1,6 +1,7 @@
 """Stock counts: content, locking and cost."""
 
 from datetime import timedelta
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -29,9 +30,7 @@ def get_available() -> int:
     return latest.count_pets("available")
 
 
-def test_stock_is_counted_by_category_and_status_with_open_orders(
-    category: Category, account: Account
-) -> None:
+def test_stock_is_counted_by_category_and_status_and_orders(category: Category, account: Account) -> None:
     other = Category.objects.exclude(pk=category.pk).earliest("pk")
     add_pets(category, PetStatus.SOLD, 3)
     add_pets(other, PetStatus.SOLD, 2)
@@ -67,9 +66,7 @@ def test_page_reads_the_stored_count_only(category: Category) -> None:
     assert not [query for query in queries if "inventory_pet" in query["sql"]]
 
 
-def test_small_uncounted_shop_is_counted_by_the_page(
-    category: Category, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_uncounted_shop_is_counted_by_the_page(category: Category, monkeypatch: Any) -> None:
     for number in (1, 2):  # A shop is small if its highest id is low.
         Pet.objects.create(pk=number, name="Early", category=category)
     with monkeypatch.context() as patched:
@@ -116,9 +113,7 @@ def test_only_one_worker_counts_in_one_row() -> None:
 
 
 @COMMITTED
-def test_worker_polls_without_writing_and_survives_a_database_failure(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_worker_polls_without_writing_and_survives_an_outage(monkeypatch: Any, caplog: Any) -> None:
     stock.refresh_if_due()
     before = StockCount.objects.get()
     with CaptureQueriesContext(connection) as queries:

@@ -41,7 +41,7 @@ def suspended(account: Account, key: ApiKey) -> Account:
         ("DELETE", "/store/orders/1"),
     ],
 )
-def test_suspended_account_gets_403_with_a_help_link(
+def test_suspended_account_gets_403(
     suspended: Account, api: Api, settings: Any, method: str, path: str
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 300

@@ -5,7 +5,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import pytest
 from django.db import transaction
 
 from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteCount, PlanCode
@@ -46,9 +45,7 @@ def build_batch(keys: list[ApiKey], now: int = NOON) -> Batch:
     )
 
 
-def test_thousands_of_keys_take_a_few_statements_of_a_bounded_size(
-    db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_thousands_of_keys_take_a_few_statements_of_a_bounded_size(db: None, monkeypatch: Any) -> None:
     keys = create_keys(MANY)
     for batch_size, count in ((batch.BATCH_SIZE, 4), (MANY // 2, 4 * 2)):
         monkeypatch.setattr(batch, "BATCH_SIZE", batch_size)

@@ -70,9 +70,7 @@ def test_expiry_warnings_are_sent_7_days_and_1_day_before_unless_it_is_revoked(i
 
 
 @pytest.mark.parametrize(("per_day", "used"), [(10, {80: 8, 100: 10}), (1, {80: 1, 100: 1})])
-def test_request_that_reaches_a_threshold_is_counted_after_its_warning(
-    per_day: int, used: dict[int, int]
-) -> None:
+def test_request_at_a_threshold_is_counted_after_its_warning(per_day: int, used: dict[int, int]) -> None:
     sender = Sender(per_minute=100, per_day=per_day)
     for count in range(1, per_day + 1):
         with pytest.MonkeyPatch.context() as patch:

@@ -168,7 +168,7 @@ def test_retry_is_signed_anew_with_the_same_id(endpoint: Endpoint, world: World)
     assert first["webhook-signature"] != second["webhook-signature"]
 
 
-def test_secret_that_ends_during_an_attempt_does_not_sign_the_next_event(
+def test_secret_that_ends_during_an_attempt_signs_no_further_event(
     endpoint: Endpoint, world: World
 ) -> None:
     ids = world.emit(3)
@@ -191,7 +191,7 @@ def test_without_its_pepper_nothing_is_sent(endpoint: Endpoint, world: World, se
 # --- Failures
 
 
-def test_unavailable_endpoint_is_tried_with_the_same_event_until_it_recovers(
+def test_unavailable_endpoint_is_sent_the_same_event_until_it_is_back(
     endpoint: Endpoint, world: World
 ) -> None:
     first, second = world.emit(2)
@@ -230,7 +230,7 @@ def test_retry_after_counts_up_to_an_hour(retry_after: int | None, wait: int) ->
     assert wait <= delay.total_seconds() <= wait * JITTER
 
 
-def test_rejected_event_is_parked_after_six_attempts_and_half_an_hour(
+def test_rejected_event_is_parked_after_six_attempts_and_30_minutes(
     endpoint: Endpoint, world: World
 ) -> None:
     poisoned, after = world.emit(2)
@@ -363,9 +363,7 @@ def prune_all() -> None:
     sum(clear_events.prune_expired())
 
 
-def test_replay_during_an_attempt_is_not_overwritten_by_its_outcome(
-    endpoint: Endpoint, world: World
-) -> None:
+def test_replay_during_an_attempt_outlasts_its_outcome(endpoint: Endpoint, world: World) -> None:
     ids = world.emit(3)
     world.deliver()
     more = world.emit()
@@ -389,7 +387,7 @@ def test_test_is_sent_beside_failures_and_while_disabled(endpoint: Endpoint, wor
     assert len(world.headers) == 1
 
 
-def test_events_pruned_during_the_query_are_lost_rather_than_an_error(
+def test_events_pruned_during_the_query_are_lost(
     endpoint: Endpoint, world: World, monkeypatch: Any
 ) -> None:
     ids = world.emit(3)
@@ -428,7 +426,7 @@ def test_keys_in_a_response_are_not_stored(endpoint: Endpoint, world: World) -> 
     assert endpoint.attempt_log.get().response == f"<p>psk_live_{'a' * 14}_***</p>"
 
 
-def test_draining_takes_nothing_and_waits_without_spinning(
+def test_draining_takes_nothing_without_spinning(
     endpoint: Endpoint, world: World, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(delivery, "is_draining", lambda: True)
@@ -447,7 +445,7 @@ def test_event_pruned_before_it_is_sent_again_is_said(endpoint: Endpoint, world:
     assert (attempt.is_pending, attempt.error) == (False, "event")
 
 
-def test_endpoint_whose_events_can_not_be_read_stops_no_other(
+def test_endpoint_with_unreadable_events_stops_no_other(
     endpoint: Endpoint, world: World, monkeypatch: Any
 ) -> None:
     """For example because a later version has stored a type that this one does not know."""
@@ -509,7 +507,7 @@ def test_no_other_process_takes_what_is_in_flight_unless_its_own_was_killed(
     assert killed._in_flight == set()
 
 
-def test_sleeping_endpoint_is_woken_even_if_the_process_that_saw_the_event_was_killed(
+def test_sleeping_endpoint_is_woken_although_the_process_that_saw_it_died(
     endpoint: Endpoint, world: World
 ) -> None:
     world.deliver()
@@ -525,9 +523,7 @@ def test_sleeping_endpoint_is_woken_even_if_the_process_that_saw_the_event_was_k
     assert world.received[endpoint.url] == ids
 
 
-def test_event_during_the_last_attempt_is_not_missed(
-    endpoint: Endpoint, world: World, held: Signal
-) -> None:
+def test_event_during_the_last_attempt_is_sent(endpoint: Endpoint, world: World, held: Signal) -> None:
     ids = world.emit()
     begin(world)
     ids += world.emit()
@@ -581,9 +577,7 @@ def test_slow_endpoint_lets_others_go_first_after_a_second(
     assert world.received[slow.url] == ids
 
 
-def test_stopping_finishes_what_is_in_flight_and_takes_no_more(
-    endpoint: Endpoint, world: World, held: Signal
-) -> None:
+def test_stopping_finishes_only_what_is_in_flight(endpoint: Endpoint, world: World, held: Signal) -> None:
     ids = world.emit(2)
     begin(world)
     world.dispatcher.request_stop()
@@ -596,9 +590,7 @@ def test_stopping_finishes_what_is_in_flight_and_takes_no_more(
     assert world.received[endpoint.url] == ids
 
 
-def test_what_does_not_finish_in_time_is_released_to_others(
-    endpoint: Endpoint, world: World, held: Signal
-) -> None:
+def test_what_does_not_finish_is_released_to_others(endpoint: Endpoint, world: World, held: Signal) -> None:
     ids = world.emit()
     attempt = endpoint.send_test(by=OPERATOR)
     begin(world)
@@ -610,9 +602,7 @@ def test_what_does_not_finish_in_time_is_released_to_others(
     assert sorted(world.received[endpoint.url]) == [0, 0, *ids, *ids]
 
 
-def test_idle_loop_sends_one_query(
-    endpoint: Endpoint, world: World, django_assert_num_queries: Any
-) -> None:
+def test_idle_loop_makes_a_query(endpoint: Endpoint, world: World, django_assert_num_queries: Any) -> None:
     world.deliver()
     world.dispatcher._next_poll = 0
     with django_assert_num_queries(1):
@@ -654,7 +644,7 @@ def test_sender_that_raises_is_a_failed_attempt(endpoint: Endpoint, world: World
 # --- The log and the metrics
 
 
-def test_attempts_are_kept_for_thirty_days_and_parked_ones_beyond_the_number(
+def test_attempts_are_kept_for_30_days_and_parked_ones_in_any_number(
     endpoint: Endpoint, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("accounts.models.webhook_attempts.MAX_ATTEMPTS", 3)

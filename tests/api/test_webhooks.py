@@ -127,9 +127,7 @@ def test_change_of_the_url_is_tried_at_once(endpoint: Endpoint) -> None:
     assert endpoint.next_attempt_at <= timezone.now()
 
 
-def test_disabled_endpoint_keeps_its_position_and_continues_there(
-    account: Account, endpoint: Endpoint
-) -> None:
+def test_disabled_endpoint_keeps_its_position_and_continues(account: Account, endpoint: Endpoint) -> None:
     fail(endpoint)
     endpoint.disable(by=OPERATOR)
     ids = emit(account.pk, account.pk)
@@ -260,9 +258,7 @@ def test_replay_moves_the_position_back(account: Account, endpoint: Endpoint) ->
         replay_since(endpoint, timezone.now(), by=OPERATOR)
 
 
-def test_events_that_are_pruned_or_of_others_cannot_be_sent_again(
-    account: Account, endpoint: Endpoint
-) -> None:
+def test_events_pruned_or_of_others_cannot_be_sent_again(account: Account, endpoint: Endpoint) -> None:
     lost, foreign = emit(account.pk, account.pk + 1)
     Event.objects.filter(pk=lost).delete()
     Feed.objects.update(last_pruned_id=lost, last_pruned_sequenced_at=F("last_sequenced_at"))
@@ -276,9 +272,7 @@ def test_events_that_are_pruned_or_of_others_cannot_be_sent_again(
             act()
 
 
-def test_endpoint_without_events_advances_to_the_end_of_the_feed(
-    account: Account, endpoint: Endpoint
-) -> None:
+def test_endpoint_without_events_advances_to_the_feeds_end(account: Account, endpoint: Endpoint) -> None:
     newest = emit(account.pk + 1, 0)[-1]
     assert fetch_page(endpoint) == backlog.Page([], newest, None)
     assert get_oldest_time(endpoint) is None

@@ -54,12 +54,9 @@ def test_documents_name_files_that_exist() -> None:
             assert any(f"/{path}".endswith(f"/{named}") for path in paths), (document.name, named)
 
 
-def test_decisions_are_numbered_without_a_gap() -> None:
+def test_decisions_are_numbered_without_a_gap_and_sections_have_unique_names() -> None:
     reserved = {59}  # Limits of a key.
     assert [number for number in range(1, 62) if number not in reserved] == DECISIONS
-
-
-def test_sections_of_the_contract_have_unique_names() -> None:
     assert len(SECTIONS) == len(set(SECTIONS)) > 10
 
 

@@ -19,21 +19,13 @@ from petstore.event_loop.libpq import encode_values
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (7, b"7"),
-        ("a", b"a"),
-        (True, b"t"),
-        (None, None),
-        (date(2024, 5, 17), b"2024-05-17"),
-        (datetime(2024, 5, 17, tzinfo=UTC), b"2024-05-17T00:00:00+00:00"),
-        (Binary(b"a"), b"\\x61"),
-        (Decimal("1.50"), b"1.50"),
-        (1.5, b"1.5"),
-        (timedelta(days=1), b"1 day 0:00:00"),
-        (UUID(int=1), b"00000000000000000000000000000001"),
-        (Jsonb({"a": 1}), b'{"a": 1}'),
+        (7, b"7"), ("a", b"a"), (True, b"t"), (None, None), (date(2024, 5, 17), b"2024-05-17"),
+        (datetime(2024, 5, 17, tzinfo=UTC), b"2024-05-17T00:00:00+00:00"), (Binary(b"a"), b"\\x61"),
+        (Decimal("1.50"), b"1.50"), (1.5, b"1.5"), (timedelta(days=1), b"1 day 0:00:00"),
+        (UUID(int=1), b"00000000000000000000000000000001"), (Jsonb({"a": 1}), b'{"a": 1}'),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_value_of_every_field_type_is_sent(value: Any, text: bytes | None) -> None:
     _, (parameter,) = encode_values([value])
     assert parameter == text

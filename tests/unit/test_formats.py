@@ -3,7 +3,6 @@
 import re
 from datetime import UTC, datetime
 
-import pytest
 from django.conf import settings
 from django.template import Context, Template
 
@@ -22,15 +21,9 @@ def test_templates_use_the_standard_date_formats() -> None:
     assert not [(page, written) for page, written in found if written not in ALLOWED]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("{{ at }}", "2026-11-03 06:05 UTC"),
-        ("{{ at|date:'DATETIME_FORMAT' }}", "2026-11-03 06:05 UTC"),
-        ("{{ at|date }}", "2026-11-03"),
-        ("{{ at.date }}", "2026-11-03"),
-    ],
-)
-def test_dates_use_the_configured_formats(text: str, shown: str) -> None:
+def test_dates_use_the_configured_formats() -> None:
     at = datetime(2026, 11, 3, 6, 5, 59, tzinfo=UTC)
-    assert Template(text).render(Context({"at": at})) == shown
+    for text in ("{{ at }}", "{{ at|date:'DATETIME_FORMAT' }}"):
+        assert Template(text).render(Context({"at": at})) == "2026-11-03 06:05 UTC"
+    for text in ("{{ at|date }}", "{{ at.date }}"):
+        assert Template(text).render(Context({"at": at})) == "2026-11-03"

@@ -8,22 +8,17 @@ from accounts.models import IdempotencyRecord
 from inventory.models import Category, Order, Pet
 from petstore.db.keysets import OneFilterKey, TwoFilterKey, choose_order, is_one_row
 
-LISTS = [
-    (Category, set(), F("id")),
-    (Category, {"name"}, F("id")),
-    (Pet, {"id"}, F("id")),
-    (Pet, {"status"}, F("id")),
-    (Pet, {"category_id"}, OneFilterKey("id")),
-    (Pet, {"status", "category_id"}, TwoFilterKey("id")),
-    (Order, {"account_id", "id"}, F("id")),
-    (Order, {"account_id", "status"}, TwoFilterKey("id")),
-]
 
-
-@pytest.mark.parametrize(("model", "columns", "order"), LISTS)
-def test_order_follows_the_index_of_the_filters(
-    model: type[Pet], columns: set[str], order: Combinable
-) -> None:
+@pytest.mark.parametrize(
+    ("model", "columns", "order"),
+    [
+        (Category, set(), F("id")), (Category, {"name"}, F("id")), (Pet, {"id"}, F("id")),
+        (Pet, {"status"}, F("id")), (Pet, {"category_id"}, OneFilterKey("id")),
+        (Pet, {"status", "category_id"}, TwoFilterKey("id")), (Order, {"account_id", "id"}, F("id")),
+        (Order, {"account_id", "status"}, TwoFilterKey("id")),
+    ],
+)  # fmt: skip
+def test_order_follows_the_filters_index(model: type[Pet], columns: set[str], order: Combinable) -> None:
     assert choose_order(model, frozenset(columns)) == order
 
 

@@ -113,22 +113,18 @@ def test_undecodable_line_invalidates_its_header(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "code"),
+    ("lines", "is_valid"),
     [
-        ([("x-a", "a" * 8_192)], None),
-        ([("x-a", "a" * 8_193)], ErrorCode.HEADERS_TOO_LARGE),
-        ([("x-a", "a" * 4_096), ("x-a", "a" * 4_095)], None),
-        ([("x-a", "a" * 4_096), ("x-a", "a" * 4_096)], ErrorCode.HEADERS_TOO_LARGE),
-        ([("x-a", "a" * 8_192), ("x-b", "a" * 8_192)], None),
-        ([("x_a", "a" * 8_192), ("x_b", "a" * 8_192)], None),
-        ([("x_a", "a" * 8_193)], ErrorCode.HEADERS_TOO_LARGE),
-        ([("x" * 9_000, "a")], None),
+        ([("x-a", "a" * 8_192)], True), ([("x-a", "a" * 8_193)], False),
+        ([("x-a", "a" * 4_096), ("x-a", "a" * 4_095)], True),
+        ([("x-a", "a" * 4_096), ("x-a", "a" * 4_096)], False),
+        ([("x-a", "a" * 8_192), ("x-b", "a" * 8_192)], True),
+        ([("x_a", "a" * 8_192), ("x_b", "a" * 8_192)], True), ([("x_a", "a" * 8_193)], False),
+        ([("x" * 9_000, "a")], True),
     ],
-)
-def test_lines_of_a_header_have_at_most_8192_bytes_together(
-    lines: list[tuple[str, str]], code: ErrorCode | None
-) -> None:
-    assert get_problem(HOST, *lines) is code
+)  # fmt: skip
+def test_lines_of_a_header_have_at_most_8192_bytes(lines: list[tuple[str, str]], is_valid: bool) -> None:
+    assert get_problem(HOST, *lines) is (None if is_valid else ErrorCode.HEADERS_TOO_LARGE)
 
 
 @pytest.mark.parametrize("name", ["cookie", "content-type", "x-a", "if-none-match", "x" * 9_000])
@@ -136,11 +132,8 @@ def test_overlong_values_are_truncated(name: str) -> None:
     meta = build_meta(make_scope(Headers(HOST, *[(name, "a" * 9_000)] * 3)))
     assert all(len(text) <= 8_192 for item in meta.items() for text in item if isinstance(text, str))
     assert len(meta.get("CONTENT_TYPE", "")) <= MAX_CONTENT_TYPE_LENGTH + 1
-
-
-def test_truncation_keeps_the_proxies_addresses() -> None:
     meta = build_meta(make_scope(Headers(HOST, ("x-forwarded-for", "1," * 9_000 + "192.0.2.1"))))
-    assert meta["HTTP_X_FORWARDED_FOR"].endswith(",192.0.2.1")
+    assert meta["HTTP_X_FORWARDED_FOR"].endswith(",192.0.2.1")  # The proxies' part is kept.
 
 
 def test_backslashes_are_removed_from_cookies() -> None:
@@ -176,9 +169,9 @@ def test_head_needs_one_valid_host_and_no_transfer_encoding_but_chunked(
     assert build_meta(make_scope(authority="b.example:80"))["HTTP_HOST"] == "b.example:80"
 
 
-@pytest.mark.parametrize("method", ["get", "Get", "PROPFIND", "X" * 9_000])
-def test_methods_are_case_sensitive(method: str) -> None:
-    assert RSGIRequest(make_scope(method=method), bodies.EMPTY_BODY).method == "other"
+def test_methods_are_case_sensitive() -> None:
+    for method in ("get", "Get", "PROPFIND", "X" * 9_000):
+        assert RSGIRequest(make_scope(method=method), bodies.EMPTY_BODY).method == "other"
 
 
 class HealthHandler(BaseHTTPRequestHandler):

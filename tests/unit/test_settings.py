@@ -121,9 +121,7 @@ def test_unknown_parameter_of_a_url_is_named(name: str, url: str) -> None:
     assert "parameter pool-size" in rejection(**{"DATABASE_URL": POSTGRESQL} | {name: other})
 
 
-def test_missing_packages_are_reported_with_the_command_to_install_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_packages_are_reported_with_the_command_to_install_them(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     message = rejection(OTEL_EXPORTER_OTLP_ENDPOINT=COLLECTOR)
     assert "OTEL_EXPORTER_OTLP_ENDPOINT is set, but opentelemetry" in message
@@ -319,7 +317,7 @@ def get_environment() -> dict[str, str]:
         (b"", {}),
     ],
 )
-def test_env_file_is_optional_and_read_literally(
+def test_env_file_is_optional_and_literal(
     env_file: Path, content: bytes, variables: dict[str, str]
 ) -> None:
     environment.load(env_file)
@@ -352,9 +350,7 @@ NOT_A_VARIABLE = "is not of the form NAME=VALUE."
         ("\u200bNAME=geheim\n".encode(), 1, NOT_A_VARIABLE),
     ],
 )
-def test_malformed_env_file_is_reported_with_its_line(
-    env_file: Path, content: bytes, line: int, problem: str
-) -> None:
+def test_malformed_env_file_is_reported(env_file: Path, content: bytes, line: int, problem: str) -> None:
     env_file.write_bytes(content)
     with pytest.raises(ImproperlyConfigured) as error:
         environment.load(env_file)
