@@ -1,9 +1,10 @@
-"""The guides match the service: every code has an anchor, and numbers are correct."""
+"""The guides match the service: codes, numbers, contacts and the client packages on offer."""
 
 import html
 import re
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from accounts.quota import bans
 from accounts.quota.limits import HOUR, MINUTE, SECOND
 from inventory.status import ORDER_TRANSITIONS, OrderStatus
 from petstore.api.errors import ErrorCode
+from petstore.site import client_packages
 from petstore.site.docs import GUIDES
 from petstore.templatetags.documentation import highlighted, indent_json, render_text
 from tests.support.live import ROOT
@@ -146,3 +148,60 @@ def test_changes_of_the_api_are_dated_newest_first_and_can_be_linked(client: Cli
     assert days == sorted(set(days), reverse=True)
     links = re.findall(r'<h3 id="([\w-]+)">', page)
     assert len(set(links)) == page.count("<h3") > 7
+
+
+WHEEL = "petstore_client-9.9.9-py3-none-any.whl"
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "python" / WHEEL
+    path.parent.mkdir()
+    path.write_bytes(b"wheel")
+    monkeypatch.setattr(client_packages, "PACKAGES", {WHEEL: path})
+    return path
+
+
+def test_built_package_is_served(client: Client, built: Path) -> None:
+    response = client.get(f"/docs/clients/{WHEEL}")
+    assert (response.content, response["Content-Type"]) == (b"wheel", "application/zip")
+    assert response["Content-Disposition"] == f'attachment; filename="{WHEEL}"'
+
+
+def test_no_other_file_is_served(client: Client, built: Path) -> None:
+    for name in ("other.whl", "..%2f..%2fmanage.py", "petstore_client-9.9.9.tgz"):
+        assert client.get(f"/docs/clients/{name}").status_code == 404
+
+
+def test_guides_install_the_packages_that_were_built(client: Client, built: Path, monkeypatch: Any) -> None:
+    for page in ("quickstart", "clients"):
+        text = client.get(f"/docs/{page}").text
+        assert f"http://testserver/docs/clients/{WHEEL}" in text
+        assert "npm install" not in text
+    monkeypatch.setattr(client_packages, "PACKAGES", {})
+    assert "This deployment does not offer the packages." in client.get("/docs/clients").text
+
+
+PAGES = ["/", "/docs/quickstart", "/docs/authentication", "/docs/environments", "/docs/errors"]
+
+
+def test_pages_link_to_support(client: Client, db: None, settings: Any) -> None:
+    for page in (client.get(path).text for path in PAGES):
+        assert "mailto:" not in page
+        assert "This service publishes no contact: ask its operator." in page
+    settings.SUPPORT_URL, settings.SUPPORT_EMAIL = "https://help.example/?a=1&b=2", "help@pets.example"
+    subject = r"\?subject=Pet%20Store%3A%20Get%20[a-z%20]+"
+    for page in (client.get(path).text for path in PAGES):
+        assert '<a href="https://help.example/?a=1&amp;b=2">' in page
+        assert re.search(rf'<a href="mailto:help@pets\.example{subject}">help@pets\.example</a>', page)
+
+
+def test_errors_that_need_support_link_to_it(client: Client, settings: Any) -> None:
+    settings.SUPPORT_EMAIL = "help@pets.example"
+    sections = re.findall(r'<section class="code" aria-labelledby="(\w+)">(.*?)</section>',
+                          client.get("/docs/errors").text, re.DOTALL)  # fmt: skip
+    codes = {code for code, text in sections if "help@pets.example" in text}
+    assert codes == {
+        "invalid_api_key", "expired_api_key", "insufficient_scope", "account_suspended",
+        "order_not_cancellable", "daily_quota_exceeded", "api_key_banned", "internal_error",
+    }  # fmt: skip

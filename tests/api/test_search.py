@@ -7,7 +7,6 @@ import pytest
 from django.test import Client
 from django.utils.html import strip_tags
 
-from petstore.site import search as docs_search
 from petstore.site.search import (
     DATA,
     MAX_WORDS,
@@ -158,13 +157,6 @@ def test_a_query_costs_a_bounded_number_of_statements(words: list[str]) -> None:
     index._database.set_trace_callback(statements.append)
     index.find(split_query(" ".join(words)))
     assert len([text for text in statements if not text.startswith("--")]) <= 4 * MAX_WORDS + 2
-
-
-def test_a_repeated_query_is_cached(client: Client) -> None:
-    docs_search.find.cache_clear()
-    for _ in range(2):
-        client.get("/docs/search?q=cached")
-    assert docs_search.find.cache_info().hits == 1
 
 
 def test_word_is_corrected_only_if_it_is_one_typo_away() -> None:

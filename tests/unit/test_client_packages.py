@@ -4,13 +4,14 @@ import dataclasses
 import inspect
 import json
 import re
+import threading
 from typing import Any, get_args
 
 import pytest
 import yaml
 
 import petstore_client
-from petstore_client import client, errors, models
+from petstore_client import Client, ConnectionFailedError, client, errors, models
 from tests.support.live import ROOT
 
 DOCUMENT = yaml.safe_load((ROOT / "tests/openapi.yaml").read_text())
@@ -125,3 +126,28 @@ def test_versions_are_the_same() -> None:
     assert wheel_version == package["version"]
     assert client.USER_AGENT.endswith(f"/{wheel_version}")
     assert f'VERSION = "{wheel_version}"' in TYPESCRIPT["transport"]
+
+
+class Pauses(threading.Event):
+    """Ends the iteration after a number of pauses, none of which takes any time."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count, self.seconds = count, list[float | None]()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout)
+        if len(self.seconds) == self.count:
+            self.set()
+        return self.is_set()
+
+
+def test_outage_of_a_day_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: Any) -> None:
+        raise ConnectionFailedError
+
+    monkeypatch.setattr(Client, "_send", fail)
+    client, pauses = Client("key", base_url="http://unused/v1"), Pauses(24 * 60)
+    assert list(client.events.follow(interval=5, stop=pauses)) == []
+    assert pauses.seconds[:6] == [5, 5, 8, 16, 32, 60]
+    assert set(pauses.seconds[6:]) == {60}
