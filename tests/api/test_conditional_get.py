@@ -35,16 +35,12 @@ def test_every_read_is_cached_privately_and_revalidated(api: Api, anonymous_api:
     assert anonymous_api.get(path).headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        ("W/{0}", 304), ('"other", {0}', 304), ("*", 304), ('"a" , W/{0} ', 304),
-        ('"other"', 200), ("", 200), ("nonsense", 200), ('"', 200), ("W/", 200), ("é", 200),
-    ],
-)  # fmt: skip
-def test_if_none_match_lists_strong_or_weak_tags(api: Api, sent: str, status: int) -> None:
+def test_if_none_match_lists_strong_or_weak_tags(api: Api) -> None:
     tag = api.get("/categories").headers["ETag"]
-    assert api.get("/categories", If_None_Match=sent.format(tag)).status_code == status
+    for sent in (f"W/{tag}", f'"other", {tag}', "*", f'"a" , W/{tag} '):
+        assert api.get("/categories", If_None_Match=sent).status_code == 304
+    for sent in ('"other"', "", "nonsense", '"', "W/", "é"):
+        assert api.get("/categories", If_None_Match=sent).status_code == 200
 
 
 def add_pet(account: Account) -> Pet:

@@ -330,17 +330,14 @@ def test_since_before_the_oldest_stored_event_is_410(api: Api) -> None:
     assert response.json()["code"] == "cursor_expired"
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+def test_invalid_parameter_is_400(api: Api) -> None:
+    for query in (
         "type=cat", "type=", "type=pet.", "type=Pet", "type=pet&type=order", "since=", "since=yesterday",
         "since=2026-11-23", "since=2026-11-23T09:30:00", "since=2026-13-23T09:30:00Z",
         "limit=0", "limit=101", "cursor=", "cursor=abc",
-    ],
-)  # fmt: skip
-def test_invalid_parameter_is_400(api: Api, query: str) -> None:
-    response = api.get(f"/events?{query}")
-    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter"), response.content
+    ):  # fmt: skip
+        response = api.get(f"/events?{query}")
+        assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter"), query
 
 
 @pytest.mark.parametrize("time", ["2026-11-23T09:30:00", "2026-11-23t09:30:00.25"])

@@ -49,28 +49,25 @@ def test_empty_header_or_a_key_in_query_or_body_counts_as_missing(key: Any, anon
         assert_rejected(response, "missing_api_key")
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
+def test_malformed_header_is_rejected_without_touching_the_database(
+    key: Any, anonymous_api: Api, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    mistyped = key.text[:-1] + ("x" if key.text[-1] != "x" else "y")
+    for form in (
         "Bearer", "Bearer ", "Bearer psk_live_", "{key}", "Basic {key}", "Token {key}", "Bearer{key}",
         "Bearer\t{key}", "Bearer {key} {key}", "Bearer {key}, Bearer {key}", 'Bearer "{key}"',
-        "Bearer {key}x", "Bearer {another checksum}", "Bearer \xa0{key}", "Bearer psk_live_\xe9",
+        "Bearer {key}x", "Bearer {mistyped}", "Bearer \xa0{key}", "Bearer psk_live_\xe9",
         "Bearer \0", "Bearer " + "psk_live_" * 500,
-    ],
-)  # fmt: skip
-def test_malformed_header_is_rejected_without_touching_the_database(
-    key: Any, anonymous_api: Api, django_assert_num_queries: DjangoAssertNumQueries, form: str
-) -> None:
-    with django_assert_num_queries(0):
-        mistyped = key.text[:-1] + ("x" if key.text[-1] != "x" else "y")
-        header = form.replace("{key}", key.text).replace("{another checksum}", mistyped)
-        response = anonymous_api.get("/pets", Authorization=header)
-    assert_rejected(response, "invalid_api_key")
+    ):  # fmt: skip
+        with django_assert_num_queries(0):
+            header = form.format(key=key.text, mistyped=mistyped)
+            response = anonymous_api.get("/pets", Authorization=header)
+        assert_rejected(response, "invalid_api_key")
 
 
-@pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER {}", "Bearer   {}", " Bearer {} "])
-def test_scheme_is_case_insensitive_and_may_have_extra_spaces(key: Any, form: str) -> None:
-    assert Api(None).get("/pets", Authorization=form.format(key.text)).status_code == 200
+def test_scheme_is_case_insensitive_and_may_have_extra_spaces(key: Any) -> None:
+    for form in ("Bearer {}", "bearer {}", "BEARER {}", "Bearer   {}", " Bearer {} "):
+        assert Api(None).get("/pets", Authorization=form.format(key.text)).status_code == 200
 
 
 # --- Expiry, revocation and mode -----------------------------------------------------------------

@@ -85,37 +85,31 @@ def test_database_rejects_an_unknown_or_a_second_plan() -> None:
             Plan.objects.bulk_create([Plan(code=code, per_minute=1, per_day=1)])
 
 
-@pytest.mark.parametrize(
-    ("code", "values"),
-    [
+@pytest.mark.django_db
+def test_database_rejects_a_plan_with_invalid_limits() -> None:
+    invalid: list[tuple[str, dict[str, Any]]] = [
         ("free", {"per_minute": None}), ("pro", {"per_day": None}),
         ("business", {"per_minute": None, "per_day": None}), ("free", {"per_minute": 0}),
         ("free", {"per_day": -1}), ("enterprise", {"per_minute": 1}), ("enterprise", {"per_day": 1}),
         ("enterprise", {"per_minute": 1, "per_day": 1}),
-    ],
-)  # fmt: skip
-@pytest.mark.django_db
-def test_database_rejects_a_plan_with_invalid_limits(code: str, values: dict[str, Any]) -> None:
-    with pytest.raises(IntegrityError), transaction.atomic():
-        Plan.objects.filter(code=code).update(**values)
+    ]  # fmt: skip
+    for code, values in invalid:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Plan.objects.filter(code=code).update(**values)
 
 
-ENTERPRISE = {"plan_id": "enterprise"}
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        ENTERPRISE, ENTERPRISE | {"per_minute": 1}, ENTERPRISE | {"per_day": 1},
-        ENTERPRISE | {"per_minute": 0, "per_day": 1}, ENTERPRISE | {"per_minute": 1, "per_day": -1},
+def test_database_rejects_an_account_with_invalid_values(account: Account) -> None:
+    Account.objects.create(name="Big Pets", plan_id="free")
+    enterprise = {"plan_id": "enterprise"}
+    invalid: list[dict[str, Any]] = [
+        enterprise, enterprise | {"per_minute": 1}, enterprise | {"per_day": 1},
+        enterprise | {"per_minute": 0, "per_day": 1}, enterprise | {"per_minute": 1, "per_day": -1},
         {"per_minute": 1}, {"per_day": 1}, {"per_minute": 1, "per_day": 1}, {"name": ""},
         {"name": "Big Pets"},
-    ],
-)  # fmt: skip
-def test_database_rejects_an_account_with_invalid_values(account: Account, values: dict[str, Any]) -> None:
-    Account.objects.create(name="Big Pets", plan_id="free")
-    with pytest.raises(IntegrityError), transaction.atomic():
-        Account.objects.filter(pk=account.pk).update(**values)
+    ]  # fmt: skip
+    for values in invalid:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Account.objects.filter(pk=account.pk).update(**values)
 
 
 def test_plan_with_accounts_cannot_be_deleted(account: Account) -> None:

@@ -54,13 +54,12 @@ INVALID = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, values in INVALID.items() for value in values]
-)
-def test_invalid_value_is_an_invalid_parameter(api: Api, name: str, value: str) -> None:
-    response = api.get(f"/pets?{name}={value}")
-    assert get_error(response) == (400, "invalid_parameter")
-    assert f"`{name}`" in response.json()["message"]
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_value_is_an_invalid_parameter(api: Api, name: str) -> None:
+    for value in INVALID[name]:
+        response = api.get(f"/pets?{name}={value}")
+        assert get_error(response) == (400, "invalid_parameter"), value
+        assert f"`{name}`" in response.json()["message"]
 
 
 def test_status_and_category_filter(api: Api, pets: list[Pet], cat: Pet) -> None:
@@ -165,22 +164,17 @@ def test_fresh_database_has_starter_categories_with_ids_from_1(api: Api) -> None
     assert all(category["name"] and category["description"] for category in listed)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda c: c[:-1], lambda c: "2" + c, lambda c: c.upper(), lambda c: c.split(".")[1],
-        lambda c: "", lambda c: "%00", lambda c: "a" * 5000, lambda c: "%ff", lambda c: "é",
-    ],
-)  # fmt: skip
-def test_cursor_that_was_changed_or_belongs_to_another_list_is_an_invalid_parameter(
-    api: Api, pets: list[Pet], change: Callable[[str], str]
-) -> None:
-    for path, other in (("/pets", "/pets"), ("/categories", "/pets")):
-        next_path = get_next_path(api.get(f"{path}?limit=1"))
-        assert next_path is not None
-        cursor = dict(parse_qsl(urlsplit(next_path).query))["cursor"]
-        sent = cursor if path != other else change(cursor)
-        assert api.get(f"{other}?cursor={sent}").json()["code"] == "invalid_parameter"
+def test_cursor_that_was_changed_or_is_of_another_list_is_invalid(api: Api, pets: list[Pet]) -> None:
+    def get_cursor(path: str) -> str:
+        return dict(parse_qsl(urlsplit(get_next_path(api.get(path)) or "").query))["cursor"]
+
+    cursor = get_cursor("/pets?limit=1")
+    assert api.get(f"/pets?cursor={cursor}").status_code == 200
+    for sent in (
+        cursor[:-1], "2" + cursor, cursor.upper(), cursor.split(".")[1], "", "%00", "a" * 5000, "%ff", "é",
+        get_cursor("/categories?limit=1"),
+    ):  # fmt: skip
+        assert get_error(api.get(f"/pets?cursor={sent}")) == (400, "invalid_parameter"), sent
 
 
 @pytest.mark.parametrize("rows", [Pet.objects.all, lambda: PETS])
