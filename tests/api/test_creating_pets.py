@@ -220,7 +220,8 @@ def test_all_problems_have_the_index_of_their_pet_and_none_is_added(api: Api, ca
 def test_body_without_1_to_100_pets_is_rejected(api: Api) -> None:
     assert get_error(api.post(BATCH, [])) == (400, "malformed_json")
     assert get_error(api.post(BATCH, {})) == (400, "missing_field")
-    for pets in ([], None, "Rex", {"name": "Rex"}, [{}] * (MAX_BATCH + 1)):
+    invalid: list[Any] = [[], None, "Rex", {"name": "Rex"}, [{}] * (MAX_BATCH + 1)]
+    for pets in invalid:
         response = api.post(BATCH, {"pets": pets})
         assert get_error(response) == (400, "invalid_field")
         (detail,) = response.json()["details"]

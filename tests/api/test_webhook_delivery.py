@@ -271,7 +271,9 @@ def test_sending_a_parked_event_again_settles_it(endpoint: Endpoint, world: Worl
 def test_gone_endpoint_is_disabled_at_once(endpoint: Endpoint, world: World) -> None:
     world.emit(2)
     world.respond = lambda url, event: Outcome(Failure.STATUS, 410)
-    world.deliver()
+    for _ in range(2):
+        world.deliver()
+        world.advance(hours=1)
     assert len(world.headers) == 1
     assert reread(endpoint).disabled_by == "gone"
     assert endpoint.position < world.received[endpoint.url][0]
