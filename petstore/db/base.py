@@ -32,6 +32,7 @@ SESSION = {
     "tcp_keepalives_count": 3,
     "tcp_user_timeout": 15_000,  # Milliseconds.
     "idle_in_transaction_session_timeout": 60_000,  # Milliseconds.
+    "jit": "off",  # Pages read few rows.
 }
 
 

@@ -22,7 +22,7 @@ SETUP_SECONDS = 1.0  # Time for the statements that Django runs on a new connect
 CONNECT_THREADS = 4
 # Every query on the loop has an index. PostgreSQL would plan a sequential scan for a small table, and keep
 # that plan for prepared statements while the table grows, until the next ANALYZE.
-PLANNER_OPTIONS = "-c enable_seqscan=off -c jit=off"
+PLANNER_OPTIONS = "-c enable_seqscan=off"
 
 
 @cache

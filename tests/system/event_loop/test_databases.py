@@ -101,6 +101,14 @@ def test_statements_of_a_serving_process_have_a_timeout(wrapper: DatabaseWrapper
 
 
 @NEEDS_POSTGRESQL
+def test_statements_of_a_serving_process_are_not_compiled(wrapper: DatabaseWrapper) -> None:
+    """PostgreSQL would compile a staff list for longer than it takes to read it."""
+    with wrapper.cursor() as cursor:
+        cursor.execute("SHOW jit")
+        assert cursor.fetchone() == ("off",)
+
+
+@NEEDS_POSTGRESQL
 @pytest.mark.parametrize("name", ["statement_timeout", "idle_in_transaction_session_timeout"])
 def test_commands_have_no_timeout(db: None, name: str) -> None:
     wrapper = connections.create_connection("default")
