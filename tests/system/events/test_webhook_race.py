@@ -30,6 +30,7 @@ from tests.support.thorough import times
 EVENTS = int(os.environ.get("RACE_EVENTS", times(1_500, 400)))
 KILL_SECONDS = 1.0
 SETTLE_SECONDS = 120
+RESPONSE_SECONDS = 0.01  # Of a receiver, so that something is in flight when a process is killed.
 ENDPOINTS = [(0, "order"), (0, "order pet"), (1, "order"), (1, "pet"), (0, "key"), (1, "order key")]
 ACCOUNTS = ("First", "Second")
 pytestmark = pytest.mark.each_database
@@ -51,6 +52,7 @@ class Receivers:
         headers = dict(line.split(": ", 1) for line in lines)
         event = self._hooks[name].verify(body.decode(), headers)
         assert headers["webhook-id"] == f"evt_{event['id']}"
+        time.sleep(RESPONSE_SECONDS)
         with self._lock:
             if self._failures[name] and random.random() < 0.05:
                 self._failures[name] -= 1
