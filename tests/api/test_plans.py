@@ -25,25 +25,19 @@ def test_fresh_database_has_the_contracts_plans_from_the_smallest_to_the_largest
     ]
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [(None, None), (100, None), (None, 100), (0, 100), (100, 0), (TOO_LARGE, 100), (100, TOO_LARGE)],
-)
-def test_enterprise_needs_both_limits_from_1_up(account: Account, numbers: tuple[int | None, ...]) -> None:
-    with pytest.raises(ValidationError):
-        account.assign(PlanCode.ENTERPRISE, *numbers)
+def test_enterprise_needs_both_limits_from_1_up(account: Account) -> None:
+    for numbers in ((), (100,), (None, 100), (0, 100), (100, 0), (TOO_LARGE, 100), (100, TOO_LARGE)):
+        with pytest.raises(ValidationError):
+            account.assign(PlanCode.ENTERPRISE, *numbers)
     account.refresh_from_db()
     assert account.plan_id == "business"
 
 
-@pytest.mark.parametrize("numbers", [(100, None), (None, 100)])
-def test_other_plans_take_no_limits(account: Account, numbers: tuple[int | None, ...]) -> None:
+def test_other_plans_take_no_limits(account: Account) -> None:
     for plan in (PlanCode.FREE, PlanCode.PRO, PlanCode.BUSINESS):
-        with pytest.raises(ValidationError, match="Only an Enterprise account"):
-            account.assign(plan, *numbers)
-
-
-def test_unknown_plan_is_rejected(account: Account) -> None:
+        for numbers in ((100, None), (None, 100)):
+            with pytest.raises(ValidationError, match="Only an Enterprise account"):
+                account.assign(plan, *numbers)
     with pytest.raises(ValidationError):
         account.assign("gold")  # type: ignore[arg-type]
 
@@ -55,26 +49,14 @@ def test_account_leaving_enterprise_loses_its_limits(account: Account) -> None:
     assert (account.per_minute, account.per_day, account.limits.per_minute) == (None, None, 300)
 
 
-@pytest.mark.parametrize(
-    ("plan", "numbers", "limit"),
-    [
-        ("free", (), "60"),
-        ("enterprise", (7, 1_000), "7"),
-        ("enterprise", (1_000, 7), "7"),
-        ("enterprise", (MAX_REQUEST_LIMIT, MAX_REQUEST_LIMIT), str(MAX_REQUEST_LIMIT)),
-    ],
-)
-def test_response_names_the_limit_of_the_plan(
-    account: Account, api: Api, plan: str, numbers: tuple[int, ...], limit: str
-) -> None:
-    account.assign(PlanCode(plan), *numbers)
-    assert api.get("/pets")["X-RateLimit-Limit"] == limit
-
-
-def test_changed_limit_of_a_plan_takes_effect_at_once(api: Api) -> None:
-    plan = Plan.objects.get(code="business")
-    plan.per_minute = 17
-    plan.save()
+def test_response_names_the_limit_of_the_plan(account: Account, api: Api) -> None:
+    largest = (MAX_REQUEST_LIMIT, MAX_REQUEST_LIMIT)
+    for numbers, limit in (((7, 1_000), 7), ((1_000, 7), 7), (largest, MAX_REQUEST_LIMIT)):
+        account.assign(PlanCode.ENTERPRISE, *numbers)
+        assert api.get("/pets")["X-RateLimit-Limit"] == str(limit)
+    account.assign(PlanCode.BUSINESS)
+    assert api.get("/pets")["X-RateLimit-Limit"] == "1000"
+    Plan.objects.filter(code="business").update(per_minute=17)
     assert api.get("/pets")["X-RateLimit-Limit"] == "17"
 
 

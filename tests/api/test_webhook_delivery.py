@@ -229,18 +229,16 @@ def test_retry_after_counts_up_to_an_hour(retry_after: int | None, wait: int) ->
     assert wait <= delay.total_seconds() <= wait * JITTER
 
 
-def test_rejected_event_is_parked_after_six_attempts_and_30_minutes(
+def test_rejected_event_is_parked_after_six_attempts_however_long_they_take(
     endpoint: Endpoint, world: World
 ) -> None:
     poisoned, after = world.emit(2)
-    rejected = Outcome(Failure.STATUS, 400, "no")
+    rejected = Outcome(Failure.STATUS, 400, "no", retry_after=3600)
     world.respond = lambda url, event: rejected if event["id"] == poisoned else OK
-    started_at = world.time
     while after not in world.received[endpoint.url]:
         world.deliver()
-        world.advance(minutes=2)
+        world.advance(minutes=75)
     assert world.received[endpoint.url] == [poisoned] * 6 + [after]
-    assert world.time - started_at > timedelta(minutes=30)
     (parked,) = endpoint.attempt_log.filter(parked=True)
     assert (parked.event_id, parked.status, parked.response) == (poisoned, 400, "no")
     assert parked.next_attempt_at is None

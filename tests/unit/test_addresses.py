@@ -55,44 +55,39 @@ def test_head_needs_one_forwarded_address_per_trusted_proxy(
     assert raised is None or raised.value.code is ErrorCode.INVALID_PARAMETER
 
 
-@pytest.mark.parametrize("peer", ["", "unix:", "not an address"])
-def test_unix_socket_peer_has_no_address(peer: str) -> None:
-    assert get_client_address(request(peer)) == NO_ADDRESS
+def test_unix_socket_peer_has_no_address() -> None:
+    for peer in ("", "unix:", "not an address"):
+        assert get_client_address(request(peer)) == NO_ADDRESS
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("192.0.2.1", "192.0.2.1"), ("  192.0.2.1\t", "192.0.2.1"), ("192.0.2.1:4711", "192.0.2.1"),
-        ("2001:db8::1", "2001:db8::1"), ("[2001:db8::1]:4711", "2001:db8::1"), ("fe80::1%eth0", "fe80::1"),
-        ("[fe80::1%eth0]:4711", "fe80::1"), ("::ffff:192.0.2.1", "192.0.2.1"),
-        ("[::ffff:192.0.2.1]:4711", "192.0.2.1"),
-    ],
-)  # fmt: skip
-def test_address_is_parsed_in_every_proxy_format(text: str, address: str) -> None:
-    assert parse_address(text) == ip_address(address)
+def test_address_is_parsed_in_every_proxy_format() -> None:
+    formats = {
+        "192.0.2.1": [
+            "192.0.2.1",
+            "  192.0.2.1\t",
+            "192.0.2.1:4711",
+            "::ffff:192.0.2.1",
+            "[::ffff:192.0.2.1]:1",
+        ],
+        "2001:db8::1": ["2001:db8::1", "[2001:db8::1]:4711"],
+        "fe80::1": ["fe80::1%eth0", "[fe80::1%eth0]:4711"],
+    }
+    for address, texts in formats.items():
+        assert {parse_address(text) for text in texts} == {ip_address(address)}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_invalid_address_is_none() -> None:
+    for text in (
         "", "unknown", "192.0.2", "192.0.2.1:", "192.0.2.1/24", "192.0.2.01", "3221225985", "١٩٢.0.2.1",
         "[2001:db8::1", "2001:db8::1]:80", "192.0.2.1\0", "[]", "9" * 10_000,
-    ],
-)  # fmt: skip
-def test_invalid_address_is_none(text: str) -> None:
-    assert parse_address(text) is None
+    ):  # fmt: skip
+        assert parse_address(text) is None, text[:50]
 
 
-@pytest.mark.parametrize(
-    ("peer", "network"),
-    [
-        ("192.0.2.1", "192.0.2.1/32"),
-        ("::ffff:192.0.2.1", "192.0.2.1/32"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:3::", "2001:db8:1:3::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-    ],
-)
-def test_client_network_is_an_ipv4_address_or_an_ipv6_64(peer: str, network: str) -> None:
-    assert get_client_network(request(peer)) == network
+def test_client_network_is_an_ipv4_address_or_an_ipv6_64() -> None:
+    for peer, network in {
+        "192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32",
+        "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "2001:db8:1:3::": "2001:db8:1:3::/64",
+        "fe80::1%eth0": "fe80::/64",
+    }.items():  # fmt: skip
+        assert get_client_network(request(peer)) == network

@@ -106,19 +106,16 @@ def test_invalid_value_is_rejected_by_name(name: str, value: str) -> None:
     assert "geheim" not in message
 
 
-@pytest.mark.parametrize(
-    ("name", "url"),
-    [
-        ("DATABASE_URL", f"{POSTGRESQL}?sslmode=require&schema=public"),
-        ("DATABASE_URL", "sqlite:////tmp/a?timeout=20&schema=public"),
-        ("DATABASE_REPLICA_URL", "postgresql://standby/petstore?schema=public"),
-        ("EMAIL_URL", "smtp://mail.example.com?from=a@pets.example&schema=public"),
-    ],
-)
-def test_unknown_parameter_of_a_url_is_named(name: str, url: str) -> None:
-    assert "parameter schema" in rejection(**{"DATABASE_URL": POSTGRESQL} | {name: url})
-    other = url.replace("schema", "pool-size")
-    assert "parameter pool-size" in rejection(**{"DATABASE_URL": POSTGRESQL} | {name: other})
+def test_unknown_parameter_of_a_url_is_named() -> None:
+    for parameter in ("schema", "pool-size"):
+        for name, url in (
+            ("DATABASE_URL", f"{POSTGRESQL}?sslmode=require&{parameter}=x"),
+            ("DATABASE_URL", f"sqlite:////tmp/a?timeout=20&{parameter}=x"),
+            ("DATABASE_REPLICA_URL", f"postgresql://standby/petstore?{parameter}=x"),
+            ("EMAIL_URL", f"smtp://mail.example.com?from=a@pets.example&{parameter}=x"),
+        ):
+            message = rejection(**{"DATABASE_URL": POSTGRESQL} | {name: url})
+            assert f"parameter {parameter}" in message
 
 
 def test_missing_packages_are_reported_with_the_command_to_install_them(monkeypatch: Any) -> None:
@@ -128,22 +125,16 @@ def test_missing_packages_are_reported_with_the_command_to_install_them(monkeypa
     assert "pip install --require-hashes -r requirements-otel.txt" in message
 
 
-@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.2", "[::1]:8000", "LOCALHOST"])
-def test_sign_up_and_a_demo_key_are_possible_on_this_machine(host: str) -> None:
-    s = load(SIGN_UP="open", DEMO_KEY="psk_live_demo", BASE_URL=f"http://{host}/v1")
-    assert (s.SIGN_UP, s.DEMO_KEY) == ("open", "psk_live_demo")
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
+def test_sign_up_and_a_demo_key_are_possible_on_this_machine_only() -> None:
+    for host in ("localhost:8000", "127.0.0.2", "[::1]:8000", "LOCALHOST"):
+        s = load(SIGN_UP="open", DEMO_KEY="psk_live_demo", BASE_URL=f"http://{host}/v1")
+        assert (s.SIGN_UP, s.DEMO_KEY) == ("open", "psk_live_demo")
+    for host in (
         "10.0.0.1", "0.0.0.0:8000", "[2001:db8::1]", "localhost.example", "127.0.0.1.example",
         "localhost@pets.example",
-    ],
-)  # fmt: skip
-def test_open_sign_up_is_rejected_elsewhere(host: str) -> None:
-    message = rejection(SIGN_UP="open", BASE_URL=f"https://{host}/v1")
-    assert message.startswith(("SIGN_UP can only be open on this machine", "BASE_URL must be"))
+    ):  # fmt: skip
+        message = rejection(SIGN_UP="open", BASE_URL=f"https://{host}/v1")
+        assert message.startswith(("SIGN_UP can only be open on this machine", "BASE_URL must be"))
 
 
 @pytest.mark.parametrize(

@@ -42,15 +42,13 @@ def resolving_to(*addresses: str) -> Policy:
     return Policy(resolver=lambda *_, **__: found)
 
 
-@pytest.mark.parametrize("address", FORBIDDEN)
-def test_addresses_that_are_not_public_are_forbidden(address: str) -> None:
-    assert not Policy().permits(parse_address(address), "https")
+def test_addresses_that_are_not_public_are_forbidden() -> None:
+    assert [each for each in FORBIDDEN if Policy().permits(parse_address(each), "https")] == []
 
 
-@pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses_are_permitted_with_https_only(address: str) -> None:
-    assert Policy().permits(parse_address(address), "https")
-    assert not Policy().permits(parse_address(address), "http")
+def test_public_addresses_are_permitted_with_https_only() -> None:
+    assert [each for each in PUBLIC if Policy().permits(parse_address(each), "https")] == PUBLIC
+    assert [each for each in PUBLIC if Policy().permits(parse_address(each), "http")] == []
 
 
 @pytest.mark.parametrize(
@@ -81,20 +79,16 @@ def test_every_address_of_a_name_is_judged() -> None:
             resolving_to(*addresses).resolve(target, 5)
 
 
-@pytest.mark.parametrize(
-    ("url", "normal"),
-    [
-        ("https://example.com", "https://example.com/"),
-        ("HTTPS://Example.COM:443/A?b=C", "https://example.com/A?b=C"),
-        ("https://example.com:8443/ä", "https://example.com:8443/%C3%A4"),
-        ("https://bücher.example/", "https://xn--bcher-kva.example/"),
-        ("https://[2600::1]:8443/x", "https://[2600::1]:8443/x"),
-        ("https://example.com.//x", "https://example.com.//x"),
-    ],
-)
-def test_url_is_stored_in_its_normal_form(url: str, normal: str) -> None:
-    assert normalize_url(url) == normal
-    assert normalize_url(normal) == normal
+def test_url_is_stored_in_its_normal_form() -> None:
+    for url, normal in {
+        "https://example.com": "https://example.com/",
+        "HTTPS://Example.COM:443/A?b=C": "https://example.com/A?b=C",
+        "https://example.com:8443/ä": "https://example.com:8443/%C3%A4",
+        "https://bücher.example/": "https://xn--bcher-kva.example/",
+        "https://[2600::1]:8443/x": "https://[2600::1]:8443/x",
+        "https://example.com.//x": "https://example.com.//x",
+    }.items():
+        assert normalize_url(url) == normalize_url(normal) == normal
 
 
 @pytest.mark.parametrize(
