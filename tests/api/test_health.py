@@ -54,6 +54,11 @@ def test_readyz_names_the_failing_check(client: Client, monkeypatch: pytest.Monk
     assert response.json() == {"status": "unavailable", "database": "ok", "migrations": FAILED}
 
 
+def test_failing_database_is_unreachable(db: None) -> None:
+    with connection.execute_wrapper(Mock(side_effect=OperationalError)):
+        assert (checks.check_database(), checks.check_migrations()) == ("unreachable", "unknown")
+
+
 @COMMITTED
 def test_readyz_times_out_on_a_silent_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     if connection.vendor != "postgresql":

@@ -128,20 +128,16 @@ def test_unavailable_pet_cannot_be_ordered(place: Place, pet: Pet) -> None:
         assert get_pet_history(pet) == before
 
 
-def test_failure_while_placing_leaves_no_order_or_pending_pet(
-    place: Place, pet: Pet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PetEvent, "__init__", Mock(side_effect=RuntimeError))
-    with pytest.raises(RuntimeError):
-        place()
-    pet.refresh_from_db()
-    assert (pet.status, Order.objects.exists()) == (AVAILABLE, False)
-
-
 @pytest.mark.parametrize(("status", "verb"), [(APPROVED, "deliver"), (PLACED, "cancel")])
 def test_failure_during_transition_changes_neither_order_nor_pet(
-    place: Place, monkeypatch: pytest.MonkeyPatch, status: OrderStatus, verb: str
+    place: Place, pet: Pet, monkeypatch: pytest.MonkeyPatch, status: OrderStatus, verb: str
 ) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(PetEvent, "__init__", Mock(side_effect=RuntimeError))
+        with pytest.raises(RuntimeError):
+            place()
+    pet.refresh_from_db()
+    assert (pet.status, Order.objects.exists()) == (AVAILABLE, False)
     order = place(status)
     monkeypatch.setattr(Order, "record_change", Mock(side_effect=RuntimeError))
     with pytest.raises(RuntimeError):

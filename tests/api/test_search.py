@@ -102,12 +102,12 @@ def test_corrected_query_is_shown_and_matches_are_marked(client: Client) -> None
     assert "Lists are <mark>paginated</mark>." in page
 
 
-@pytest.mark.parametrize("query", ["", "\x00", "<script>", "a" * 5_000, '"', "?", "how", "& # ; lt"])
-def test_any_query_gets_a_page_that_shows_it_escaped(client: Client, query: str) -> None:
-    response = client.get("/docs/search", {"q": query})
-    assert response.status_code == 200
-    assert "<script>" not in response.text
-    assert 'value="""' not in response.text
+def test_any_query_gets_a_page_that_shows_it_escaped(client: Client) -> None:
+    for query in ("", "\x00", "<script>", "a" * 5_000, '"', "?", "how", "& # ; lt"):
+        response = client.get("/docs/search", {"q": query})
+        assert response.status_code == 200
+        assert "<script>" not in response.text
+        assert 'value="""' not in response.text
 
 
 @pytest.mark.parametrize(
@@ -149,14 +149,13 @@ def test_table_cells_are_separated_and_code_of_examples_is_left_out(client: Clie
     assert "curl" not in read_text(client, "cancel")
 
 
-@pytest.mark.parametrize(
-    "words", [[f"xqz{number}kw" for number in range(50)], ["pagnation"] * 50, ["e"] * 50]
-)
-def test_a_query_costs_a_bounded_number_of_statements(words: list[str]) -> None:
+def test_a_query_costs_a_bounded_number_of_statements() -> None:
     index, statements = SearchIndex([SearchResult("Guide", "Pagination", "/", "e")]), list[str]()
     index._database.set_trace_callback(statements.append)
-    index.find(split_query(" ".join(words)))
-    assert len([text for text in statements if not text.startswith("--")]) <= 4 * MAX_WORDS + 2
+    for words in ([f"xqz{number}kw" for number in range(50)], ["pagnation"] * 50, ["e"] * 50):
+        statements.clear()
+        index.find(split_query(" ".join(words)))
+        assert len([text for text in statements if not text.startswith("--")]) <= 4 * MAX_WORDS + 2
 
 
 def test_word_is_corrected_only_if_it_is_one_typo_away() -> None:
@@ -167,6 +166,6 @@ def test_word_is_corrected_only_if_it_is_one_typo_away() -> None:
         assert index.find([query]).words == [query]
 
 
-@pytest.mark.parametrize("query", ["ip allowlist", "pets", "go", "sla", "update pet", "patch", "quote"])
-def test_a_word_is_never_corrected_to_another_meaning(client: Client, query: str) -> None:
-    assert "Showing results for" not in read_text(client, query)
+def test_a_word_is_never_corrected_to_another_meaning(client: Client) -> None:
+    for query in ("ip allowlist", "pets", "go", "sla", "update pet", "patch", "quote"):
+        assert "Showing results for" not in read_text(client, query), query
