@@ -48,8 +48,6 @@ INVALID_SERVE = ("serve", "--port", "99999")  # Imports least.
     [
         ([], {"NO_COLOR": ""}, True),
         ([], {"NO_COLOR": "1"}, False),
-        ([], {"DJANGO_COLORS": "nocolor"}, False),
-        (["--no-color"], {}, False),
         (["--force-color"], {"NO_COLOR": "1"}, True),
     ],
 )
@@ -93,9 +91,7 @@ def test_service_exits_promptly_when_all_its_processes_get_the_signal(
         serving.communicate()
 
 
-@pytest.mark.parametrize(
-    ("host", "printed_host"), [("localhost", "127.0.0.1"), ("0", "0.0.0.0"), ("::1", "[::1]")]
-)
+@pytest.mark.parametrize(("host", "printed_host"), [("localhost", "127.0.0.1"), ("::1", "[::1]")])
 def test_service_prints_its_address_once_it_responds_there(
     service: Service, host: str, printed_host: str
 ) -> None:
@@ -119,9 +115,8 @@ def test_exit_status_and_streams_follow_conventions(service: Service) -> None:
     revoke = ("revoke_key", key_id, "--reason", "Lost")
     done = f"Done. Key {key_id} of Process Pets is revoked.\n"
     assert service.commands.run(*revoke) == (0, done, "")
-    failed = run_manage(service.environment, *revoke)
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr == f"CommandError: Key {key_id} is already revoked.\n"
+    already = f"CommandError: Key {key_id} is already revoked.\n"
+    assert service.commands.run(*revoke) == (1, "", already)
     status, out, err = service.commands.run("revoke_key", key_id)
     assert (status, out) == (2, "")
     assert "the following arguments are required: --reason" in err
@@ -169,8 +164,6 @@ def test_ctrl_c_while_the_file_is_read_imports_nothing(service: Service) -> None
     ("command", "target", "reason"),
     [
         ("export_pets", "closed pipe", "Broken pipe"),
-        ("list_keys", "closed pipe", "Broken pipe"),
-        ("export_pets", "/dev/full", "No space left on device"),
         ("list_peppers --json", "/dev/full", "No space left on device"),
     ],
 )
@@ -200,12 +193,8 @@ def without_database() -> Iterator[CommandRunner]:
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        "migrate", "migrate --check", "clearsessions", "changepassword ann", "check --database default",
-        "list_keys", "unlock_sign_in ann", "housekeeping", "clear_events", "showmigrations",
-    ],
-)  # fmt: skip
+    "command", ["migrate", "clearsessions", "check --database default", "list_keys", "housekeeping"]
+)
 def test_unreachable_database_is_reported_in_one_line(
     without_database: CommandRunner, command: str
 ) -> None:

@@ -28,11 +28,20 @@ from tests.support.servers import wait_until
 PET = json.dumps({"name": "Slow", "categoryId": 1}).encode()
 
 
+# From Python 3.14 on, this is the default on Linux. granian then spawns workers, which share no memory.
+FORKSERVER_BY_DEFAULT = """
+from multiprocessing import context
+
+context._default_context._default_context = context._concrete_contexts["forkserver"]
+"""
+
+
 @pytest.fixture(params=["threads", "loop"])
-def mode(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The settings of each serve mode in turn."""
+def mode(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The settings of each serve mode in turn; with threads, workers are not forked by default."""
     if request.param == "threads":
-        return {"SERVE_MODE": "threads"}
+        (tmp_path / "sitecustomize.py").write_text(FORKSERVER_BY_DEFAULT)
+        return {"SERVE_MODE": "threads", "PYTHONPATH": str(tmp_path)}
     if connection.vendor != "postgresql":
         pytest.skip("The event loop needs PostgreSQL.")
     return {"SERVE_MODE": "loop"}
@@ -64,23 +73,6 @@ def rejected_post(service: Service) -> socket.socket:
     return sending
 
 
-def test_open_request_is_served_after_the_port_is_closed_and_missing_bodies_kill_no_worker(
-    tmp_path: Path, mode: dict[str, str]
-) -> None:
-    """The service waits for the body of a request with a key; without a key, it discards the body."""
-    with live_service(tmp_path, workers=2, **mode) as service:
-        assert service.process is not None
-        key = service.issue_high_limit_key("Stop")
-        with started_post(service, key) as sending, started_post(service, key), rejected_post(service):
-            service.process.terminate()
-            wait_until(lambda: is_closed(service))
-            sending.sendall(PET)
-            assert sending.recv(4096).startswith(b"HTTP/1.1 201 ")
-            assert service.process.wait(STOP_SECONDS) == 0
-        assert "Slow" in service.manage("export_pets", "--format", "csv")
-        assert "Killing" not in service.log()
-
-
 def is_draining(service: Service) -> bool:
     response = httpx.get(f"{service.url}/readyz")
     return (response.status_code, response.json()) == (503, {"status": "draining"})
@@ -99,37 +91,35 @@ def get_statuses_until_closed(service: Service, key: str) -> list[int]:
                 return statuses
 
 
-def test_draining_service_is_not_ready_and_closes_each_connection_after_a_response(
+def test_stopping_service_drains_then_closes_the_port_and_serves_open_requests(
     tmp_path: Path, mode: dict[str, str]
 ) -> None:
-    with live_service(tmp_path, workers=2, DRAIN_SECONDS="3", **mode) as service:
+    """It waits for the body of a request with a key; without a key, it discards the body.
+
+    While it drains, it is not ready, and closes each connection after a response. Missing bodies kill no
+    worker.
+    """
+    with live_service(tmp_path, workers=2, DRAIN_SECONDS="2", **mode) as service:
         assert service.process is not None
         key = service.issue_high_limit_key("Stop")
         assert httpx.get(f"{service.url}/readyz").status_code == 200
-        with ThreadPoolExecutor(4) as pool:
+        with (
+            started_post(service, key) as sending,
+            started_post(service, key),
+            rejected_post(service),
+            ThreadPoolExecutor(4) as pool,
+        ):
             clients = [pool.submit(get_statuses_until_closed, service, key) for _ in range(4)]
             service.process.terminate()
             wait_until(lambda: is_draining(service))
             assert httpx.get(f"{service.url}/healthz").status_code == 200
             assert {status for client in clients for status in client.result()} == {200}
-        assert service.process.wait(STOP_SECONDS) == 0
-
-
-# From Python 3.14 on, this is the default on Linux. granian then spawns workers, which share no memory.
-FORKSERVER_BY_DEFAULT = """
-from multiprocessing import context
-
-context._default_context._default_context = context._concrete_contexts["forkserver"]
-"""
-
-
-def test_workers_are_forked_whatever_the_default_start_method_of_python(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(FORKSERVER_BY_DEFAULT)
-    with live_service(tmp_path, workers=2, DRAIN_SECONDS="3", PYTHONPATH=str(tmp_path)) as service:
-        assert service.process is not None
-        service.process.terminate()
-        wait_until(lambda: is_draining(service))
-        assert service.process.wait(STOP_SECONDS) == 0
+            wait_until(lambda: is_closed(service))
+            sending.sendall(PET)
+            assert sending.recv(4096).startswith(b"HTTP/1.1 201 ")
+            assert service.process.wait(STOP_SECONDS) == 0
+        assert "Slow" in service.manage("export_pets", "--format", "csv")
+        assert "Killing" not in service.log()
 
 
 def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServer:

@@ -22,11 +22,9 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "command", [("migrate",), ("serve",), ("issue_key", "--account", "Acme"), ("help",)]
-)
-def test_invalid_value_stops_every_command(command: tuple[str, ...]) -> None:
-    result = run("manage.py", *command, PORT="http")
+@pytest.mark.parametrize("command", ["serve", "help"])
+def test_invalid_value_stops_every_command(command: str) -> None:
+    result = run("manage.py", command, PORT="http")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == "petstore: PORT must be a whole number from 1 to 65535, not 'http'.\n"
 
@@ -37,17 +35,17 @@ def test_only_two_secrets_are_required_and_none_for_debugging() -> None:
         assert result.returncode == 0, result.stderr
 
 
-def imported_modules(modules: str) -> list[str]:
-    """Import modules in a process without OpenTelemetry, and return the names of all imported modules."""
+def imported_modules(code: str) -> list[str]:
+    """Run code in a process without OpenTelemetry, and return the names of all imported modules."""
     missing = "import sys; sys.modules['opentelemetry'] = None; "
-    result = run("-c", f"{missing}import {modules}; print(*sys.modules)")
+    result = run("-c", f"{missing}{code}; print(*sys.modules)")
     assert result.returncode == 0, result.stderr
     return result.stdout.split()
 
 
 def test_settings_import_neither_models_nor_pages_nor_logs() -> None:
     """Every command reads the settings, and `serve` needs nothing else until it becomes the server."""
-    at_start = imported_modules("petstore.settings, petstore.management.commands.serve")
+    at_start = imported_modules("import petstore.settings, petstore.management.commands.serve")
     assert not {"django.db.models", "django.http", "prometheus_client"} & set(at_start)
 
 
@@ -81,11 +79,11 @@ def test_service_that_cannot_load_exits_with_one_traceback() -> None:
 
 
 def test_application_has_the_pages_and_the_openapi_document_before_it_serves() -> None:
-    loaded = imported_modules("petstore.server.app")
+    document = "from petstore.api.openapi.views import get_document"
+    is_built = "assert get_document.cache_info().currsize == 1"
+    loaded = imported_modules(f"import petstore.server.app; {document}; {is_built}")
     assert {"inventory.views", "petstore.urls", "accounts.admin", "inventory.admin"} <= set(loaded)
     assert not any(name.startswith("opentelemetry.") for name in loaded)  # It needs a collector.
-    code = "import petstore.server.app; from petstore.api.openapi.views import get_document"
-    assert run("-c", f"{code}; assert get_document.cache_info().currsize == 1").returncode == 0
 
 
 @NEEDS_POSTGRESQL
