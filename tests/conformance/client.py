@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from requests import PreparedRequest, Response, Session
 
+from petstore.addresses import is_api_url
+
 TIMEOUT_SECONDS = 30
 RESERVED_SHARE = 0.25  # Of the smaller window, for other users of the key.
 LONGEST_WAIT_SECONDS = 65  # Enough for the next minute window, but not for the next day.
@@ -128,3 +130,19 @@ class Client(Session):
         assert "cursor" in next_query
         assert next_query | filters == next_query, "D9: the next page lacks a part of the query."
         return rows, link[1].removeprefix(self.url)
+
+
+def connect(url: str, key: str) -> Client:
+    """Return a client of the deployment, or end the run if it has no such address or key."""
+    if not is_api_url(url):
+        pytest.exit(f"{url!r} is not an API address such as https://api.example.com/v1.", 2)
+    if not (key and key.isascii() and key.isprintable()):
+        pytest.exit("Set KEY to an API key with all scopes.", 2)
+    client = Client(url, key)
+    try:
+        response = client.get("/categories?limit=1")
+    except OSError as error:
+        pytest.exit(f"{url} does not respond: {error}", 2)
+    if response.status_code == 401:
+        pytest.exit("The deployment rejects the key. Is it complete, and of this deployment?", 2)
+    return client

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from petstore.addresses import is_api_url
-from tests.conformance.client import Client
+from tests.conformance.client import Client, connect
 
 URL = os.environ.get("CONFORMANCE_URL", "")
 KEY = os.environ.get("CONFORMANCE_KEY", "").strip()
@@ -25,17 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[Client]:
-    if not is_api_url(URL):
-        pytest.exit(f"{URL!r} is not an API address such as https://api.example.com/v1.", 2)
-    if not (KEY and KEY.isascii() and KEY.isprintable()):
-        pytest.exit("Set KEY to an API key with all scopes.", 2)
-    with Client(URL, KEY) as client:
-        try:
-            response = client.get("/categories?limit=1")
-        except OSError as error:
-            pytest.exit(f"{URL} does not respond: {error}", 2)
-        if response.status_code == 401:
-            pytest.exit("The deployment rejects the key. Is it complete, and of this deployment?", 2)
+    with connect(URL, KEY) as client:
         yield client
     for item in client.left_behind:
         sys.stderr.write(f"\nLeft behind: {item}.\n")

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
 
 THOROUGH = os.environ.get("CI") == "true" or os.environ.get("THOROUGH", "") not in ("", "0")
@@ -24,13 +26,21 @@ def some(values: Sequence[T], step: int) -> Sequence[T]:
 
 
 @cache
-def have_pages_changed() -> bool:
-    """Return whether what pages are made of differs from main."""
-    made_of = ("templates", "petstore", "accounts", "inventory")
-    command = ["git", "diff", "--quiet", "--merge-base", "origin/main", "--", *made_of]
+def have_changed(*paths: str) -> bool:
+    """Return whether files differ from main."""
+    command = ["git", "diff", "--quiet", "--merge-base", "origin/main", "--", *paths]
     return subprocess.run(command, capture_output=True, check=False).returncode != 0
 
 
 def some_pages(paths: Sequence[T]) -> Sequence[T]:
-    """All pages in CI, half of them if pages have changed, and otherwise a few."""
-    return some(paths, 2 if have_pages_changed() else 8)
+    """All pages in CI, half of them if what pages are made of has changed, and otherwise a few."""
+    return some(paths, 2 if have_changed("templates", "petstore", "accounts", "inventory") else 8)
+
+
+def needs_changed_document() -> pytest.MarkDecorator:
+    """Skip a slow check of the OpenAPI document unless it differs from main's, or in CI.
+
+    It is that of tests/openapi.yaml, as tests/api/test_openapi.py checks.
+    """
+    is_needed = THOROUGH or have_changed("tests/openapi.yaml")
+    return pytest.mark.skipif(not is_needed, reason="The OpenAPI document is that of main.")

@@ -19,6 +19,7 @@ import pytest
 
 from tests.support import npm
 from tests.support.live import ROOT, Service
+from tests.support.thorough import needs_changed_document
 
 HERE = Path(__file__).parent
 TYPESCRIPT = HERE / "typescript"
@@ -110,6 +111,7 @@ def test_python_client_lists_creates_fetches_orders_and_cancels(
     assert json.loads(printed) == [2, True, "pet_not_available", 204]
 
 
+@needs_changed_document()
 def test_typescript_client_compiles_strictly_lists_creates_fetches_orders_and_cancels(
     shop: Service, document: Path, tmp_path: Path
 ) -> None:

@@ -61,7 +61,7 @@ class Agent:
 
 @pytest.fixture
 def agent(service: Service, request: pytest.FixtureRequest) -> Iterator[Agent]:
-    limits, *options = getattr(request, "param", ["1000"])
+    limits, *options = request.param
     numbers = ("--per-minute", limits, "--per-day", "1000")
     key = str(service.issue(request.node.name, "enterprise", *numbers)["key"])
     agent = Agent(service, key, *options)
@@ -77,12 +77,18 @@ def get_tools(agent: Agent) -> dict[str, Any]:
     return {tool["name"]: tool for tool in agent.request("tools/list")["tools"]}
 
 
-def test_tools_only_read_by_default(agent: Agent) -> None:
+@pytest.mark.parametrize("agent", [["1"]], indirect=True)
+def test_tools_only_read_by_default_and_say_when_a_limit_resets(agent: Agent) -> None:
     tools = get_tools(agent)
     assert set(tools) == {name for name, method in OPERATIONS.items() if method == "get"}
     assert all(tool["annotations"]["readOnlyHint"] and tool["description"] for tool in tools.values())
     text, failed = agent.call("listCategories", limit=1)
     assert (len(json.loads(text)["rows"]), failed) == (1, False)
+    text, failed = agent.call("listPets", limit=1)
+    assert failed
+    for part in ("429 rate_limit_exceeded", "Try again after ", " UTC, in "):
+        assert part in text
+    assert not agent.call("getAccount")[1]
 
 
 @pytest.mark.parametrize("agent", [["1000", "--write"]], indirect=True)
@@ -97,14 +103,3 @@ def test_every_operation_is_a_tool_with_write(agent: Agent) -> None:
     assert agent.call("cancelOrder", order_id=order["id"]) == ('"Done."', False)
     text, failed = agent.call("placeOrder", pet_id=0)
     assert ("pet_not_found" in text, failed) == (True, True)
-
-
-@pytest.mark.parametrize("agent", [["1"]], indirect=True)
-def test_rejection_is_a_result_with_the_instant_in_words(agent: Agent) -> None:
-    agent.call("listPets", limit=1)
-    text, failed = agent.call("listPets", limit=1)
-    assert failed
-    assert "429 rate_limit_exceeded" in text
-    assert "Try again after " in text
-    assert " UTC, in " in text
-    assert not agent.call("getAccount")[1]

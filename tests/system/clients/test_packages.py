@@ -105,13 +105,13 @@ def test_errors_carry_code_fields_request_id_and_quota(shop: Service, run: Run, 
     ]
 
 
-# The first request of a minute that ends in ten seconds.
+# The first request of a minute that ends in six seconds.
 START_MINUTE = """
 import time
 from ipaddress import IPv4Address
 from accounts.keys import key_format
 from accounts.quota import store
-store.admit(key_format.parse({key!r}), IPv4Address("192.0.2.1"), time.time_ns() // 1000 - 50_000_000)
+store.admit(key_format.parse({key!r}), IPv4Address("192.0.2.1"), time.time_ns() // 1000 - 54_000_000)
 """
 
 

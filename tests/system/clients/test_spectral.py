@@ -6,10 +6,12 @@ from pathlib import Path
 
 from petstore.api.openapi import views
 from tests.support import npm
+from tests.support.thorough import needs_changed_document
 
 SPECTRAL = Path(__file__).parent / "spectral"
 
 
+@needs_changed_document()
 def test_spectral_finds_only_the_planted_mistake(tmp_path: Path) -> None:
     packages = npm.install(SPECTRAL)
     mistaken = tmp_path / "mistaken.json"

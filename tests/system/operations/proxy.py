@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.support.live import ROOT
 from tests.support.servers import free_port, wait_until
 
@@ -80,3 +83,14 @@ def haproxy(
             yield process
         finally:
             process.kill()
+
+
+def read_metric(metrics_port: int, name: str, proxy_name: str | None) -> float:
+    """Return a metric of the process, a frontend or a backend."""
+    text = httpx.get(f"http://127.0.0.1:{metrics_port}/metrics").text
+    return next(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name and sample.labels.get("proxy") == proxy_name
+    )

@@ -1,19 +1,22 @@
 """`manage.py doctor` with a real service and its servers."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.support.live import Service, live_service, run_manage
+from tests.support.live import Service, live_service
+from tests.support.preloaded import CommandRunner
 from tests.support.servers import free_port
 
 
 def run_doctor(service: Service, **environment: str) -> dict[str, Any]:
     """Run doctor; return its results by name, except that of the kernel, which depends on the machine."""
-    done = run_manage(service.environment | environment, "doctor", "--json")
-    assert done.stderr == ""
-    results = {result["name"]: result for result in json.loads(done.stdout)["checks"]}
-    assert done.returncode == bool(find(results, "problem"))
+    with closing(CommandRunner(service.environment | environment)) as commands:
+        status, out, err = commands.run("doctor", "--json")
+    assert err == ""
+    results = {result["name"]: result for result in json.loads(out)["checks"]}
+    assert status == bool(find(results, "problem"))
     del results["kernel"]
     return results
 

@@ -31,7 +31,7 @@ RESPONSE_SECONDS = 2.0
 RECOVERY_SECONDS = 5.0
 CUSTOMERS = 16  # More than there are threads: the others queue.
 KILLS = 2
-PER_DAY = 1_500
+PER_DAY = 800
 FORGOTTEN_SECONDS = 0.6  # Three times wal_writer_delay: later counts may not be on disk yet.
 
 
