@@ -208,7 +208,9 @@ class PasskeyForm(forms.Form):
     def full_clean(self) -> None:
         try:
             super().full_clean()
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error):
+        except (
+            AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, struct.error,
+        ):  # fmt: skip
             self.cleaned_data: dict[str, Any] = {}
             self.add_error("credential", MALFORMED)
 

@@ -197,6 +197,8 @@ RESPONSE = {
         json.dumps({"origin": ORIGIN, "type": "x", "challenge": "AA"}).encode()
     )
 }
+ARRAYS = b"\x81" * 2_000  # One within another.
+NESTED = [websafe_encode(start + ARRAYS) for start in (b"", b"\0" * 32 + b"\x80" + b"\0" * 4)]
 JUNK = [
     "", "x", "0", "null", "[]", "{}", '"x"', '{"response": 1}', '{"response": {}, "rawId": 1}',
     '{"response": {"clientDataJSON": 5}}', json.dumps({"rawId": "A", "response": RESPONSE}),
@@ -207,7 +209,7 @@ JUNK = [
                 "attestationObject": part, "authenticatorData": part, "signature": part, "userHandle": part,
             },
         })
-        for part in ("", "AA", "%", 1, None, "o2NmbXQ", "A" * 50_000)
+        for part in ("", "AA", "%", 1, None, "o2NmbXQ", "A" * 50_000, *NESTED)
     ),
     "[" * 5000,
 ]  # fmt: skip
