@@ -209,7 +209,8 @@ class PasskeyForm(forms.Form):
         try:
             super().full_clean()
         except (
-            AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, struct.error,
+            AssertionError, AttributeError, LookupError, NotImplementedError, RecursionError, TypeError,
+            ValueError, struct.error,
         ):  # fmt: skip
             self.cleaned_data: dict[str, Any] = {}
             self.add_error("credential", MALFORMED)

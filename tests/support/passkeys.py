@@ -10,7 +10,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from fido2.cose import ES256
+from fido2.cose import ES256, CoseKey
 from fido2.utils import websafe_encode
 from fido2.webauthn import AttestationObject, AttestedCredentialData, AuthenticatorData, CollectedClientData
 
@@ -33,16 +33,19 @@ class Passkey:
     def __init__(self, origin: str = ORIGIN) -> None:
         self.origin = origin
         self.key = ec.generate_private_key(ec.SECP256R1())
+        self.public_key: CoseKey | None = ES256.from_cryptography_key(self.key.public_key())  # type: ignore[no-untyped-call]
         self.credential_id = os.urandom(32)
         self.user_handle = ""
 
     def create(self, options: dict[str, Any], *, rp_id: str = "") -> str:
         self.user_handle = options["user"]["id"]
         client_data = CollectedClientData.create("webauthn.create", options["challenge"], self.origin)
-        public_key = ES256.from_cryptography_key(self.key.public_key())  # type: ignore[no-untyped-call]
-        credential = AttestedCredentialData.create(b"\0" * 16, self.credential_id, public_key)
+        flags, credential = FLAG.UP | FLAG.UV, b""
+        if self.public_key is not None:
+            flags |= FLAG.AT
+            credential = AttestedCredentialData.create(b"\0" * 16, self.credential_id, self.public_key)
         rp_hash = hashlib.sha256((rp_id or options["rp"]["id"]).encode()).digest()
-        data = AuthenticatorData.create(rp_hash, FLAG.UP | FLAG.UV | FLAG.AT, 0, credential)
+        data = AuthenticatorData.create(rp_hash, flags, 0, credential)
         attestation = AttestationObject.create("none", data, {})
         response = {
             "clientDataJSON": websafe_encode(client_data),

@@ -10,6 +10,7 @@ from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.test import Client
+from fido2.cose import CoseKey
 from fido2.utils import websafe_encode
 
 from petstore.audit.models import AuditEntry
@@ -227,3 +228,17 @@ def test_malformed_response_is_rejected_without_an_error(passkey: Passkey) -> No
             assert browser.post(page, {"credential": junk}).status_code in {200, 302, 400}, junk
     assert not is_signed_in(anonymous)
     assert not is_signed_in(half)
+
+
+def test_passkey_without_a_key_is_not_added(boss: User) -> None:
+    passkey, client = Passkey(), enter_password()
+    passkey.public_key = None
+    assert "incomplete" in add_passkey(client, passkey).text
+    assert not Authenticator.objects.filter(user=boss).exists()
+
+
+def test_passkey_with_an_unknown_algorithm_does_not_sign_in(boss: User) -> None:
+    passkey = Passkey()
+    passkey.public_key = CoseKey({1: 2, 3: -999})
+    add_passkey(enter_password(), passkey)
+    assert not is_signed_in(sign_in_with(passkey))
