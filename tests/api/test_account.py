@@ -18,7 +18,6 @@ LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 
 @pytest.fixture
 def low_limit_api(db: None) -> Api:
-    """A client of an account with a small quota."""
     account = Account(name="Few Pets")
     account.assign(PlanCode.ENTERPRISE, 3, 1000)
     return Api(ApiKey.objects.issue(account, by=OPERATOR)[1])
@@ -27,9 +26,6 @@ def low_limit_api(db: None) -> Api:
 def peek(sender: Sender, key: int = 0) -> RateLimitDecision:
     _, decision = sender.peek(key)
     return decision
-
-
-# --- The response ---------------------------------------------------------------------------------
 
 
 def test_key_reads_itself_and_its_account(db: None) -> None:
@@ -53,9 +49,6 @@ def test_key_reads_itself_and_its_account(db: None) -> None:
 
 def to_json(timestamp: Any) -> str:
     return str(timestamp.isoformat().replace("+00:00", "Z"))
-
-
-# --- Without remaining quota ----------------------------------------------------------------------
 
 
 def test_windows_agree_with_the_headers_of_other_requests(low_limit_api: Api) -> None:
@@ -102,9 +95,6 @@ def test_peek_changes_no_state(db: None, used: int | None) -> None:
         assert one.banned_until == other.banned_until
 
 
-# --- The peek limit -------------------------------------------------------------------------------
-
-
 def test_key_is_limited_to_60_peeks_a_minute(db: None) -> None:
     sender = Sender(per_minute=5, per_day=20)
     sender.add_key()
@@ -129,9 +119,6 @@ def test_peeks_beyond_the_limit_get_429_and_are_neither_usage_nor_strikes(low_li
     for records in (DailyUsage, MinuteCount, Rejection):
         assert not records.objects.exists()
     assert [low_limit_api.get("/pets").status_code for _ in range(4)] == [200, 200, 200, 429]
-
-
-# --- The windows on pages -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("later", [0, 1, -3 * SECOND, MINUTE - 1, MINUTE, DAY // 2 - 1, DAY // 2, DAY])

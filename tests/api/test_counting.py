@@ -26,9 +26,6 @@ def count_statements(send: Callable[[], object]) -> int:
     return len(statements)
 
 
-# --- Statements ------------------------------------------------------------------------------------
-
-
 def test_each_outcome_takes_a_known_number_of_statements(db: None) -> None:
     sender = Sender(per_minute=2, per_day=100)
     sender.send()  # Creates the row of the account's usage.
@@ -100,9 +97,6 @@ def test_request_with_changing_state_is_a_503(
     assert int(response["Retry-After"]) >= 1
 
 
-# --- Replaced rows ----------------------------------------------------------------------------------
-
-
 def wear_out(model: type[QuotaUsage | StrikeCounter], updates_left: int = 0) -> None:
     model.objects.update(updates=model.MAX_UPDATES - updates_left)
 
@@ -143,9 +137,6 @@ def test_account_with_counters_can_be_deleted(db: None) -> None:
     sender.account.delete()
     assert QuotaUsage.objects.get().account == UsageGeneration.objects.get().account == other.account
     assert StrikeCounter.objects.get().key == RateLimitState.objects.get().key == other.keys[0]
-
-
-# --- Concurrent requests ----------------------------------------------------------------------------
 
 
 @COMMITTED

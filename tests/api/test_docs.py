@@ -30,7 +30,6 @@ STYLES = (ROOT / "petstore/static/petstore/site.css").read_text()
 
 
 def guide(client: Client, name: str) -> str:
-    """Return a guide as one line."""
     return " ".join(client.get(f"/docs/{name}").content.decode().split())
 
 

@@ -45,7 +45,6 @@ def follow(api: Api, path: str = "/events?limit=3") -> Iterator[dict[str, Any]]:
 
 
 def event_data(api: Api, *kinds: EventType) -> list[tuple[str, Any]]:
-    """Return the types and data of all events, or of these types."""
     return [(event["type"], event["data"]) for event in follow(api) if not kinds or event["type"] in kinds]
 
 

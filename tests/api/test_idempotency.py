@@ -24,8 +24,6 @@ DAY = timedelta(hours=24)
 
 
 class Creation(NamedTuple):
-    """An operation that creates, and two bodies for it."""
-
     path: str
     body: dict[str, Any]
     other_body: dict[str, Any]
@@ -53,7 +51,6 @@ def other_account(db: None) -> Account:
 
 @pytest.fixture
 def other_api(issue: Issue, other_account: Account) -> Api:
-    """A client of another account."""
     return Api(issue(other_account)[1])
 
 
@@ -267,7 +264,6 @@ def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def setting(name: str, value: str) -> Iterator[None]:
-    """Change a setting of the connection to PostgreSQL."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET {name} = '{value}'")
     try:

@@ -19,7 +19,6 @@ from tests.support.quota import replace_secret
 
 
 def assert_rejected(response: Any, code: str) -> None:
-    """Check the headers and the body of a 401."""
     assert response.status_code == 401
     assert response["WWW-Authenticate"] == "Bearer"
     assert response["Content-Type"] == "application/json"
@@ -32,9 +31,6 @@ def issue_expired(issue: Issue) -> tuple[ApiKey, str]:
     key, text = issue()
     expire(key)
     return key, text
-
-
-# --- The Authorization header --------------------------------------------------------------------
 
 
 def test_empty_header_or_a_key_in_query_or_body_counts_as_missing(key: Any, anonymous_api: Api) -> None:
@@ -70,9 +66,6 @@ def test_scheme_is_case_insensitive_and_may_have_extra_spaces(key: Any) -> None:
         assert Api(None).get("/pets", Authorization=form.format(key.text)).status_code == 200
 
 
-# --- Expiry, revocation and mode -----------------------------------------------------------------
-
-
 def test_expiry_is_revealed_only_with_the_secret_and_until_revocation(issue: Issue) -> None:
     key, text = issue_expired(issue)
     assert_rejected(Api(text).get("/pets"), "expired_api_key")
@@ -92,9 +85,6 @@ def test_key_of_the_other_environment_is_rejected_without_touching_the_database(
     with django_assert_num_queries(0):
         response = api.get("/pets")
     assert_rejected(response, "invalid_api_key")
-
-
-# --- Networks ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -123,9 +113,6 @@ def test_networks_apply_behind_proxies_and_are_revealed_with_the_secret(
         response = Api(sent).get("/pets", X_Forwarded_For="203.0.113.9, 192.0.2.1")
         assert_rejected(response, "invalid_api_key")
         assert ("network" in response.json()["message"]) is is_revealed
-
-
-# --- Scopes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -171,9 +158,6 @@ def test_rejected_key_uses_no_quota_and_has_no_last_use(issue: Issue, key: Any, 
         assert Api(text).get("/pets").status_code == 401
         assert get_last_use(rejected) is None
     assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
-
-
-# --- Last use ------------------------------------------------------------------------------------
 
 
 def get_last_use(key: ApiKey) -> Any:

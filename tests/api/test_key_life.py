@@ -21,7 +21,6 @@ ONE_DAY = timedelta(days=1)
 
 
 def get_history(key: ApiKey) -> list[tuple[str, str, str]]:
-    """Return the audit entries of the key, oldest first."""
     return list(key.audit_entries.order_by("id").values_list("action", "actor_name", "reason"))
 
 

@@ -228,7 +228,6 @@ Pipe = tuple[int, int]
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    """The ends of a pipe, for reading and for writing."""
     ends = os.pipe()
     yield ends
     for end in ends:
@@ -237,7 +236,6 @@ def pipe() -> Iterator[Pipe]:
 
 @pytest.fixture
 def writer(pipe: Pipe) -> Iterator[LogWriter]:
-    """A writer whose thread writes to the pipe."""
     writer = LogWriter(pipe[1])
     writer.start()
     yield writer

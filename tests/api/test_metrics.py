@@ -40,9 +40,6 @@ def test_metrics_are_404_for_other_networks_and_with_their_own_port(client: Any,
     assert client.get("/metrics", REMOTE_ADDR="10.1.2.3").status_code == 404
 
 
-# --- Requests ------------------------------------------------------------------------------------
-
-
 def test_requests_are_counted_and_timed_by_route_and_method(api: Api) -> None:
     labels = {"route": "/v1/pets/{petId}", "method": "GET"}
     counted = value("petstore_http_requests_total", status="404", **labels)
@@ -113,9 +110,6 @@ def test_deferred_updates_are_applied_by_flush() -> None:
     deferred_updates.stop()
     deferred_updates.add(applied.append, 6)
     assert applied == [1, 4, 2, 3, 5, 6]
-
-
-# --- The quota, the database ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("counted_for", ["account", "address"])

@@ -145,9 +145,6 @@ def test_days_are_kept_for_a_quarter_of_a_year_and_deprecated_calls_for_400_days
     assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 92, 93, 400}
 
 
-# --- Deprecated calls
-
-
 def test_each_admitted_call_of_the_deprecated_operation_is_counted(
     api: Api, account: Account, usage_recorder: UsageRecorder
 ) -> None:

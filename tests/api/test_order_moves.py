@@ -58,7 +58,6 @@ def place(account: Account, pet: Pet) -> Place:
 
 
 def get_statuses(order: Order) -> tuple[str, str]:
-    """Read the statuses of the order and its pet."""
     return Order.objects.values_list("status", "pet__status").get(pk=order.pk)
 
 

@@ -26,7 +26,6 @@ def pets(category: Category) -> list[Pet]:
 
 @pytest.fixture
 def other(issue: Issue) -> Api:
-    """A client of another account."""
     return Api(issue(Account.objects.create(name="Other Pets", plan_id=PlanCode.BUSINESS))[1])
 
 
@@ -41,12 +40,8 @@ def order_path(order: Order) -> str:
 
 
 def build_placed_order(order: Order, pet: Pet) -> dict[str, Any]:
-    """The body of a new order."""
     defaults = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
     return {"id": order.id, "petId": pet.id} | defaults
-
-
-# --- placeOrder -----------------------------------------------------------------------------------
 
 
 def test_order_is_placed_and_the_pet_is_pending(api: Api, pet: Pet, account: Account) -> None:
@@ -77,9 +72,6 @@ def test_pet_must_exist_and_be_available(api: Api, other: Api, pet: Pet) -> None
     for client in (api, other):
         assert get_error(client.post("/store/orders", {"petId": pet.id})) == (409, "pet_not_available")
     assert Order.objects.count() == 1
-
-
-# --- getOrder -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,9 +116,6 @@ def test_order_of_another_account_or_unknown_is_not_found(
     assert order.status == OrderStatus.PLACED
 
 
-# --- cancelOrder ----------------------------------------------------------------------------------
-
-
 def test_cancellation_releases_the_pet_once(api: Api, other: Api, pet: Pet) -> None:
     order = place_order(api, pet)
     response = api("DELETE", order_path(order))
@@ -139,9 +128,6 @@ def test_cancellation_releases_the_pet_once(api: Api, other: Api, pet: Pet) -> N
     assert (second.status_code, second.content) == (204, b"")
     assert api.get(f"/pets/{pet.id}").json()["status"] == "pending"
     assert order.events.count() == 2
-
-
-# --- listOrders -----------------------------------------------------------------------------------
 
 
 def test_account_lists_only_its_own_orders(api: Api, other: Api, pets: list[Pet]) -> None:

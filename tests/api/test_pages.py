@@ -50,7 +50,6 @@ def size(address: str) -> int:
 
 
 def rendered(view: Any) -> str:
-    """Render a view's TemplateResponse."""
     return str(view(RequestFactory().get("/")).render().content.decode())
 
 

@@ -16,9 +16,6 @@ def make_sender(per_minute: int = 60, per_day: int = 1_000) -> Sender:
     return Sender(per_minute, per_day)
 
 
-# --- Windows
-
-
 @pytest.mark.parametrize("limit", [1, 2, 20])
 def test_limit_admits_exactly_as_many_per_minute_and_per_day(limit: int) -> None:
     assert make_sender(per_minute=limit).admitted(limit + 2) == limit
@@ -75,9 +72,6 @@ def test_largest_limits_are_counted_exactly() -> None:
     assert minute(decision).remaining == day(decision).remaining == MAX_REQUEST_LIMIT - 1
 
 
-# --- The reported window
-
-
 def reported(decision: RateLimitDecision) -> tuple[str, int, int]:
     window = decision.reported_window
     return window.name, window.limit, window.remaining
@@ -124,9 +118,6 @@ def test_retry_after_is_at_least_a_second() -> None:
     acme.send()
     acme.wait(59.999999)
     assert acme.send().retry_after == 1
-
-
-# --- Changes of plans and clocks
 
 
 def test_plan_change_takes_effect_at_once_and_keeps_the_usage() -> None:
@@ -180,9 +171,6 @@ def test_clock_set_forward_starts_new_windows() -> None:
     acme.admitted(3)
     acme.now += 400 * DAY
     assert acme.admitted(5) == 3
-
-
-# --- Usage
 
 
 def test_requests_and_rejections_of_each_day_are_stored() -> None:

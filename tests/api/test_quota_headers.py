@@ -70,9 +70,6 @@ def test_key_that_keeps_sending_after_429_is_banned(api: Api, key: Any, account:
     assert "banned" in body["message"]
 
 
-# --- Without a valid key
-
-
 def test_requests_without_a_key_count_by_address_up_to_its_limit(anonymous_api: Api, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 3
     responses = [anonymous_api.get("/pets") for _ in range(5)]

@@ -103,7 +103,6 @@ class Ledger:
 
 
 def run_steps(steps: list[tuple[str, Any]], start: int) -> None:
-    """Take these steps with one account."""
     sender = Sender(per_minute=5, per_day=20, now=start)
     sender.add_key()
     ledger = Ledger(sender)

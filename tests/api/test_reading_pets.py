@@ -78,12 +78,10 @@ def test_status_and_category_filter(api: Api, pets: list[Pet], cat: Pet) -> None
 
 @pytest.fixture
 def cat(pets: list[Pet]) -> Pet:
-    """The only pet of another category."""
     return Pet.objects.create(name="Cat", category=Category.objects.latest("id"), status=PetStatus.SOLD)
 
 
 def test_ids_select_known_pets_by_ascending_id(api: Api, pets: list[Pet]) -> None:
-    """D61"""
     known = [pet.id for pet in pets]
     extremes = [2**63 - 1, -(2**63), 0, -1]
     for sent in ([known[3]], [known[9], known[2], known[9], *extremes], extremes, known[::-1] + [0] * 50):
@@ -123,8 +121,6 @@ def test_inserts_and_deletes_neither_repeat_nor_hide_rows(
     ids += [pet["id"] for page in pages for pet in page]
     assert ids == [pet.id or ids[3] for pet in pets] + [Pet.objects.latest("id").id]
 
-
-# --- Pets by ID, and categories -------------------------------------------------------------------
 
 REMOVAL = datetime(2030, 12, 5, tzinfo=UTC)
 

@@ -36,7 +36,6 @@ def find_operations() -> Iterator[tuple[str, str, Document]]:
 
 
 def follow(schema: Document) -> Document:
-    """Return the schema that a reference names."""
     if "$ref" not in schema:
         return schema
     return dict(get_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
@@ -97,7 +96,6 @@ def test_operation_page_has_everything_of_the_document(client: Client) -> None:
 
 
 def check_bodies(operation: Document, page: str, text: str) -> None:
-    """Check that the page has every field and example of the bodies."""
     successes = [response for status, response in operation["responses"].items() if status < "400"]
     for content in (operation.get("requestBody", {}), *successes):
         for media_type in content.get("content", {}).values():

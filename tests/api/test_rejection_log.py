@@ -30,7 +30,6 @@ def get_logged(request_id: str) -> Rejection:
 
 
 def get_ids() -> list[str]:
-    """Return the request IDs of all rejections, oldest first."""
     return list(Rejection.objects.order_by("id").values_list("request_id", flat=True))
 
 

@@ -16,9 +16,6 @@ from tests.support.quota import ADDRESS, find_rejection, parse, replace_secret
 BOTH = {1: b"an older pepper", 2: b"a newer pepper"}
 
 
-# --- Rehashing with the signing pepper -----------------------------------------------------------
-
-
 def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
     """Issue a key with pepper 1, then add pepper 2, which becomes the signing pepper."""
     settings.API_KEY_PEPPERS = {1: BOTH[1]}
@@ -67,9 +64,6 @@ def test_write_rehashes_a_bounded_number_of_keys(issue: Issue, settings: Any, mo
             store.admit(parse(text), ADDRESS)
         write_behind.recorder.write()
         assert ApiKey.objects.filter(pepper_number=1).count() == left
-
-
-# --- Listing the peppers ------------------------------------------------------------------------
 
 
 def list_peppers(*options: str) -> str:

@@ -22,13 +22,11 @@ RESULT = re.compile(r'<li><a href="([^"]*)">(.*?)</a> <span class="kind">([\w ]+
 
 
 def search(client: Client, query: str) -> list[tuple[str, ...]]:
-    """Return address, title and kind of each result."""
     page = client.get("/docs/search", {"q": query}).text
     return [tuple(html.unescape(strip_tags(part)) for part in result) for result in RESULT.findall(page)]
 
 
 def read_text(client: Client, query: str) -> str:
-    """Return the text of the search page's content."""
     page = client.get("/docs/search", {"q": query}).text
     return " ".join(html.unescape(strip_tags(page.partition("<main")[2])).split())
 

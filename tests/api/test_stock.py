@@ -24,7 +24,6 @@ def add_pets(category: Category, status: str, count: int = 1) -> list[Pet]:
 
 
 def get_available() -> int:
-    """Return the number of available pets in the latest count."""
     latest = stock.get_stock()
     assert latest is not None
     return latest.count_pets("available")

@@ -28,9 +28,6 @@ def suspended(account: Account, key: ApiKey) -> Account:
     return account
 
 
-# --- The response ---------------------------------------------------------------------------------
-
-
 def test_suspended_account_gets_403_with_a_help_link(suspended: Account, api: Api, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 300
     for method, path in (
@@ -72,9 +69,6 @@ def test_rejected_keys_are_counted_by_reason(suspended: Account, api: Api) -> No
     assert count() == [value + 1 for value in before]
 
 
-# --- In the quota store ---------------------------------------------------------------------------
-
-
 def test_suspension_and_its_lifting_take_effect_with_the_next_request(db: None) -> None:
     sender = Sender(per_minute=5, per_day=20)
     sender.add_key()
@@ -100,9 +94,6 @@ def test_errors_of_the_key_precede_the_suspension(db: None) -> None:
     for index, name in enumerate(("REVOKED", "EXPIRED", "NETWORK_NOT_ALLOWED", "UNKNOWN")):
         reasons = [find_rejection(send, index) for send in (sender.admit, sender.peek)]
         assert reasons == [KeyRejectionReason[name]] * 2
-
-
-# --- Actions -------------------------------------------------------------------------------------
 
 
 def trail(account: Account) -> list[tuple[str, str, str]]:

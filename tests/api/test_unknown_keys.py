@@ -27,8 +27,6 @@ KEY = key_format.generate("live", "00000000")
 
 
 class Work(NamedTuple):
-    """The work of one admission."""
-
     statements: list[str]
     digests: int
 
@@ -64,7 +62,6 @@ INVALID_KEYS = [
 
 @pytest.fixture
 def measure(monkeypatch: pytest.MonkeyPatch) -> Callable[[ParsedKey], Work]:
-    """Return a function that measures the admission of a key."""
     digests: list[str] = []
     compute_digest = key_format.compute_digest
 
@@ -107,9 +104,6 @@ def test_key_issued_after_a_failed_lookup_works_at_once(account: Account, monkey
     monkeypatch.setattr(key_format, "generate", lambda mode, account_id: key)
     ApiKey.objects.issue(account, by=OPERATOR)
     store.admit(key, ADDRESS)
-
-
-# --- A flood of unknown keys ---------------------------------------------------------------------
 
 
 def exceed_limit(network: str) -> None:

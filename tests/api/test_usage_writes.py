@@ -33,7 +33,6 @@ MANY = 1_500
 
 
 def create_keys(count: int) -> list[ApiKey]:
-    """Create keys, each with its own account."""
     names = [f"{index:08}" for index in range(count)]
     accounts = Account.objects.bulk_create(
         Account(name=name, public_id=name, plan_id=PlanCode.FREE) for name in names

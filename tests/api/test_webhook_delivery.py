@@ -473,7 +473,6 @@ def held(world: World) -> Iterator[Signal]:
 
 
 def begin(world: World, dispatcher: Dispatcher | None = None) -> None:
-    """Start what is due."""
     dispatcher = dispatcher or world.dispatcher
     world.time = max(world.time, timezone.now())
     dispatcher._next_poll = 0

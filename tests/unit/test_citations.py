@@ -24,7 +24,6 @@ SECTIONS = headings("contract.md", r"^##+ (.+)$")
 
 
 def missing_citations(text: str) -> list[str]:
-    """Return the citations in a text that have no entry in docs/."""
     cited = [
         number
         for first, last in DECISION.findall(text)

@@ -52,7 +52,6 @@ def camel_case(names: Any) -> set[str]:
 
 
 def get_interface(name: str) -> set[str]:
-    """The members of an interface of the TypeScript package."""
     [body] = re.findall(
         rf"interface {name}(?: extends \w+)? {{\n(.*?)\n}}", "".join(TYPESCRIPT.values()), re.DOTALL
     )

@@ -25,7 +25,6 @@ current_name: ContextVar[str] = ContextVar("current_name", default="no request")
 
 @pytest.fixture(autouse=True)
 def idle_greenlets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PooledGreenlet]]:
-    """An empty pool of greenlets."""
     monkeypatch.setattr(greenlets, "greenlet_pool", greenlets.GreenletPool())
     yield greenlets.greenlet_pool.idle
     greenlets.greenlet_pool.idle.clear()

@@ -15,7 +15,6 @@ UPPER_APPS = {"petstore": r"\b(accounts|inventory)[._]\w", "accounts": r"\binven
 
 
 def strings(file: Path) -> Iterator[str]:
-    """Yield the strings of a module, except docstrings."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Expr):
             node.value = ast.Constant(None)

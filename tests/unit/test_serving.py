@@ -55,7 +55,6 @@ def make_scope(headers: Headers | None = None, **attributes: Any) -> Any:
 
 
 def get_problem(*lines: tuple[str, str], **attributes: Any) -> ErrorCode | None:
-    """Return the error code of a malformed head."""
     error = build_meta(make_scope(Headers(*lines), **attributes)).get(HEAD_ERROR)
     return error and error.code
 

@@ -32,7 +32,6 @@ def setting(expression: str, **variables: str) -> str:
 
 
 def rejection(**variables: str) -> str:
-    """Return the error message for these variables."""
     with pytest.raises(ImproperlyConfigured) as error:
         load(**variables)
     return str(error.value)
@@ -290,7 +289,6 @@ def env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def get_environment() -> dict[str, str]:
-    """Return the environment without pytest's own variables."""
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 
