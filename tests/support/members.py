@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from html import unescape
+from typing import Any
 
 from allauth.account.internal.flows.login import AUTHENTICATION_METHODS_SESSION_KEY
 from django.contrib.auth.models import User
@@ -28,3 +30,9 @@ def member_of(account: Account, role: str = Role.OWNER, name: str = "kim") -> Cl
     user = User.objects.create_user(name, email=f"{name}@example.com", password=PASSWORD)
     Membership.objects.create(account=account, user=user, role=role)
     return sign_in(user)
+
+
+def get_errors(page: Any) -> str:
+    """Return the errors of the form on a page."""
+    errors = [error for errors in page.context["form"].errors.values() for error in errors]
+    return unescape(" ".join(map(str, errors)))

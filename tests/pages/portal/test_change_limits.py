@@ -1,7 +1,5 @@
 """Customers can't fill the audit trail, which is never pruned: each act has a daily limit."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 
@@ -89,24 +87,14 @@ def test_changes_of_credentials_are_limited_per_user() -> None:
     assert AuditEntry.objects.filter(actor_name="kim", action="recovery_codes").count() <= 3
 
 
-@pytest.mark.parametrize(
-    ("verb", "form"),
-    [
-        ("reveal-secret", {}),
-        ("rotate-secret", {"overlap": "24"}),
-        ("send-test", {}),
-        ("change", {"url": "https://93.184.216.34/", "types": ["key"]}),
-    ],
-)
-def test_changes_of_webhooks_are_limited_but_disabling_is_not(
-    account: Account, verb: str, form: dict[str, Any]
-) -> None:
+def test_changes_of_webhooks_are_limited_but_disabling_is_not(account: Account) -> None:
     owner = member_of(account)
     endpoint = WebhookEndpoint.objects.add(account, url="https://93.184.216.34/", by=OPERATOR)
     path = f"/account/{account.public_id}/webhooks/{endpoint.public_id}/"
-    *others, last = post_all(owner, f"{path}{verb}/", [form] * 4)
-    assert 429 not in others
-    assert last == 429
+    form = {"overlap": "24", "url": "https://93.184.216.34/", "types": ["key"]}
+    for verb in ("reveal-secret", "rotate-secret", "send-test", "change"):
+        *others, last = post_all(owner, f"{path}{verb}/", [form] * 4)
+        assert (429 in others, last) == (False, 429), verb
     assert owner.post(f"{path}disable/").status_code == 302
 
 

@@ -1,8 +1,7 @@
 """Members view the orders of their account and cancel those that are not approved."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,12 +9,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts.models import Account, Event, OutboxEvent, PlanCode, Role
+from accounts.models import Account, Event, OutboxEvent, PlanCode
+from inventory import order_pages
 from inventory.models import Order, OrderStatus, Pet
 from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
-from tests.support.costs import check_page
-from tests.support.members import member_of
 
 STAFF_TEXT = "secret-of-staff"
 
@@ -37,21 +35,19 @@ def place(account: Account, pet: Pet) -> Order:
     return Order.objects.place(account_id=account.pk, pet_id=new.pk, by="tests")
 
 
+@pytest.mark.usefixtures("foreign")
 def test_list_has_only_own_orders_page_by_page(
-    kim: Client, account: Account, pet: Pet, foreign: Order
+    kim: Client, account: Account, pet: Pet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders = [place(account, pet) for _ in range(30)]
-    seen, query = [], ""
-    while True:
-        page = kim.get(url(account) + query)
-        seen += [order.pk for order in page.context["orders"]]
-        if not page.context["next"]:
-            break
-        query = f"?before={page.context['next']}"
-    assert seen == [order.pk for order in reversed(orders)]
+    monkeypatch.setattr(order_pages, "ORDERS_PER_PAGE", 2)
+    orders = [place(account, pet) for _ in range(3)][::-1]
+    page = kim.get(url(account))
+    assert page.context["orders"] == orders[:2]
+    assert f"?before={orders[1].pk}" in page.text
+    page = kim.get(url(account), {"before": orders[1].pk})
+    assert (page.context["orders"], page.context["next"]) == (orders[2:], None)
     for bad in ({"before": "x"}, {"before": "9" * 30}, {"before": "0"}, {"stage": "x"}):
         assert kim.get(url(account), bad).status_code == 200
-    check_page(lambda: kim.get(url(account), {"before": orders[20].pk}), "inventory_order")
 
 
 def test_list_is_filtered_by_the_stages_that_it_shows(kim: Client, account: Account, pet: Pet) -> None:
@@ -95,56 +91,29 @@ def test_order_shows_its_history_without_staff(kim: Client, account: Account, or
         assert text not in page.text
 
 
-def test_orders_of_other_accounts_are_not_found(kim: Client, account: Account, foreign: Order) -> None:
-    for order_id in (foreign.pk, 0, "x", "9" * 30, "-1"):
-        path = f"{url(account)}{order_id}/"
-        assert kim.get(path).status_code == 404
-        assert kim.post(f"{path}cancel/").status_code == 404
-    foreign.refresh_from_db()
-    assert foreign.status == OrderStatus.PLACED
-
-
-@pytest.mark.parametrize("role", [Role.OWNER, Role.DEVELOPER])
-def test_owner_and_developer_cancel_an_order(account: Account, order: Order, role: Role) -> None:
-    client = member_of(account, role, "ann")
-    page = client.get(url(account, order))
-    assert f"Cancel order {order.pk}" in page.text
-    page = client.post(url(account, order, "cancel/"), follow=True)
+def test_developer_cancels_an_order(kim: Client, account: Account, order: Order) -> None:
+    assert f"Cancel order {order.pk}" in kim.get(url(account, order)).text
+    page = kim.post(url(account, order, "cancel/"), follow=True)
     assert f"Order {order.pk} is cancelled." in page.text
     order.refresh_from_db()
     order.pet.refresh_from_db()
     assert (order.status, order.pet.status) == ("cancelled", "available")
-    assert page.context["history"][0][1:] == ("Cancelled", "member ann")
+    assert page.context["history"][0][1:] == ("Cancelled", "member kim")
     entry = AuditEntry.objects.get(model="inventory.order")
-    assert (entry.actor_name, entry.action, entry.after["status"]) == ("ann", "cancelled", "cancelled")
+    assert (entry.actor_name, entry.action, entry.after["status"]) == ("kim", "cancelled", "cancelled")
     assert OutboxEvent.objects.filter(type="order.cancelled").count() + Event.objects.count() == 1
 
 
-def test_reader_cannot_cancel(account: Account, order: Order) -> None:
-    client = member_of(account, Role.READER, "rea")
-    assert "Cancel order" not in client.get(url(account, order)).text
-    response = client.post(url(account, order, "cancel/"))
-    assert response.status_code == 403
-    assert "Ask an account owner or account developer." in response.text
-    assert Order.objects.get().status == OrderStatus.PLACED
-
-
-@pytest.mark.parametrize("status", ["approved", "delivered", "cancelled"])
+@pytest.mark.parametrize("change", [Order.approve, Order.cancel])
 def test_order_that_changed_in_the_meantime_is_not_cancelled(
-    kim: Client, account: Account, order: Order, status: str
+    kim: Client, account: Account, order: Order, change: Callable[..., None]
 ) -> None:
-    changes: dict[str, Any] = {
-        "approved": [Order.approve], "cancelled": [Order.cancel],
-        "delivered": [Order.approve, Order.deliver],
-    }  # fmt: skip
-    for change in changes[status]:
-        change(order, by="staff boss")
+    change(order, by="staff boss")
     before = Order.objects.values().get()
     page = kim.post(url(account, order, "cancel/"), follow=True)
-    assert page.status_code == 200
-    assert ("is cancelled." in page.text) == (status == "cancelled")
+    assert ("is cancelled." in page.text) == (change == Order.cancel)
     assert Order.objects.values().get() == before
-    assert order.events.count() == len(changes[status]) + 1
+    assert order.events.count() == 2
 
 
 def test_suspended_account_views_but_does_not_cancel(kim: Client, account: Account, order: Order) -> None:
@@ -154,11 +123,3 @@ def test_suspended_account_views_but_does_not_cancel(kim: Client, account: Accou
     assert "not possible while Acme Pets is suspended" in page.text
     assert STAFF_TEXT not in page.text
     assert Order.objects.get().status == OrderStatus.PLACED
-
-
-def test_cancelling_needs_a_post(kim: Client, account: Account, order: Order) -> None:
-    assert kim.get(url(account, order, "cancel/")).status_code == 405
-    kim.handler.enforce_csrf_checks = True
-    assert kim.post(url(account, order, "cancel/")).status_code == 403
-    assert Order.objects.get().status == OrderStatus.PLACED
-    assert timezone.now() > order.created_at

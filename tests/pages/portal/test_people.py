@@ -1,7 +1,5 @@
 """The page People of an account: members, roles and invitations."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -9,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from accounts.models import Account, ApiKey, Event, Invitation, Membership, OutboxEvent, Role
+from accounts.models import Account, Event, Invitation, Membership, OutboxEvent, Role
 from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.members import sign_in
@@ -50,11 +48,6 @@ def page(account: Account) -> str:
     return f"/account/{account.public_id}/people/"
 
 
-@pytest.fixture
-def other_account() -> Account:
-    return Account.objects.create(name="Other Pets", plan_id="free")
-
-
 def roles(account: Account) -> dict[str, str]:
     return dict(account.memberships.values_list("user__username", "role"))
 
@@ -87,18 +80,14 @@ def test_only_owners_see_addresses_and_owner_actions(
         assert ("kim@example.com" in text) == is_owner
         assert ("Create a link" in text) == is_owner
         assert ("Remove ann" in text or "Remove dev" in text) == is_owner
-        assert ("Leave Acme Pets" in text) != is_owner  # Ann is the only owner.
+        # Changes that fail are not offered to the only owner.
+        assert ("Leave Acme Pets" in text) != is_owner
+        assert ("You are the only owner." in text) == is_owner
+        assert "Change role of ann" not in text
         assert "dev@example.com" not in text  # Addresses of members are private.
-
-
-def test_only_owner_is_offered_no_change_that_fails(ann: Membership, dev: Membership, page: str) -> None:
-    text = sign_in(ann.user).get(page).text
-    assert "You are the only owner." in text
-    assert "Change role of ann" not in text
     dev.change_role(Role.OWNER, by=OPERATOR)
     text = sign_in(ann.user).get(page).text
-    assert "Change role of ann" in text
-    assert "Leave Acme Pets" in text
+    assert ("Change role of ann" in text, "Leave Acme Pets" in text) == (True, True)
 
 
 def test_owner_changes_roles_removes_and_withdraws(
@@ -112,6 +101,8 @@ def test_owner_changes_roles_removes_and_withdraws(
     }
     for url in changes:
         assert client.get(url)["Location"] == page  # Does nothing.
+    for role in ("", "admin", "OWNER"):
+        assert client.post(f"{page}{dev.public_id}/role/", {"role": role}).status_code == 400
     assert roles(account) == {"ann": "owner", "dev": "developer", "rea": "reader"}
     for url, message in changes.items():
         assert message in client.post(url, {"role": "owner"}, follow=True).text
@@ -121,43 +112,7 @@ def test_owner_changes_roles_removes_and_withdraws(
     assert {"member_changed", "member_removed", "invitation_withdrawn"} <= set(actions)
 
 
-def get_urls(account: Account, member: Membership, invitation: Invitation) -> list[str]:
-    page = f"/account/{account.public_id}/people/"
-    rows = (f"{member.public_id}/role/", f"{member.public_id}/remove/", f"{invitation.public_id}/withdraw/")
-    return [page, *(f"{page}{row}" for row in rows)]
-
-
-def test_insufficient_role_gets_403_with_the_required_role(
-    account: Account, ann: Membership, dev: Membership, invitation: Invitation
-) -> None:
-    client = sign_in(dev.user)
-    for role in ("developer", "reader"):
-        Membership.objects.filter(pk=dev.pk).update(role=role)
-        for url in get_urls(account, ann, invitation):
-            response = client.post(url, INVITATION)
-            assert (response.status_code, "account owner" in response.text) == (403, True)
-            assert "kim@example.com" not in response.text
-        assert roles(account) == {"ann": "owner", "dev": role}
-    assert account.invitations.open().count() == 1
-
-
-def test_rows_of_another_account_are_not_found_under_the_own_account(
-    account: Account, other_account: Account, ann: Membership, dev: Membership, invitation: Invitation
-) -> None:
-    eve = join(other_account, "eve", Role.OWNER)
-    client = sign_in(eve.user)
-    own = f"/account/{other_account.public_id}/people/"
-    for url in get_urls(account, dev, invitation)[1:]:
-        assert client.post(own + url.partition("/people/")[2], INVITATION).status_code == 404
-    assert client.post(f"{own}{eve.public_id}/withdraw/").status_code == 404
-    assert client.post(f"{own}{eve.public_id}/delete/").status_code == 404
-    assert roles(account) == {"ann": "owner", "dev": "developer"}
-    assert account.invitations.open().count() == 1
-
-
-def test_members_of_any_role_may_leave(
-    account: Account, dev: Membership, reader: Membership, page: str
-) -> None:
+def test_any_member_may_leave(account: Account, dev: Membership, reader: Membership, page: str) -> None:
     for member in (dev, reader):
         client = sign_in(member.user)
         client.get(f"{page}leave/")
@@ -180,13 +135,6 @@ def test_invalid_invitation_is_explained(ann: Membership, invitation: Invitation
     assert Invitation.objects.count() == 1
 
 
-def test_unknown_role_is_rejected(account: Account, ann: Membership, dev: Membership, page: str) -> None:
-    client = sign_in(ann.user)
-    for role in ("", "admin", "OWNER"):
-        assert client.post(f"{page}{dev.public_id}/role/", {"role": role}).status_code == 400
-    assert roles(account)["dev"] == "developer"
-
-
 # --- Second factor -----------------------------------------------------------------------------------
 
 
@@ -194,9 +142,7 @@ def require(client: Client, page: str, *, required: bool = True) -> Any:
     return client.post(f"{page}second-factor/", {"required": "on"} if required else {}, follow=True)
 
 
-def test_owners_see_who_has_a_second_factor(
-    ann: Membership, dev: Membership, reader: Membership, page: str
-) -> None:
+def test_owners_see_second_factors(ann: Membership, dev: Membership, reader: Membership, page: str) -> None:
     add_app(dev.user)
     add_recovery_codes(reader.user, "code")  # Not a second factor by themselves.
     shown = {row.user.username: has for row, _, has in sign_in(ann.user).get(page).context["members"]}
@@ -204,33 +150,14 @@ def test_owners_see_who_has_a_second_factor(
     assert "Second factor:" not in sign_in(dev.user).get(page).text
 
 
-def test_required_second_factor_closes_the_pages_to_members_without_one(
-    ann: Membership, dev: Membership, page: str, key: ApiKey
-) -> None:
+def test_owner_requires_a_second_factor_and_no_longer(ann: Membership, dev: Membership, page: str) -> None:
     add_app(ann.user)
-    owner, client, account = sign_in(ann.user), sign_in(dev.user), ann.account
+    owner, client = sign_in(ann.user), sign_in(dev.user)
     assert "A second factor is now required." in require(owner, page).text
-    home = f"/account/{account.public_id}/"
-    for path in (
-        "",
-        "keys/",
-        f"keys/{key}/",
-        "requests/",
-        "orders/",
-        "people/",
-        "usage.csv",
-        "keys/issue/",
-    ):
-        response = client.get(f"{home}{path}")
-        assert response.status_code == 403
-        assert "Second factor required" in response.text
-        assert key.public_id not in response.text
-    assert client.post(f"{home}keys/{key}/revoke/", {"reason": "x"}).status_code == 403
-    add_app(dev.user)
-    assert client.get(f"{home}keys/").status_code == 200
+    assert client.get(page).status_code == 403
     assert "no longer required" in require(owner, page, required=False).text
-    assert sign_in(ann.user).get(home).status_code == 200
-    entries = AuditEntry.objects.for_object(account).filter(action="changed")
+    assert client.get(page).status_code == 200
+    entries = AuditEntry.objects.for_object(ann.account).filter(action="changed")
     assert [entry.after for entry in entries] == [
         {"requires_second_factor": False}, {"requires_second_factor": True},
     ]  # fmt: skip
@@ -239,21 +166,10 @@ def test_required_second_factor_closes_the_pages_to_members_without_one(
 def test_owner_without_a_second_factor_cannot_require_one(ann: Membership, page: str) -> None:
     client = sign_in(ann.user)
     assert "for yourself first" in require(client, page).text
-    assert (
-        '<a class="alone" href="/account/security/">Set one up for yourself first</a>'
-        in client.get(page).text
-    )
+    link = '<a class="alone" href="/account/security/">Set one up for yourself first</a>'
+    assert link in client.get(page).text
     ann.account.refresh_from_db()
     assert not ann.account.requires_second_factor
-
-
-def test_only_owners_require_a_second_factor(dev: Membership, reader: Membership, page: str) -> None:
-    for member in (dev, reader):
-        add_app(member.user)
-        response = require(sign_in(member.user), page)
-        assert response.status_code == 403
-        assert "Ask an account owner." in response.text
-    assert sign_in(dev.user).get(f"{page}second-factor/").status_code == 403
 
 
 def test_suspended_account_cannot_lift_the_requirement(ann: Membership, page: str) -> None:

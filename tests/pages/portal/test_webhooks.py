@@ -1,7 +1,5 @@
 """Members manage the webhooks of their account, and follow their attempts (D51 to D57)."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from html import unescape
 from typing import Any
@@ -12,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
-from accounts.models import Account, Event, EventType, OutboxEvent, PlanCode, Role, WebhookAttempt
+from accounts.models import Account, Event, EventType, OutboxEvent, WebhookAttempt
 from accounts.models import WebhookEndpoint as Endpoint
 from accounts.models.webhooks import DEFAULT_TYPES
 from accounts.portal import webhook_forms
@@ -20,19 +18,10 @@ from accounts.portal.webhook_forms import GROUPS
 from accounts.webhooks.sender import Failure
 from accounts.webhooks.targets import CheckedURL, check_url
 from tests.conftest import OPERATOR
-from tests.support.members import member_of, sign_in
+from tests.support.members import get_errors
 
 URL = "https://93.184.216.34/hook?token=hidden"
 FORM = {"url": URL, "description": "Warehouse", "types": ["order", "key.revoked"]}
-VERBS = {
-    "change": FORM | {"types": ["key"]},
-    "send-test": {},
-    "reveal-secret": {},
-    "rotate-secret": {"overlap": "24"},
-    "replay": {"since": "2026-01-01T00:00"},
-    "disable": {},
-    "remove": {},
-}
 
 
 @pytest.fixture
@@ -44,12 +33,6 @@ def path(of: Account | Endpoint, page: str = "") -> str:
     if isinstance(of, Endpoint):
         return path(of.account, f"{of.public_id}/{page}")
     return f"/account/{of.public_id}/webhooks/{page}"
-
-
-def get_errors(response: Any) -> str:
-    return unescape(
-        " ".join(str(error) for errors in response.context["form"].errors.values() for error in errors)
-    )
 
 
 def log(endpoint: Endpoint, **values: Any) -> WebhookAttempt:
@@ -85,22 +68,17 @@ def test_form_offers_every_type_with_what_it_sends() -> None:
     assert offered["order.placed"] == "order.placed: An order was placed"
 
 
-@pytest.mark.parametrize(
-    ("values", "error"),
-    [
-        ({"url": "https://127.0.0.1/"}, "public addresses"),
-        ({"url": "https://kim:secret@93.184.216.34/"}, "user name or password"),
-        ({"url": ""}, "required"),
-        ({"types": []}, "required"),
-        ({"types": ["order.lost"]}, "not one of the available choices"),
-        ({"description": "x" * 256}, "at most 255"),
-    ],
-)
-def test_invalid_values_are_reported_and_change_nothing(
-    kim: Client, endpoint: Endpoint, values: dict[str, Any], error: str
-) -> None:
+INVALID = [
+    ("url", "https://127.0.0.1/", "public addresses"), ("url", "", "required"), ("types", [], "required"),
+    ("url", "https://kim:secret@93.184.216.34/", "user name or password"),
+    ("types", ["order.lost"], "one of the available choices"), ("description", "x" * 256, "at most 255"),
+]  # fmt: skip
+
+
+def test_invalid_values_are_reported_and_change_nothing(kim: Client, endpoint: Endpoint) -> None:
     for page in (path(endpoint.account, "add/"), path(endpoint, "change/")):
-        assert error in get_errors(kim.post(page, FORM | values))
+        for field, value, error in INVALID:
+            assert error in get_errors(kim.post(page, FORM | {field: value}))
     assert Endpoint.objects.values_list("url", "description").get() == (URL, "Warehouse")
 
 
@@ -156,24 +134,12 @@ def test_secret_is_in_the_response_to_a_post_only_and_recorded(kim: Client, endp
 
 
 @pytest.mark.parametrize(("overlap", "count"), [("24", 2), ("0", 1)])
-def test_old_secret_signs_for_a_day_or_ends_at_once(
-    kim: Client, endpoint: Endpoint, overlap: str, count: int
-) -> None:
+def test_old_secret_signs_a_day_or_not(kim: Client, endpoint: Endpoint, overlap: str, count: int) -> None:
     kim.post(path(endpoint, "rotate-secret/"), {"overlap": overlap})
     endpoint.refresh_from_db()
     assert endpoint.secret_version == 2
     assert len(endpoint.get_secrets(timezone.now())) == count
     assert ("signs as well until" in kim.get(path(endpoint)).text) == (count == 2)
-
-
-def test_changes_ask_for_the_password_after_two_hours(account: Account, endpoint: Endpoint) -> None:
-    member_of(account)
-    stale = sign_in(account.memberships.get().user, hours_ago=2.1)
-    for page in (path(account, "add/"), *(path(endpoint, f"{verb}/") for verb in VERBS)):
-        for response in (stale.get(page), stale.post(page, FORM)):
-            assert "/account/confirm/" in response.headers["Location"]
-    assert list_actions(endpoint) == ["added"]
-    assert stale.get(path(endpoint)).status_code == 200
 
 
 # --- Disabling and repeating
@@ -207,17 +173,15 @@ def test_replay_moves_back_to_a_time_with_stored_events(kim: Client, endpoint: E
     OutboxEvent.build(EventType.ORDER_PLACED, {}, endpoint.account_id).save()
     sequence_all()
     Endpoint.objects.update(position=10**6)
-    response = kim.post(
-        path(endpoint, "replay/"), {"since": f"{now - timedelta(minutes=1):%Y-%m-%dT%H:%M}"}
-    )
-    assert response.status_code == 302
+    since = f"{now - timedelta(minutes=1):%Y-%m-%dT%H:%M}"
+    assert kim.post(path(endpoint, "replay/"), {"since": since}).status_code == 302
     endpoint.refresh_from_db()
     assert endpoint.position < 10**6
 
 
-@pytest.mark.parametrize("since", ["", "x", "0001-01-01T00:00", "9999-12-31T23:59:59-12:00", "9999-12-31"])
-def test_replay_needs_a_time_in_the_past(kim: Client, endpoint: Endpoint, since: str) -> None:
-    assert get_errors(kim.post(path(endpoint, "replay/"), {"since": since}))
+def test_replay_needs_a_time_in_the_past(kim: Client, endpoint: Endpoint) -> None:
+    for since in ("", "x", "0001-01-01T00:00", "9999-12-31T23:59:59-12:00", "9999-12-31"):
+        assert get_errors(kim.post(path(endpoint, "replay/"), {"since": since})), since
 
 
 def test_removed_webhook_is_gone(kim: Client, endpoint: Endpoint) -> None:
@@ -236,7 +200,10 @@ def test_attempt_shows_the_request_the_response_and_the_next_try(kim: Client, en
     event = Event.objects.latest("pk")
     next_at = timezone.now() + timedelta(minutes=2)
     attempt = log(endpoint, event_id=event.pk, response="<b>Down</b>", next_attempt_at=next_at)
-    assert f"{next_at:%Y-%m-%d %H:%M:%S}" in kim.get(path(endpoint)).text
+    log(endpoint, error=Failure.TIMEOUT, status=None)
+    text = kim.get(path(endpoint)).text
+    for part in (f"{next_at:%Y-%m-%d %H:%M:%S}", ">503</span>", f">{Failure.TIMEOUT.label}</span>"):
+        assert part in text
     page = kim.get(path(endpoint, f"attempts/{attempt.pk}/")).text
     for part in (
         f"POST {URL}", f"webhook-id: evt_{event.pk}", '"data":{"order":{"id":5}}',
@@ -283,66 +250,14 @@ def test_reused_id_does_not_show_an_event_of_another_account(kim: Client, endpoi
     page = kim.get(path(endpoint, f"attempts/{attempt.pk}/"))
     assert "The event is no longer stored." in page.text
     assert page.context["body"] is None
-
-
-def test_event_that_is_no_longer_stored_is_not_sent_again(kim: Client, endpoint: Endpoint) -> None:
-    page = path(endpoint, f"attempts/{log(endpoint, event_id=10**9).pk}/")
-    assert "The event is no longer stored." in kim.get(page).text
-    assert "no longer stored" in unescape(kim.post(page, follow=True).text)
-
-
-@pytest.mark.parametrize("failure", Failure)
-def test_each_failure_has_a_text(kim: Client, endpoint: Endpoint, failure: Failure) -> None:
-    status = 503 if failure == Failure.STATUS else None
-    attempt = log(endpoint, error=failure, status=status)
-    text = "503" if failure == Failure.STATUS else failure.label
-    for page in (path(endpoint), path(endpoint, f"attempts/{attempt.pk}/")):
-        assert f'<span class="state down">{text}</span>' in unescape(kim.get(page).text)
+    page = kim.post(path(endpoint, f"attempts/{attempt.pk}/"), follow=True)
+    assert "no longer stored" in unescape(page.text)
 
 
 # --- Who may do what
 
 
-def test_readers_see_webhooks_but_change_nothing(account: Account, endpoint: Endpoint) -> None:
-    reader, attempt = member_of(account, Role.READER), log(endpoint)
-    for page in (path(account), path(endpoint), path(endpoint, f"attempts/{attempt.pk}/")):
-        response = reader.get(page)
-        assert response.status_code == 200
-        assert not any(f"{verb}/" in response.text for verb in ("add", *VERBS))
-    posts: dict[str, Any] = {path(endpoint, f"{verb}/"): form for verb, form in VERBS.items()}
-    posts |= {path(account, "add/"): FORM, path(endpoint, f"attempts/{attempt.pk}/"): {}}
-    for page, form in posts.items():
-        response = reader.post(page, form)
-        assert response.status_code == 403
-        assert "account owner or account developer" in response.text
-    assert list_actions(endpoint) == ["added"]
-
-
-def test_webhooks_of_other_accounts_do_not_exist(kim: Client, endpoint: Endpoint) -> None:
-    other = Account.objects.create(name="Other Pets", plan_id=PlanCode.PRO)
-    foreign = Endpoint.objects.add(other, url=URL, by=OPERATOR)
-    attempt = log(foreign)
-    pages = ["", f"attempts/{attempt.pk}/", *(f"{verb}/" for verb in VERBS)]
-    for page in [
-        *(path(foreign, page) for page in pages),
-        *(path(endpoint.account, f"{foreign}/{page}") for page in pages),
-    ]:
-        for response in (kim.get(page), kim.post(page, FORM)):
-            assert response.status_code in {404, 405}
-    assert kim.get(path(endpoint, f"attempts/{attempt.pk}/")).status_code == 404
-    assert list_actions(foreign) == ["added"]
-
-
-@pytest.mark.parametrize(
-    "page", ["x/", "attempts/x/", "attempts/99999999999999999999/", "change/x/", "enable/x"]
-)
-def test_unknown_pages_are_404(kim: Client, endpoint: Endpoint, page: str) -> None:
-    assert kim.get(path(endpoint, page)).status_code == 404
-
-
-def test_suspended_account_can_read_disable_and_remove_only(
-    kim: Client, account: Account, endpoint: Endpoint
-) -> None:
+def test_suspended_account_only_reduces(kim: Client, account: Account, endpoint: Endpoint) -> None:
     attempt = log(endpoint)
     account.suspend(by=OPERATOR, reason="Unpaid")
     for page in (path(account), path(endpoint), path(endpoint, f"attempts/{attempt.pk}/")):
@@ -350,14 +265,7 @@ def test_suspended_account_can_read_disable_and_remove_only(
         assert not any(
             f"/{verb}/" in text for verb in ("add", "change", "rotate-secret", "replay", "send-test")
         )
-    for page, form in {
-        path(account, "add/"): FORM,
-        **{
-            path(endpoint, f"{verb}/"): VERBS[verb]
-            for verb in ("change", "rotate-secret", "send-test", "replay")
-        },
-    }.items():
-        assert "suspended" in get_errors(kim.post(page, form))
+    assert "suspended" in get_errors(kim.post(path(account, "add/"), FORM))
     assert kim.post(path(endpoint, "disable/")).status_code == 302
     assert "suspended" in get_errors(kim.post(path(endpoint, "enable/")))
     assert kim.post(path(endpoint, "remove/")).status_code == 302
@@ -382,10 +290,8 @@ def test_overview_warns_of_webhooks_that_fail_for_an_hour_or_were_disabled(
     kim: Client, account: Account, endpoint: Endpoint
 ) -> None:
     def get_banner() -> bool:
-        return (
-            f'Webhook <a href="{path(endpoint)}">Warehouse</a>'
-            in kim.get(f"/account/{account.public_id}/").text
-        )
+        link = f'Webhook <a href="{path(endpoint)}">Warehouse</a>'
+        return link in kim.get(f"/account/{account.public_id}/").text
 
     now = timezone.now()
     for minutes, is_warned in ((59, False), (61, True)):
