@@ -57,6 +57,11 @@ def run_bulk_action(staff: Client, action: str, *rows: Model, path: str, **form_
     return str(staff.post(path, data | form_data, follow=True).text.replace("&#x27;", "'"))
 
 
+def list_rows(staff: Client, path: str, **query: Any) -> list[Any]:
+    """Return the rows on the first page of a list."""
+    return list(staff.get(path, query).context["cl"].result_list)
+
+
 def page_url(row: Model, page: str = "change") -> str:
     """Return the URL of a page of a row in the back office."""
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{page}", args=[row.pk])

@@ -1,7 +1,5 @@
 """The audit trail records every change by staff with old and new values, and is append-only."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -17,21 +15,19 @@ from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection, transaction
 from django.db.models import BooleanField, DateTimeField, ForeignKey, IntegerField, Model
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
 
 from accounts.models import Account, ApiKey, PlanCode, WebhookEndpoint
-from inventory.models import Category, Order, Pet
+from inventory.models import Category, Order
 from petstore.api.link_header import get_page_url
 from petstore.audit import SECRET_FIELDS, Actor
-from petstore.audit.actions import labels
 from petstore.audit.models import AuditEntry
 from petstore.backoffice.history import FIELD_LABELS, OMITTED_FIELDS, extra_fields
 from petstore.sign_in.password_links import create_link
 from petstore.sign_in.second_factors import reset_two_factor
 from tests.support.staff import PASSWORD, clerk_with, member_of, signed_in, superuser
 
-LIST = "/admin/backoffice/auditentry/"
+LIST, TABLE = "/admin/backoffice/auditentry/", "backoffice_auditentry"
 
 
 @pytest.fixture
@@ -61,6 +57,7 @@ def test_each_change_is_recorded_once_with_actor_address_and_difference(staff: C
     entry = last_entry()
     assert (entry.action, entry.object_id, entry.before["name"]) == ("deleted", pk, "Olms")
     assert AuditEntry.objects.filter(model="inventory.category").count() == 3
+    assert not LogEntry.objects.exists()
 
 
 def test_audit_trail_contains_no_secrets(staff: Client, account: Account) -> None:
@@ -72,10 +69,8 @@ def test_audit_trail_contains_no_secrets(staff: Client, account: Account) -> Non
     stock = Group.objects.get(name="Stock").pk
     staff.post("/admin/auth/user/add/", {"username": "clerk", "groups": stock})
     clerk = User.objects.get(username="clerk")
-    page = staff.get(
-        create_link(clerk, by=User.objects.get(username="boss")).removeprefix(get_page_url("")[:-1]),
-        follow=True,
-    ).request["PATH_INFO"]
+    link = create_link(clerk, by=User.objects.get(username="boss")).removeprefix(get_page_url("")[:-1])
+    page = staff.get(link, follow=True).request["PATH_INFO"]
     staff.post(page, {"password1": PASSWORD, "password2": PASSWORD})
     entry = last_entry()
     assert (entry.action, entry.after) == ("changed", {"password": "(not shown, but changed)"})
@@ -112,20 +107,15 @@ def entry(db: None) -> AuditEntry:
     return AuditEntry.objects.create(action="changed", actor_name="boss", address="192.0.2.1")
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE backoffice_auditentry SET reason = 'x'",
-        "DELETE FROM backoffice_auditentry",
-        "TRUNCATE backoffice_auditentry",
-        "TRUNCATE auth_user, backoffice_auditentry CASCADE",
-    ],
-)
-def test_database_rejects_update_and_delete(entry: AuditEntry, statement: str) -> None:
-    if "TRUNCATE" in statement and connection.vendor != "postgresql":
-        pytest.skip("SQLite has no TRUNCATE.")
-    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
-        connection.cursor().execute(statement)
+STATEMENTS = ["UPDATE backoffice_auditentry SET reason = 'x'", "DELETE FROM backoffice_auditentry"]
+if connection.vendor == "postgresql":  # SQLite has no TRUNCATE.
+    STATEMENTS += [f"TRUNCATE {tables}" for tables in (TABLE, f"auth_user, {TABLE} CASCADE")]
+
+
+def test_database_rejects_update_and_delete(entry: AuditEntry) -> None:
+    for statement in STATEMENTS:
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+            connection.cursor().execute(statement)
     assert AuditEntry.objects.get().reason == ""
 
 
@@ -144,13 +134,9 @@ def find(client: Client, **query: Any) -> list[str]:
 
 @pytest.fixture
 def entries(boss: User) -> None:
-    rival = superuser("rival")
-    actions = [
-        (boss, "added", "inventory.pet"),
-        (rival, "changed", "inventory.pet"),
-        (boss, "changed", "auth.group"),
-    ]
-    for number, (user, action, model) in enumerate(actions):
+    actions = ("added", "inventory.pet"), ("changed", "inventory.pet"), ("changed", "auth.group")
+    for number, (action, model) in enumerate(actions):
+        user = boss if number != 1 else superuser("rival")
         AuditEntry.objects.create(
             actor_id=user.pk, actor_name=user.username, action=action, model=model, object_id=f"{number}",
             object_text=f"thing {number}", request_id=f"try-{number}", address="192.0.2.1",
@@ -182,6 +168,8 @@ def test_entry_links_actor_and_existing_object(staff: Client, boss: User) -> Non
     kind = Category.objects.create(name="Newts")
     page = f"/admin/inventory/category/{kind.pk}/"
     staff.post(f"{page}change/", {"name": "<b>Olms"})
+    request_link = f'href="{LIST}?q=try-1&amp;sign_ins=shown">try-1</a>'
+    assert request_link in staff.get(f"{LIST}{last_entry().pk}/change/").text
     for path in (LIST, f"{LIST}{last_entry().pk}/change/"):
         text = staff.get(path).text
         assert f'href="{page}change/">&lt;b&gt;Olms</a>' in text
@@ -190,9 +178,8 @@ def test_entry_links_actor_and_existing_object(staff: Client, boss: User) -> Non
     staff.post(f"{page}delete/", {"post": "yes"})
     assert f'href="{page}change/"' not in staff.get(LIST, {"action__exact": "deleted"}).text
     for model in ("", "x", "inventory.petupload", "a.b.c", "no.such"):
-        AuditEntry.objects.create(
-            action="added", model=model, object_id="1", object_text="x", address="::1"
-        )
+        values = {"object_id": "1", "object_text": "x", "address": "::1"}
+        AuditEntry.objects.create(action="added", model=model, **values)
     assert find(staff)[:5] == ["x"] * 5
 
 
@@ -202,7 +189,9 @@ def export_rows(client: Client, **query: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(response.getvalue().decode("utf-8-sig"), newline="")))
 
 
-def test_export_follows_the_filters(entries: None, staff: Client, boss: User) -> None:
+def test_export_follows_the_filters(
+    entries: None, staff: Client, boss: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert [row["object"] for row in export_rows(staff)] == ["thing 2", "thing 1", "thing 0"]
     rows = export_rows(staff, staff=boss.pk, p="0", sign_ins="shown")
     assert [row["object"] for row in rows] == ["audit trail entries", "boss", "thing 2", "thing 0"]
@@ -210,6 +199,13 @@ def test_export_follows_the_filters(entries: None, staff: Client, boss: User) ->
     row = export_rows(staff)[0]
     assert (row["by"], row["action"], row["object"]) == ("boss", "Added", "'=1+1")
     assert json.loads(row["new values"])["name"] == "=1+1"
+    for query in ({"nothing": "1"}, {"action__exact": "\0"}, {"q": "x" * 251}):
+        assert staff.get(f"{LIST}export/", query).status_code in {302, 400}
+    monkeypatch.setattr("petstore.backoffice.admin.MAX_EXPORTED", 2)
+    page = staff.get(f"{LIST}export/", {"days": "1"}, follow=True)
+    assert "Narrow it with filters" in page.text
+    assert page.redirect_chain == [(f"{LIST}?days=1", 302)]
+    assert len(export_rows(staff, kind="inventory.pet")) == 2
 
 
 def test_export_is_recorded_with_filters_and_masked_search_term(staff: Client, category: Category) -> None:
@@ -237,20 +233,9 @@ def test_changes_are_described_in_plain_words(staff: Client, account: Account) -
     text = describe(f"accounts/account/{account.pk}/change/", **data)
     assert "contact email: changed (value hidden)" in text
     assert "updated at" not in text
-
-
-def test_list_names_keys_and_accounts_with_a_constant_number_of_queries(
-    staff: Client, account: Account
-) -> None:
-    query_counts = []
-    for name in ("Till", "Depot"):
-        key, _ = ApiKey.objects.issue(account, name=name, key_scopes=["pets:read"], by=Actor("tests"))
-        with CaptureQueriesContext(connection) as queries:
-            text = staff.get(LIST).text
-        query_counts.append(len(queries))
-        assert f">{name} ({key.public_id}), {account.name}</a>" in text
+    text = describe("accounts/apikey/add/", account=account.pk, name="Till", scopes=["pets:read"])
+    assert f">Till ({ApiKey.objects.get().public_id}), {account.name}</a>" in text
     assert "scopes: pets:read" in text
-    assert query_counts[0] == query_counts[1]
 
 
 AUDITED: set[Any] = {
@@ -308,7 +293,9 @@ def test_users_of_customers_are_called_members(staff: Client, boss: User, accoun
     kim = User.objects.create_user("kim")
     account.require_second_factor(required=True, by=Actor("kim", kim.pk))
     reset_two_factor(kim, reason="Lost", by=Actor("boss", boss.pk))
-    rows = find_cells(staff.get(LIST).text)
+    text = staff.get(LIST).text
+    assert f"/admin/auth/user/{kim.pk}/" not in text
+    rows = find_cells(text)
     assert rows[0][1:5] == ["boss", "Reset two-factor sign-in", "member", "kim"]
     assert rows[1][1:5] == ["member kim", "Changed", "account", account.name]
     for page in ("change", "history"):
@@ -323,89 +310,14 @@ def find_cells(page: str) -> list[list[str]]:
     ]
 
 
-def test_request_leads_to_its_entries(staff: Client) -> None:
-    staff.post("/admin/inventory/category/add/", {"name": "Newts"})
-    link = f"{LIST}?q=try-1&amp;sign_ins=shown"
-    assert f'href="{link}">try-1</a>' in staff.get(f"{LIST}{last_entry().pk}/change/").text
-    assert find(staff, q="try-1", sign_ins="shown") == ["Newts"]
-
-
-def test_too_large_export_is_rejected_with_advice(
-    entries: None, staff: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("petstore.backoffice.admin.MAX_EXPORTED", 2)
-    page = staff.get(f"{LIST}export/", {"days": "1"}, follow=True)
-    assert "Narrow it with filters" in page.text
-    assert page.redirect_chain == [(f"{LIST}?days=1", 302)]
-    assert len(export_rows(staff, kind="inventory.pet")) == 2
-
-
-def test_invalid_filter_does_not_break_the_export(staff: Client) -> None:
-    for query in ({"nothing": "1"}, {"action__exact": "\0"}, {"q": "x" * 251}):
-        assert staff.get(f"{LIST}export/", query).status_code in {302, 400}
-
-
-def test_long_trail_is_paginated_without_count(staff: Client, boss: User) -> None:
-    AuditEntry.objects.bulk_create(
-        AuditEntry(actor_id=boss.pk, action="changed", address="192.0.2.1", object_text=f"{number}")
-        for number in range(1200)
-    )
-    with CaptureQueriesContext(connection) as queries:
-        page = staff.get(LIST, {"before": AuditEntry.objects.earliest("id").pk + 100})
-    assert len(page.context["cl"].result_list) == 50
-    statements = [query["sql"] for query in queries if 'FROM "backoffice_auditentry"' in query["sql"]]
-    assert len(statements) == 2
-    assert not any("COUNT(" in sql for sql in statements)
-    assert all("LIMIT" in sql for sql in statements)
-
-
-def test_only_owners_view_the_audit_trail(db: None) -> None:
-    for group, status in (("Viewer", 403), ("Support", 403), ("Stock", 403), ("Owner", 200)):
-        client = signed_in(member_of(group))
-        responses = [client.get(LIST), client.get(f"{LIST}export/")]
-        assert [response.status_code for response in responses] == [status, status]
-        b"".join(responses[-1])  # Closes the file.
-
-
-def test_one_action_is_recorded_once(
-    staff: Client, account: Account, key: ApiKey, category: Category
-) -> None:
-    pet = Pet.objects.create(name="Rex", category=category)
-    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="x")
-    requests: list[tuple[str, dict[str, Any]]] = [
-        (f"accounts/apikey/{key.pk}/change/", {"name": "Tills"}),
-        (f"accounts/apikey/{key.pk}/rotate/", {}),
-        (f"accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"}),
-        (f"inventory/order/{order.pk}/act/approve/", {}),
-        ("inventory/category/add/", {"name": "Newts"}),
-    ]
-    for path, data in requests:
-        before = AuditEntry.objects.count()
-        assert staff.post(f"/admin/{path}", data).status_code < 400
-        issued = path.endswith("rotate/")  # A second action: the replacement.
-        assert AuditEntry.objects.count() == before + 1 + issued, path
-    assert not LogEntry.objects.exists()
-
-
 def test_object_history_shows_actor_change_and_reason(staff: Client, key: ApiKey) -> None:
     staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
     history = staff.get(f"/admin/accounts/apikey/{key.pk}/history/").text
     assert history.index("Revoked") < history.index("Issued")
-    for part in ("by boss", "by tests"):
-        assert part in history
+    assert all(part in history for part in ("by boss", "by tests"))
     assert history.count("Leaked") == 1
     assert "revoked at" not in history
     assert signed_in(member_of("Stock")).get(f"/admin/accounts/apikey/{key.pk}/history/").status_code == 403
-
-
-def test_history_of_a_role_has_its_permissions_in_words(staff: Client) -> None:
-    role = Group.objects.create(name="Night shift")
-    permission = Permission.objects.get(codename="view_order")
-    staff.post(f"/admin/auth/group/{role.pk}/change/", {"name": role.name, "permissions": permission.pk})
+    role, right = Group.objects.create(name="Night shift"), Permission.objects.get(codename="view_order")
+    staff.post(f"/admin/auth/group/{role.pk}/change/", {"name": role.name, "permissions": right.pk})
     assert "permissions: none → view order<" in staff.get(f"/admin/auth/group/{role.pk}/history/").text
-
-
-def test_filter_of_actions_offers_no_placed_orders(staff: Client) -> None:
-    actions = labels.values()
-    assert "Placed" not in actions
-    assert {"Approved", "Returned", "Ban lifted"}.issubset(actions)

@@ -1,7 +1,5 @@
 """Names in the back office: bytes, visibility and search."""
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata
@@ -61,6 +59,7 @@ def read_form_like_a_browser(page: str) -> dict[str, str]:
     return sent
 
 
+@pytest.mark.same_on_both
 @pytest.mark.parametrize("model", ["pet", "category", "account", "key"])
 def test_untouched_text_keeps_its_bytes(staff: Client, category: Category, model: str) -> None:
     other = Category.objects.latest("id")
@@ -71,11 +70,8 @@ def test_untouched_text_keeps_its_bytes(staff: Client, category: Category, model
         changed = {"category": str(other.pk)} if model == "pet" else {}
         assert staff.post(page_of(row), sent | changed).status_code == 302
         stored = type(row).objects.get(pk=row.pk)
-        assert (stored.name, getattr(stored, "notes", text), getattr(stored, "description", text)) == (
-            name,
-            text,
-            text,
-        )
+        assert stored.name == name
+        assert getattr(stored, "notes", text) == getattr(stored, "description", text) == text
         assert model != "pet" or stored.category == other
         if model == "account":
             staff.post(page_of(row), sent | {"name": f" Typed {row.pk}", "notes": "onetwo"})
@@ -83,10 +79,9 @@ def test_untouched_text_keeps_its_bytes(staff: Client, category: Category, model
             assert (row.name, row.notes) == (f"Typed {row.pk}", "onetwo")
 
 
+@pytest.mark.same_on_both
 @pytest.mark.parametrize("model", ["pet", "category", "account", "key"])
-def test_invisible_name_has_a_placeholder_in_every_link(
-    staff: Client, category: Category, model: str
-) -> None:
+def test_invisible_name_has_a_placeholder_in_links(staff: Client, category: Category, model: str) -> None:
     for name in INVISIBLE:
         row = row_of(model, category, name=name, text="")
         shown = f"(invisible: U+{ord(name[0]):04X}"
@@ -119,12 +114,11 @@ def test_search_ignores_case_and_normal_form(staff: Client, category: Category, 
         row_of(model, category, name=stored, text="") for model in ("pet", "category", "account")
     )
     key, _ = ApiKey.objects.issue(account, name=stored, by=Actor("tests"))
-    for term in ("\u00e9lan v\u00f6", "e\u0301LAN VO\u0308", NFC, NFD):
+    for term in ("\u00e9lan v\u00f6", "e\u0301LAN VO\u0308"):
         for row in (pet, kind, account, key):
             page = f"/admin/{row._meta.label_lower.replace('.', '/')}/"
-            assert [found.pk for found in staff.get(page, {"q": term}).context["cl"].result_list] == [
-                row.pk
-            ]
+            [found] = staff.get(page, {"q": term}).context["cl"].result_list
+            assert found.pk == row.pk
         results = [result.title for result in staff.post("/admin/search/", {"s": term}).context["results"]]
         assert {str(account), str(pet)} <= set(results)
     assert not staff.get("/admin/inventory/category/", {"q": "elan"}).context["cl"].result_list

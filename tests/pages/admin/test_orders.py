@@ -18,7 +18,7 @@ from inventory import stock
 from inventory.admin import status_tabs
 from inventory.models import Category, Order, Pet
 from petstore.audit.models import AuditEntry
-from tests.support.staff import CONFIRMED, clerk_with, run_bulk_action
+from tests.support.staff import CONFIRMED, clerk_with, list_rows, run_bulk_action
 
 ORDERS = "/admin/inventory/order/"
 ACTIONS = {"approve", "ship", "ship_later", "deliver", "reschedule", "cancel", "return_pet"}
@@ -52,9 +52,7 @@ def get_status(order: Order) -> str:
 
 
 @pytest.mark.parametrize("act", [run_action, press_button], ids=["bulk action", "button"])
-def test_delivered_order_sells_the_pet(
-    staff: Client, order: Order, pet: Pet, act: Callable[..., str]
-) -> None:
+def test_delivered_order_sells_pet(staff: Client, order: Order, pet: Pet, act: Callable[..., str]) -> None:
     statuses = ["placed", "approved", "approved", "delivered"]
     assert f"Order {order.pk} is approved." in act(staff, "approve", order)
     assert f"Order {order.pk} is shipped." in act(staff, "ship", order)
@@ -95,16 +93,16 @@ def move_to(stage: str, order: Order) -> None:
         order.cancel(by="tests")
 
 
+@pytest.mark.same_on_both
 @pytest.mark.parametrize("stage", LEGAL_ACTIONS)
-def test_stage_offers_exactly_its_actions_and_others_are_skipped(
-    staff: Client, order: Order, stage: str
-) -> None:
+def test_stage_offers_its_actions_and_others_are_skipped(staff: Client, order: Order, stage: str) -> None:
     move_to(stage, order)
     legal = LEGAL_ACTIONS[stage]
     page, tab = staff.get(f"{ORDERS}{order.pk}/change/").text, staff.get(ORDERS, {"stage": stage}).text
     assert {name for name in ACTIONS if f"/act/{name}/" in page} == legal
     assert {name for name in ACTIONS if f'name="action" value="{name}"' in tab} == legal
     before = Order.objects.filter(pk=order.pk).values().get()
+    assert staff.get(f"{ORDERS}{order.pk}/act/explode/").status_code == 404
     for name in ACTIONS:
         assert staff.get(f"{ORDERS}{order.pk}/act/{name}/").status_code == 200  # Asks for confirmation.
     date = f"{timezone.now():%Y-%m-%dT%H:%M}"
@@ -114,15 +112,9 @@ def test_stage_offers_exactly_its_actions_and_others_are_skipped(
     assert Order.objects.filter(pk=order.pk).values().get() == before
 
 
-def test_cancelled_order_has_no_actions(staff: Client, orders: list[Order]) -> None:
-    page = staff.get(f"{ORDERS}{orders[3].pk}/change/").text
-    assert not [name for name in ACTIONS if f"/act/{name}/" in page]
-    assert f"1 not shipped. Order {orders[3].pk} is cancelled." in press_button(staff, "ship", orders[3])
-    assert all(f'value="{name}"' in staff.get(ORDERS).text for name in ACTIONS)
-
-
 def test_skipped_orders_are_listed_with_the_reasons(staff: Client, orders: list[Order]) -> None:
     placed, approved, delivered, cancelled = orders
+    assert all(f'value="{name}"' in staff.get(ORDERS).text for name in ACTIONS)
     page = run_action(staff, "cancel", *orders)  # Asks for a reason first.
     assert f"Order {approved.pk}: Luna ({approved.pet_id}) for Acme Pets" in page
     assert get_status(approved) == "approved"
@@ -159,10 +151,6 @@ def test_database_failure_reports_changed_and_unchanged_orders(
     assert [get_status(order) for order in orders] == ["placed", "placed", "placed", "approved"]
 
 
-def test_unknown_action_is_not_found(staff: Client, order: Order) -> None:
-    assert staff.get(f"{ORDERS}{order.pk}/act/explode/").status_code == 404
-
-
 @pytest.mark.parametrize(("stage", "action"), [("to_ship", "ship_later"), ("shipped", "reschedule")])
 def test_order_ships_on_the_chosen_date(staff: Client, order: Order, stage: str, action: str) -> None:
     move_to(stage, order)
@@ -170,29 +158,21 @@ def test_order_ships_on_the_chosen_date(staff: Client, order: Order, stage: str,
     press_button(staff, action, order, ship_date=f"{date:%Y-%m-%dT%H:%M}")
     order.refresh_from_db()
     assert order.ship_date == date
+    for invalid in ("", "soon", "0001-01-01T00:00", "9999-12-31T23:59", "2026-13-45T99:99"):
+        press_button(staff, action, order, ship_date=invalid)
+    order.refresh_from_db()
+    assert order.ship_date == date
     for path in (f"{ORDERS}{order.pk}/change/", f"/admin/accounts/account/{order.account_id}/change/"):
         assert "ship date set" in staff.get(path).text.lower()
-
-
-def test_invalid_ship_date_is_rejected(staff: Client, orders: list[Order]) -> None:
-    for date in ("", "soon", "0001-01-01T00:00", "9999-12-31T23:59", "2026-13-45T99:99"):
-        press_button(staff, "ship_later", orders[1], ship_date=date)
-    orders[1].refresh_from_db()
-    assert orders[1].ship_date is None
-
-
-def list_orders(staff: Client, **query: str) -> list[Order]:
-    return list(staff.get(ORDERS, query).context["cl"].result_list)
 
 
 def test_orders_are_found_by_their_id_their_pet_or_their_account(
     staff: Client, orders: list[Order], account: Account
 ) -> None:
-    assert orders[1] in list_orders(staff, q=str(orders[1].pk))
-    assert orders[2] in list_orders(staff, q=str(orders[2].pet_id))
-    assert list_orders(staff, q="acme") == orders[::-1]
-    assert list_orders(staff, q="unknown buyer") == []
-    assert list_orders(staff, q="9" * 22) == []
+    assert orders[1] in list_rows(staff, ORDERS, q=str(orders[1].pk))
+    assert orders[2] in list_rows(staff, ORDERS, q=str(orders[2].pet_id))
+    assert list_rows(staff, ORDERS, q="acme") == orders[::-1]
+    assert list_rows(staff, ORDERS, q="unknown buyer") == list_rows(staff, ORDERS, q="9" * 22) == []
 
 
 def find_tabs(page: str) -> list[tuple[str, ...]]:
@@ -206,57 +186,39 @@ def find_badges(page: str) -> list[str]:
 
 def test_tabs_show_the_stages_of_orders(staff: Client, orders: list[Order]) -> None:
     placed, approved, delivered, cancelled = orders
-    stages = {
-        "to_approve": [placed], "to_ship": [approved], "shipped": [], "delivered": [delivered],
-        "cancelled": [cancelled],
-    }  # fmt: skip
-    assert {stage: list_orders(staff, stage=stage) for stage in stages} == stages
+    for stage, listed in (("to_approve", [placed]), ("delivered", [delivered]), ("cancelled", [cancelled])):
+        assert list_rows(staff, ORDERS, stage=stage) == listed
     assert find_tabs(staff.get(ORDERS, {"stage": "delivered"}).text) == [
         ("", "All", ""), ("", "Placed", "1"), ("", "Approved", "1"), ("", "Scheduled", "0"),
         ("", "Shipped", "0"), ("page", "Delivered", "1"), ("", "Cancelled", "1"), ("", "Returned", "0"),
     ]  # fmt: skip
     for days, stage, badge in ((2, "scheduled", "Scheduled"), (0, "shipped", "Shipped")):
         approved.ship(by="tests", ship_date=timezone.now() + timedelta(days=days))
-        listed = {name: list_orders(staff, stage=name) for name in ("to_ship", "scheduled", "shipped")}
-        assert {name: rows for name, rows in listed.items() if rows} == {stage: [approved]}
+        rows = {name: list_rows(staff, ORDERS, stage=name) for name in ("to_ship", "scheduled", "shipped")}
+        assert {name: listed for name, listed in rows.items() if listed} == {stage: [approved]}
         assert find_badges(staff.get(ORDERS).text) == ["Cancelled", "Delivered", badge, "Placed"]
 
 
 def test_tabs_and_home_show_exact_counts_up_to_a_maximum(
     staff: Client, orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def list_counts() -> list[str]:
+        return [count for _, _, count in find_tabs(staff.get(ORDERS).text)][1:]
+
     assert stock.refresh()
     staff.post(f"{ORDERS}{orders[0].pk}/act/approve/")
-    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == [
-        "",
-        "0",
-        "2",
-        "0",
-        "0",
-        "1",
-        "1",
-        "0",
-    ]
+    assert list_counts() == ["0", "2", "0", "0", "1", "1", "0"]
     assert "2 orders are waiting to be shipped." in staff.get("/admin/").text
     monkeypatch.setattr(status_tabs, "MAX_EXACT_COUNT", 1)  # Beyond it, the latest count of the stock.
-    assert [count for _, _, count in find_tabs(staff.get(ORDERS).text)] == [
-        "",
-        "0",
-        "1+",
-        "0",
-        "0",
-        "1",
-        "1",
-        "0",
-    ]
+    assert list_counts() == ["0", "1+", "0", "0", "1", "1", "0"]
 
 
 def test_orders_are_filtered_by_status_and_time(staff: Client, orders: list[Order]) -> None:
-    assert list_orders(staff, status__exact="delivered") == [orders[2]]
+    assert list_rows(staff, ORDERS, status__exact="delivered") == [orders[2]]
     Order.objects.filter(pk=orders[0].pk).update(created_at=timezone.now() - timedelta(days=8))
-    assert orders[0] not in list_orders(staff, placed="7")
-    assert orders[0] in list_orders(staff, placed="30")
-    assert list_orders(staff, placed="nonsense", stage="perhaps") == orders[::-1]
+    assert orders[0] not in list_rows(staff, ORDERS, placed="7")
+    assert orders[0] in list_rows(staff, ORDERS, placed="30")
+    assert list_rows(staff, ORDERS, placed="nonsense", stage="perhaps") == orders[::-1]
 
 
 def edit(staff: Client, pet: Pet, **changes: Any) -> Any:
@@ -303,13 +265,6 @@ def find_action(page: str, label: str) -> str:
     return unescape(match[1])
 
 
-def test_row_button_acts_and_returns_to_the_same_list(staff: Client, order: Order) -> None:
-    page = staff.get(ORDERS, {"stage": "to_approve"}).text
-    response = staff.post(find_action(page, "Approve"))
-    assert response.headers["Location"] == f"{ORDERS}?stage=to_approve"
-    assert get_status(order) == "approved"
-
-
 def test_action_returns_to_no_other_site(staff: Client, order: Order) -> None:
     for url in ("https://example.com/", "//example.com", "javascript:alert(1)", "\\\\x", "x"):
         response = staff.post(f"{ORDERS}{order.pk}/act/approve/?{urlencode({'next': url})}")
@@ -321,10 +276,12 @@ def test_only_early_delivery_needs_confirmation(staff: Client, order: Order) -> 
     path = f"{ORDERS}{order.pk}/change/"
     assert f"Deliver... order {order.pk}" in find_steps(staff.get(path).text)
     order.ship(by="tests")
-    response = staff.post(find_action(staff.get(path).text, "Deliver"))
-    assert (response.headers["Location"], get_status(order)) == (path, "delivered")
+    tab = f"{ORDERS}?stage=shipped"
+    response = staff.post(find_action(staff.get(tab).text, "Deliver"))
+    assert (response.headers["Location"], get_status(order)) == (tab, "delivered")
 
 
+@pytest.mark.same_on_both
 def test_order_page_leads_to_its_neighbours_in_the_list(staff: Client, orders: list[Order]) -> None:
     def find_neighbours(order: Order, filters: str = "") -> list[tuple[str, str]]:
         query = {"_changelist_filters": filters} if filters else {}
@@ -334,9 +291,9 @@ def test_order_page_leads_to_its_neighbours_in_the_list(staff: Client, orders: l
     def link(order: Order, query: str = "") -> str:
         return f"{ORDERS}{order.pk}/change/{query}"
 
-    first, second, third, fourth = orders
+    first, second, third, _ = orders
     assert find_neighbours(second) == [("prev", link(third)), ("next", link(first))]
-    assert find_neighbours(fourth) == [("next", link(third))]
+    assert find_neighbours(first) == [("prev", link(second))]
     query = "?_changelist_filters=status__exact%3Ddelivered"
     assert find_neighbours(second, "status__exact=delivered") == [("prev", link(third, query))]
     assert find_neighbours(second, "q=nothing+like+it") == []
@@ -361,26 +318,13 @@ def test_return_makes_the_pet_available_and_is_recorded(staff: Client, orders: l
     entry = AuditEntry.objects.for_object(delivered).get()
     assert (entry.get_action_display(), entry.reason) == ("Returned", "The buyer is allergic.")
     assert "returned_at" in entry.after
-    assert list_orders(staff, stage="returned") == [delivered]
-    assert delivered not in list_orders(staff, stage="delivered")
+    assert list_rows(staff, ORDERS, stage="returned") == [delivered]
+    assert delivered not in list_rows(staff, ORDERS, stage="delivered")
     assert "Returned" in find_badges(staff.get(ORDERS).text)
     assert "1 not returned." in press_button(staff, "return_pet", delivered, reason="Again")
 
 
-def test_order_cannot_return_a_resold_pet(staff: Client, orders: list[Order]) -> None:
-    delivered = orders[2]
-    delivered.return_pet(by="tests", reason="Allergic")
-    second = Order.objects.place(account_id=delivered.account_id, pet_id=delivered.pet_id, by="tests")
-    second.approve(by="tests")
-    second.deliver(by="tests")
-    page = press_button(staff, "return_pet", delivered, reason="Again")
-    assert f"Order {delivered.pk} is returned." in page
-    assert Pet.objects.get(pk=delivered.pet_id).status == "sold"
-
-
-def test_pet_page_shows_its_orders_with_their_buyers(
-    staff: Client, account: Account, key: ApiKey, pet: Pet
-) -> None:
+def test_pet_page_shows_orders_with_buyers(staff: Client, account: Account, key: ApiKey, pet: Pet) -> None:
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by=f"key {key.public_id}")
     path = f"/admin/inventory/pet/{pet.pk}/change/"
     links = [
@@ -394,4 +338,3 @@ def test_pet_page_shows_its_orders_with_their_buyers(
     page = clerk.get(path).text
     assert [f'href="{link}"' in page for link in links] == [True, False, False]
     assert key.public_id in page
-    clerk.logout()

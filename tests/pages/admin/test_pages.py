@@ -9,14 +9,11 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
-from accounts.models import Account, ApiKey, DailyUsage, RateLimitState
+from accounts.models import Account, ApiKey
 from inventory.models import Category, Pet, PetEvent
-from tests.support.costs import count_queries
-from tests.support.customers import use_quota
-from tests.support.staff import member_of, page_url
+from tests.support.staff import page_url
 from tests.support.thorough import some
 
 pytestmark = pytest.mark.same_on_both
@@ -71,15 +68,15 @@ def assert_handled(response: Any, value: Any) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_lists_accept_any_query_without_error(staff: Client, rows: None, model: str) -> None:
     queries = [{name: value} for name, values in QUERIES.items() for value in values]
-    first = MODELS.index(model) % 3
-    for query in some(queries[first:] + queries[:first], 3):
+    first = MODELS.index(model)
+    for query in some(queries[first:] + queries[:first], 6):
         assert_handled(staff.get(f"/admin/{model}/", query), query)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_pages_accept_any_id_without_error(staff: Client, rows: None, model: str) -> None:
     pages = ("", "change/", "delete/", "history/", "revoke/", "rotate/", "password/", "what-if/")
-    for object_id, page in some([*product(IDS, pages)], 4):
+    for object_id, page in some([*product(IDS, pages)], 7):
         assert_handled(staff.get(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
         assert_handled(staff.post(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
 
@@ -99,9 +96,7 @@ def test_pages_accept_any_form_without_error(staff: Client, rows: None, model: s
         assert_handled(staff.post(f"/admin/{model}/{path}/", sent), (path, value))
 
 
-def test_category_autocomplete_and_site_accept_any_input_without_error(
-    staff: Client, category: Category
-) -> None:
+def test_autocomplete_and_site_accept_any_input_without_error(staff: Client, category: Category) -> None:
     field = {"app_label": "inventory", "model_name": "pet", "field_name": "category"}
     for value in ("\0", LONG, HUGE, "abc"):
         for name in ("term", "page"):
@@ -141,10 +136,9 @@ def test_sign_in_page_leads_staff_who_are_signed_in_to_no_other_target(staff: Cl
     assert staff.get("/admin/login/", {"next": target})["Location"] == "/admin/"
 
 
-def test_list_filters_survive_a_visit_to_a_pet(staff: Client, pet: Pet) -> None:
-    filters = "q=" + "%F0%9F%90%B6" * 250
-    page = staff.get(url("inventory_pet_change", pet.pk), {"_changelist_filters": filters})
-    assert page.status_code == 200
+def test_long_filters_survive_a_visit_to_a_row(staff: Client, pet: Pet) -> None:
+    filters = {"_changelist_filters": "q=" + "%F0%9F%90%B6" * 250}
+    assert staff.get(url("inventory_pet_change", pet.pk), filters).status_code == 200
 
 
 def test_lookups_outside_the_filters_of_a_list_are_rejected(staff: Client, key: ApiKey) -> None:
@@ -162,37 +156,6 @@ def test_anonymous_users_only_see_the_login(db: None) -> None:
         assert (response.status_code, response.url.split("?")[0]) == (302, "/admin/login/")
 
 
-MAX_LIST_QUERIES = {"accounts/account": 7, "accounts/apikey": 6, "accounts/event": 4}
-
-
-@pytest.mark.parametrize(
-    ("model", "search"), [*((model, "") for model in MODELS), ("accounts/account", "c")]
-)
-def test_list_has_a_constant_number_of_queries(
-    staff: Client, rows: None, model: str, search: str, issue: Callable[..., Any]
-) -> None:
-    def add_rows(number: int) -> None:
-        account = Account.objects.create(name=f"Customer {number}", plan_id="pro")
-        use_quota(account, number)
-        key, _ = issue(of=account)
-        DailyUsage.objects.create(key=key, day=timezone.now().date(), admitted=5)
-        RateLimitState.objects.create(key=key)
-        new = Category.objects.create(name=f"Kind {number}")
-        Pet.objects.create(name=f"Pet {number}", category=new)
-        member_of("Viewer", "Stock", name=f"user {number}")
-        sequence_all()
-
-    def count_list_queries() -> int:
-        return count_queries(lambda: staff.get(f"/admin/{model}/", {"q": search} if search else {}))
-
-    add_rows(0)
-    count_list_queries()
-    before = count_list_queries()
-    for number in range(1, 10):
-        add_rows(number)
-    assert count_list_queries() == before <= MAX_LIST_QUERIES.get(model, 12)
-
-
 def test_referenced_row_is_not_deleted_and_the_reason_is_shown(
     staff: Client, account: Account, category: Category, issue: Callable[..., tuple[ApiKey, str]]
 ) -> None:
@@ -203,13 +166,9 @@ def test_referenced_row_is_not_deleted_and_the_reason_is_shown(
     assert path in staff.get(url("accounts_account_change", account.pk)).text
     key, _ = issue()
     assert path not in staff.get(url("accounts_account_change", account.pk)).text
+    texts = "because other records refer to it", f"Api key: {key.public_id}", "Suspend it instead"
     for response in (staff.get(path, follow=True), staff.post(path, {"post": "yes"}, follow=True)):
-        for text in (
-            "because other records refer to it",
-            f"Api key: {key.public_id}",
-            "Suspend it instead",
-        ):
-            assert text in response.text
+        assert all(text in response.text for text in texts)
     assert Account.objects.exists()
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(15))
     response = staff.post(url("inventory_category_delete", category.pk), {"post": "yes"}, follow=True)
@@ -218,10 +177,7 @@ def test_referenced_row_is_not_deleted_and_the_reason_is_shown(
     assert Category.objects.filter(pk=category.pk).exists()
 
 
-SEARCHED = [path_of(model) for model, its in admin.site._registry.items() if its.search_fields]
-
-
-@pytest.mark.parametrize("path", [*SEARCHED, "accounts/rejection"])
+@pytest.mark.parametrize("path", ["inventory/pet", "accounts/apikey", "accounts/rejection"])
 def test_searched_key_is_sent_by_post_and_removed_from_the_url(staff: Client, key: Any, path: str) -> None:
     page = f"/admin/{path}/"
     text = staff.get(page).text
@@ -229,12 +185,6 @@ def test_searched_key_is_sent_by_post_and_removed_from_the_url(staff: Client, ke
     assert form
     assert "csrfmiddlewaretoken" in form[0]
     for text in ("Bearer {}", "x {}"):
-        response = staff.post(page, {"q": text.format(key.text), "state": "active"})
-        assert response["Location"] == f"{page}?q={key.public_id}&state=active"
+        response = staff.post(page, {"q": text.format(key.text), "name": ["é&", "b"]})
+        assert response["Location"] == f"{page}?q={key.public_id}&name=%C3%A9%26&name=b"
         assert staff.get(page, {"q": text.format(key.text)})["Location"] == f"{page}?q={key.public_id}"
-
-
-@pytest.mark.parametrize("path", SEARCHED)
-def test_posted_search_and_its_url_have_the_same_results(staff: Client, rows: None, path: str) -> None:
-    page = staff.post(f"/admin/{path}/", {"q": "e", "name": ["é&", "b"]}, follow=True)
-    assert page.redirect_chain == [(f"/admin/{path}/?q=e&name=%C3%A9%26&name=b", 302)]

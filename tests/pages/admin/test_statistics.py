@@ -46,9 +46,7 @@ def custom(db: None) -> Account:
     return account
 
 
-def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
-    key: ApiKey, issue: Any, free: Account
-) -> None:
+def test_requests_are_summed_by_day_and_plan_with_zeros(key: ApiKey, issue: Any, free: Account) -> None:
     second, small = issue()[0], issue(free)[0]
     add_usage(key, 0, 10, 1)
     add_usage(second, 0, 5)
@@ -67,10 +65,8 @@ def test_usage_of_an_account_includes_exactly_its_own_keys(key: ApiKey, issue: A
     add_usage(key, 1, 10, 1)
     add_usage(issue()[0], 1, 5)
     add_usage(issue(free)[0], 1, 1_000)
-    assert reports.get_daily_usage(days=2, today=TODAY, key__account=key.account_id) == [
-        (days_before_today(1), 15, 1),
-        (days_before_today(0), 0, 0),
-    ]
+    usage = reports.get_daily_usage(days=2, today=TODAY, key__account=key.account_id)
+    assert usage == [(days_before_today(1), 15, 1), (days_before_today(0), 0, 0)]
 
 
 def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
@@ -90,9 +86,7 @@ def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
     assert len(reports.find_top_accounts(limit=1, today=TODAY)) == 1
 
 
-def test_callers_of_a_deprecated_operation_have_count_and_last_call(
-    account: Account, free: Account
-) -> None:
+def test_callers_of_deprecated_operations_have_count_and_last_call(account: Account, free: Account) -> None:
     def call(caller: Account, days_ago: int, requests: int, operation: str = "getPet") -> None:
         last = NOW - timedelta(days_ago)
         caller.deprecated_calls.create(
@@ -105,10 +99,8 @@ def test_callers_of_a_deprecated_operation_have_count_and_last_call(
     call(free, 0, 9)
     call(free, 0, 9, operation="somethingElse")
     callers: list[Any] = reports.find_deprecated_callers(today=TODAY)
-    assert [(caller, caller.calls, caller.last_call_at) for caller in callers] == [
-        (free, 9, NOW),
-        (account, 5, NOW - timedelta(1)),
-    ]
+    found = [(caller, caller.calls, caller.last_call_at) for caller in callers]
+    assert found == [(free, 9, NOW), (account, 5, NOW - timedelta(1))]
 
 
 def test_banned_keys_are_those_with_a_current_ban(key: ApiKey, issue: Any) -> None:
@@ -137,11 +129,8 @@ def test_expiring_keys_are_counted_and_replaced_ones_marked(issue: Any) -> None:
     ApiKey.objects.filter(pk=late.pk).update(rotated_from=soon)
     expiring = reports.find_expiring_keys(now=NOW)
     assert (expiring.in_7_days, expiring.in_30_days, expiring.to_replace_in_7_days) == (2, 3, 1)
-    assert [(row.pk, getattr(row, "replaced", None)) for row in expiring.keys] == [
-        (week.pk, False),
-        (month.pk, False),
-        (soon.pk, True),
-    ]
+    rows = [(row.pk, getattr(row, "replaced", None)) for row in expiring.keys]
+    assert rows == [(week.pk, False), (month.pk, False), (soon.pk, True)]
     assert [row.pk for row in reports.find_expiring_keys(limit=1, now=NOW).keys] == [week.pk]
 
 
@@ -157,17 +146,10 @@ def test_what_if_counts_rejections_under_other_limits(account: Account, free: Ac
     add_load(account, 1, {20: 1})
     add_load(account, 30, {1_000: 1})  # Too old.
     add_load(free, 0, {1_000: 9})  # On another plan.
-    assert simulate_limits(account.plan, Limits(60, 150), today=TODAY) == Simulation(
-        days=30,
-        accounts=1,
-        requests=300,
-        current=Rejections(),
-        other=Rejections(
-            by_minute=80,  # 40 of each of the two busy minutes.
-            by_day=50,  # Of the remaining 200 of that day.
-            account_ids={account.pk},
-        ),
-    )
+    # 40 of each of the two busy minutes, then 50 of the remaining 200 of that day.
+    rejections = Rejections(by_minute=80, by_day=50, account_ids={account.pk})
+    simulated = Simulation(days=30, accounts=1, requests=300, current=Rejections(), other=rejections)
+    assert simulate_limits(account.plan, Limits(60, 150), today=TODAY) == simulated
     assert simulate_limits(account, Limits(60, 150), today=TODAY).other.total == 130
 
 

@@ -18,7 +18,7 @@ PATH = "/account/security/sessions/"
 CHROME = (
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 )
-pytestmark = pytest.mark.usefixtures("boss")
+pytestmark = [pytest.mark.usefixtures("boss"), pytest.mark.same_on_both]
 
 
 @pytest.mark.parametrize(
