@@ -69,9 +69,7 @@ def test_sign_in_times_out_with_503_and_advice(busy: None) -> None:
         assert "Wait 10 seconds, go back, and try again." in response.text
 
 
-def test_new_password_times_out_with_503_and_keeps_its_link(
-    boss: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_password_times_out_and_keeps_its_link(boss: User, monkeypatch: pytest.MonkeyPatch) -> None:
     client, form = Client(), {"password1": "another horse", "password2": "another horse"}
     page: Any = client.get(create_link(boss, by=boss).removeprefix(get_page_url("")[:-1]), follow=True)
     path = page.request["PATH_INFO"]

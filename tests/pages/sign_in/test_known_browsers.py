@@ -1,7 +1,5 @@
 """A known browser has its own limit of sign-in attempts; its cookie gives nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -43,7 +41,7 @@ def create_known_browser(name: str = "boss", password: str = PASSWORD) -> Client
 
 def lock_out(name: str = "boss") -> None:
     """Use up the limits of the name and of one address."""
-    for _ in range(12):
+    for _ in range(10):
         attempt(name=name, address="192.0.2.1")
     assert attempt(password=PASSWORD, name=name, address="203.0.113.7") == 429
 
@@ -80,7 +78,7 @@ def test_browser_is_known_for_each_user_who_signed_in_there() -> None:
 
 def test_forged_cookie_is_ignored(boss: User) -> None:
     lock_out()
-    for value in ("", "a:b:c", "\xff:\xff:\xff", ":" * 4000):
+    for value in ("a:b:c", "\xff:\xff:\xff", ":" * 4000):
         browser = Client()
         browser.cookies[get_cookie_name(boss)] = value
         assert attempt(browser, PASSWORD, address="203.0.113.7") == 429
@@ -104,13 +102,6 @@ def test_known_browser_expires_after_a_year(
     browser = create_known_browser()
     clock.now += KNOWN_BROWSER_AGE.total_seconds() + seconds_late
     assert is_recognized(browser) == known
-
-
-def test_cookie_is_hidden_from_scripts_and_other_sites(boss: User) -> None:
-    cookie = create_known_browser().cookies[get_cookie_name(boss)]
-    assert cookie["httponly"]
-    assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("Lax", "/", "")
-    assert PASSWORD not in cookie.value
 
 
 def test_failed_sign_in_and_password_link_set_no_cookie(boss: User) -> None:
@@ -143,12 +134,15 @@ def known_with_code(recovery: None) -> Client:
     return browser
 
 
-def test_password_without_code_sets_no_cookie(boss: User, recovery: None) -> None:
+def test_cookie_is_set_after_the_code_and_hidden_from_others(boss: User, recovery: None) -> None:
     browser = Client()
     assert attempt(browser, PASSWORD) == 302
     assert get_cookie_name(boss) not in browser.cookies
     assert enter_code(browser, "a") == 302
-    assert get_cookie_name(boss) in browser.cookies
+    cookie = browser.cookies[get_cookie_name(boss)]
+    assert cookie["httponly"]
+    assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("Lax", "/", "")
+    assert PASSWORD not in cookie.value
 
 
 def set_up_app(browser: Client) -> None:
@@ -177,9 +171,7 @@ def test_browser_becomes_known_by_setting_up_a_second_factor(boss: User, setting
     assert is_recognized(browser)
 
 
-def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
-    known_with_code: Client,
-) -> None:
+def test_wrong_codes_after_a_stolen_password_lock_out_no_known_browser(known_with_code: Client) -> None:
     thief, other = Client(), Client()
     attempt(other, PASSWORD, address="198.51.100.2")
     attempt(thief, PASSWORD)
@@ -201,19 +193,15 @@ def test_known_browser_has_ten_attempts_and_a_daily_limit_of_codes(
     assert enter_code(known_with_code, "b") == 429
 
 
-@pytest.mark.parametrize("name", ["boss", "\uff42\uff4f\uff53\uff53"])
-def test_unlock_command_lifts_a_lockout(recovery: None, name: str) -> None:
+def test_unlock_command_lifts_a_lockout(recovery: None) -> None:
+    with pytest.raises(CommandError, match=r"'Boss'\. Names are case-sensitive"):
+        call_command("unlock_sign_in", "Boss")
     browser = Client()
     attempt(browser, PASSWORD)
     for _ in range(12):
         enter_code(browser, "wrong")
     assert enter_code(browser, "a") == 429
     lock_out()
-    call_command("unlock_sign_in", name, "--json")
+    call_command("unlock_sign_in", "\uff42\uff4f\uff53\uff53", "--json")  # Normalized, as at sign-in.
     assert enter_code(browser, "a") == 302
     assert attempt(password=PASSWORD, address="192.0.2.1") == 302
-
-
-def test_unlock_command_reports_an_unknown_name() -> None:
-    with pytest.raises(CommandError, match=r"'Boss'\. Names are case-sensitive"):
-        call_command("unlock_sign_in", "Boss")

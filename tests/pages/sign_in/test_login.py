@@ -1,6 +1,5 @@
 """The sign-in page limits attempts per address and per name."""
 
-import re
 import zlib
 from typing import Any
 
@@ -11,7 +10,7 @@ from django.test import Client
 from petstore.audit.models import FailedSignIn
 from petstore.sign_in.rate_limits import describe_wait
 from tests.support.isolation import Clock
-from tests.support.staff import PASSWORD, signed_in
+from tests.support.staff import PASSWORD
 
 LOGIN = "/account/login/"
 pytestmark = [pytest.mark.usefixtures("boss"), pytest.mark.same_on_both]
@@ -40,29 +39,16 @@ def test_form_loaded_before_sign_in_is_rejected_with_an_explanation(boss: User) 
     assert "<style" not in page.text
 
 
-def test_sign_in_help_refers_to_an_owner() -> None:
+def test_sign_in_help_says_whom_to_ask() -> None:
     assert 'href="/account/login/help/"' in Client().get(LOGIN).text
-    assert "ask an Owner" in Client().get("/account/login/help/").text
-
-
-def test_sign_in_help_has_advice_for_customers_without_mail() -> None:
-    assert (
-        Client().get("/account/login/help/").text.count("ask an owner of your account to invite you again")
-        == 2
-    )
-
-
-@pytest.mark.parametrize("page", [LOGIN, "/account/password/"])
-def test_labels_end_without_a_colon(boss: User, page: str) -> None:
-    client = Client()
-    if page != LOGIN:
-        client = signed_in(boss)
-    labels = re.findall("<label[^>]*>(.*?)</label>", client.get(page).text, re.DOTALL)
-    assert labels
-    assert not [label for label in labels if label.strip().endswith(":")]
+    text = Client().get("/account/login/help/").text
+    assert "ask an Owner" in text
+    assert text.count("ask an owner of your account to invite you again") == 2  # Without mail.
 
 
 def test_eleventh_attempt_of_an_address_in_a_minute_is_rejected(clock: Clock) -> None:
+    for _ in range(20):
+        assert Client(REMOTE_ADDR="192.0.2.1").get(LOGIN).status_code == 200  # No attempt.
     responses = [attempt(name=f"user {number}").status_code for number in range(12)]
     assert responses == [200] * 10 + [429] * 2
     response = attempt(password=PASSWORD)
@@ -82,14 +68,6 @@ def test_eleventh_attempt_for_a_name_in_five_minutes_is_rejected_from_any_addres
     assert attempt(name="other", address="192.0.2.99").status_code == 200
 
 
-def test_password_confirmation_works_with_an_unconfirmed_address(boss: User) -> None:
-    User.objects.update(email="boss@example.com")
-    browser = Client()
-    browser.force_login(boss)
-    data = {"password": PASSWORD, "next": "/account/security/"}
-    assert browser.post("/account/confirm/", data)["Location"] == "/account/security/"
-
-
 def test_wait_is_described_in_seconds_or_minutes() -> None:
     waits = [describe_wait(seconds) for seconds in (2, 90, 91, 120, 121, 300)]
     assert waits == [*(f"{n} seconds" for n in (2, 90)), *(f"{n} minutes" for n in (2, 2, 3, 5))]
@@ -104,17 +82,14 @@ def test_all_accepted_spellings_of_a_name_share_a_counter(clock: Clock) -> None:
 
 
 def test_attempts_rejected_by_address_do_not_count_for_the_name(clock: Clock) -> None:
-    for _ in range(30):
+    for _ in range(10):
         attempt(name="flooder")
-    for _ in range(30):
-        assert attempt().status_code == 429
+    assert {attempt().status_code for _ in range(11)} == {429}
     assert attempt(address="192.0.2.2", password=PASSWORD).status_code == 302
 
 
 @pytest.mark.parametrize("page", ["/account/password/", "/account/confirm/"])
-def test_guesses_of_the_current_password_in_a_session_are_limited_and_recorded(
-    clock: Clock, page: str
-) -> None:
+def test_guesses_of_the_current_password_are_limited_and_recorded(clock: Clock, page: str) -> None:
     client = Client()
     client.post(LOGIN, {"login": "boss", "password": PASSWORD})
     data = {"password": "wrong", "oldpassword": "wrong", "password1": PASSWORD, "password2": PASSWORD}
@@ -123,7 +98,7 @@ def test_guesses_of_the_current_password_in_a_session_are_limited_and_recorded(
     assert FailedSignIn.objects.count() == 10
 
 
-@pytest.mark.parametrize("offset", [0, 29, 59.5])
+@pytest.mark.parametrize("offset", [0, 59.5])
 def test_sign_in_succeeds_after_retry_after_and_not_a_second_earlier(clock: Clock, offset: float) -> None:
     period = 60
     clock.now += zlib.crc32(b"192.0.2.1/32") % period + offset  # At any offset in the window.
@@ -132,10 +107,4 @@ def test_sign_in_succeeds_after_retry_after_and_not_a_second_earlier(clock: Cloc
     clock.now += wait - 1.01
     assert attempt().status_code == 429
     clock.now += 1.01
-    assert attempt(password=PASSWORD).status_code == 302
-
-
-def test_viewing_the_login_page_counts_no_attempt(clock: Clock) -> None:
-    client = Client(REMOTE_ADDR="192.0.2.1")
-    assert {client.get(LOGIN).status_code for _ in range(30)} == {200}
     assert attempt(password=PASSWORD).status_code == 302

@@ -1,7 +1,5 @@
 """One-time password links: use, expiry and invalidation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html import unescape
@@ -146,14 +144,6 @@ def test_only_a_valid_link_locks_its_user(owner: Client, clerk: User) -> None:
         assert len([sql for sql, _ in statements if "FOR" in sql.split()]) == locks
 
 
-def test_link_opened_twice_sets_one_password(owner: Client, clerk: User) -> None:
-    link, browsers = reset_password(owner, clerk), [Client(), Client()]
-    pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
-    data = {"password1": PASSWORD, "password2": PASSWORD}
-    responses = [browser.post(page, data) for browser, page in zip(browsers, pages, strict=True)]
-    assert [response.status_code for response in (*responses, Client().get(link))] == [302, 410, 410]
-
-
 def test_link_with_another_user_issuer_or_token_is_invalid(owner: Client, clerk: User) -> None:
     boss = superuser()
     uid, issuer, *token = reset_password(owner, clerk).split("/")[-2].split("-")
@@ -176,7 +166,6 @@ def test_link_expires_after_a_day(owner: Client, clerk: User, settings: Any) -> 
 def test_no_link_is_created_for_the_current_or_an_inactive_user(clerk: User) -> None:
     boss = member_of("Owner")
     client = signed_in(boss)
-    assert client.post(f"/admin/auth/user/{boss.pk}/password/", {"reason": "x"}).status_code == 403
     assert "Reset password" not in client.get(f"/admin/auth/user/{boss.pk}/change/").text
     User.objects.filter(pk=clerk.pk).update(is_active=False)
     page = client.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}, follow=True).text

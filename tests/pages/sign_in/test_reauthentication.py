@@ -1,7 +1,5 @@
 """Two hours after the last password, code or passkey, security pages ask for one of them again."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 from urllib.parse import quote
@@ -42,9 +40,11 @@ def test_old_sign_in_leads_to_the_confirmation_and_back() -> None:
     assert sign_in(seconds_ago=HOURS - 60).get(PAGES[0]).status_code == 200
 
 
-def test_person_with_a_confirmed_address_confirms_with_the_password() -> None:
-    user = User.objects.get(username="boss")
-    EmailAddress.objects.create(user=user, email="boss@example.com", verified=True, primary=True)
+@pytest.mark.parametrize("verified", [True, False])
+def test_person_with_an_address_confirms_with_the_password(verified: bool) -> None:
+    User.objects.update(email="boss@example.com")
+    address = {"email": "boss@example.com", "verified": verified, "primary": True}
+    EmailAddress.objects.create(user=User.objects.get(), **address)
     client = sign_in(seconds_ago=HOURS)
     assert client.get(PAGES[0])["Location"] == f"{CONFIRM}?next={quote(PAGES[0])}"
     assert client.get(CONFIRM).status_code == 200

@@ -1,9 +1,6 @@
 """Sessions of staff: expiry, sign-out and cookies."""
 
-from __future__ import annotations
-
 import time
-from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
@@ -45,12 +42,11 @@ def test_session_is_written_at_most_once_a_minute() -> None:
     assert (session.modified, session[LAST_SEEN_AT]) == (True, 60)
 
 
-@pytest.mark.parametrize("name", [STARTED_AT, LAST_SEEN_AT])
-def test_expired_session_requires_a_new_sign_in(name: str) -> None:
+def test_expired_session_requires_a_new_sign_in() -> None:
     client = enter_password()
     assert is_signed_in(client)
     session = client.session
-    session[name] -= 13 * HOUR
+    session[STARTED_AT] -= 13 * HOUR
     session.save()
     response: Any = client.get(LIST)
     assert (response.status_code, response.url) == (302, f"/admin/login/?next={LIST}")
@@ -106,10 +102,3 @@ def test_https_cookies_have_the_host_prefix() -> None:
     https = setting(names, BASE_URL="https://api.example.com/v1")
     assert https == "('__Host-sessionid', '__Host-csrftoken', True, True)"
     assert setting(names, BASE_URL="http://localhost/v1") == "('sessionid', 'csrftoken', False, False)"
-
-
-def test_https_cookie_meets_the_rules_of_its_prefix(settings: Any) -> None:
-    settings.SESSION_COOKIE_NAME, settings.SESSION_COOKIE_SECURE = "__Host-sessionid", True
-    cookies: SimpleCookie = enter_password().cookies
-    cookie = cookies["__Host-sessionid"]
-    assert (cookie["secure"], cookie["path"], cookie["domain"]) == (True, "/", "")

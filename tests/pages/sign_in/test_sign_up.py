@@ -1,7 +1,5 @@
 """The page on which visitors create an account, where SIGN_UP is open (D47)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
