@@ -16,7 +16,7 @@ from accounts.models import Account, Actor, ApiKey, IdempotencyRecord, Plan, Rat
 from inventory.models import Category, PetEvent
 from petstore.audit.models import AuditEntry
 from tests.conftest import COMMITTED
-from tests.support.staff import signed_in, superuser
+from tests.support.staff import page_url, signed_in, superuser
 
 pytestmark = COMMITTED
 ADD_KEY = "/admin/accounts/apikey/add/"
@@ -47,13 +47,8 @@ def account() -> Account:
 
 
 def form_of(staff: Client, account: Account) -> dict[str, Any]:
-    submission_token = staff.get(ADD_KEY).context["adminform"].form["submission_token"].value()
-    return {
-        "account": account.pk,
-        "name": "Nightly job",
-        "scopes": ["pets:read"],
-        "submission_token": submission_token,
-    }
+    token = staff.get(ADD_KEY).context["adminform"].form["submission_token"].value()
+    return {"account": account.pk, "name": "x", "scopes": ["pets:read"], "submission_token": token}
 
 
 def test_key_form_can_be_resubmitted_after_a_failed_commit(staff: Client, account: Account) -> None:
@@ -71,15 +66,8 @@ def test_key_form_can_be_resubmitted_after_a_failed_commit(staff: Client, accoun
 def test_failed_commit_is_not_reported_as_success_on_the_next_page(
     staff: Client, account: Account, kind: type[models.Model]
 ) -> None:
-    pages: dict[type[models.Model], tuple[str, dict[str, Any]]] = {
-        Category: (
-            f"/admin/inventory/category/{Category.objects.earliest('pk').pk}/change/",
-            {"name": "x"},
-        ),
-        Account: (f"/admin/accounts/account/{account.pk}/change/", {"name": "x"}),
-        Plan: ("/admin/accounts/plan/pro/change/", {"per_minute": 7, "per_day": 7, "confirmed": "on"}),
-    }
-    page, form = pages[kind]
+    row = account if kind == Account else kind._default_manager.earliest("pk")
+    page, form = page_url(row), {"name": "x", "per_minute": 7, "per_day": 7, "confirmed": "on"}
     with failing_commit(kind):
         assert staff.post(page, form).status_code == 409
     assert not AuditEntry.objects.filter(action="changed").exists()

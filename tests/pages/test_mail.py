@@ -1,10 +1,7 @@
 """Emails, their recipients, and their delivery from the queue to a local mail server."""
 
-from __future__ import annotations
-
 import re
 import ssl
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -14,10 +11,11 @@ from typing import Any
 
 import pytest
 from allauth.account.models import EmailAddress
+from cryptography.hazmat.primitives.serialization import Encoding
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.mail import BadHeaderError, EmailMessage
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -35,7 +33,6 @@ from accounts.models import (
 )  # fmt: skip
 from accounts.webhooks.outcomes import apply_outcome
 from accounts.webhooks.sender import Failure, Outcome
-from petstore.audit.models import AuditEntry
 from petstore.mail import email_queue
 from petstore.mail.email_url import mail_server as parse_mail_server
 from petstore.mail.models import DISCARDED, QueuedMail
@@ -44,6 +41,7 @@ from petstore.sign_in import rate_limits
 from petstore.sign_in.models import AttemptCounter
 from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import run_concurrently
+from tests.support.receiver import build_server_context, get_authority
 from tests.support.smtp import MailServer, mail_server
 from tests.support.staff import PASSWORD, enter_password, signed_in
 
@@ -115,6 +113,9 @@ def crash(*_: Any) -> None:
 
 @pytest.mark.django_db
 def test_mail_is_delivered_once_and_then_deleted(server: MailServer) -> None:
+    for subject, to in (("x\nBcc: c@d.example", "a@b.example"), ("x", "a@b.example\nBcc: c@d.example")):
+        with pytest.raises(BadHeaderError):
+            EmailMessage(subject, to=[to]).send()
     queue()
     identifier = QueuedMail.objects.get().pk
     assert server.mails == []
@@ -206,40 +207,26 @@ def test_failures_are_counted_and_logged_without_addresses(
     assert "example.com" not in caplog.text
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("certificate") / "certificate.pem"
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-    subprocess.run([*command, "-keyout", file, "-out", f"{file}.crt"], check=True, capture_output=True)
-    file.write_text(file.read_text() + Path(f"{file}.crt").read_text())
-    return file
-
-
 @pytest.mark.django_db
-@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+@pytest.mark.parametrize(("scheme", "option"), [("smtp", "starttls"), ("smtps", "tls")])
 def test_certificate_of_the_server_is_verified(
-    scheme: str, configure: Configure, certificate: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
+    scheme: str, option: str, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
     queue()
-    option = "tls" if scheme == "smtps" else "starttls"
-    options: dict[str, Any] = {option: context}
-    with mail_server(**options) as server:
+    contexts: dict[str, Any] = {option: build_server_context("localhost")}
+    with mail_server(**contexts) as server:
         configure(f"{scheme}://localhost:{server.port}?from=shop@pets.example")
-        settings.EMAIL_USE_TLS = scheme == "smtp"  # The default for other hosts.
+        monkeypatch.setattr("django.conf.settings.EMAIL_USE_TLS", scheme == "smtp")  # As for other hosts.
         with pytest.raises(ssl.SSLCertVerificationError):
             email_queue.send_due()
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        (tmp_path / "authority.pem").write_bytes(get_authority()[0].public_bytes(Encoding.PEM))
+        monkeypatch.setenv("SSL_CERT_FILE", f"{tmp_path}/authority.pem")
         email_queue.send_due()
         assert server.in_tls == [True]
 
 
 @pytest.mark.django_db
-def test_nothing_is_sent_to_a_server_without_the_required_starttls(
-    server: MailServer, settings: Any
-) -> None:
+def test_nothing_is_sent_to_a_server_without_required_starttls(server: MailServer, settings: Any) -> None:
     queue()
     settings.EMAIL_USE_TLS = True
     with pytest.raises(SMTPNotSupportedError):
@@ -250,14 +237,8 @@ def test_nothing_is_sent_to_a_server_without_the_required_starttls(
 @pytest.fixture
 def members(account: Account) -> None:
     """Members with every role; only owner and developer get mail about keys."""
-    users = {
-        "owner": create_user("owner"),
-        "developer": create_user("developer"),
-        "reader": create_user("reader"),
-        "unconfirmed": create_user("unconfirmed", verified=False),
-        "inactive": create_user("inactive", is_active=False),
-    }
-    for name, user in users.items():
+    for name in (*Role.values, "unconfirmed", "inactive"):
+        user = create_user(name, verified=name != "unconfirmed", is_active=name != "inactive")
         role = name if name in Role.values else Role.OWNER
         Membership.objects.create(account=account, user=user, role=role)
     other = Account.objects.create(name="Other", plan_id="free")
@@ -339,20 +320,14 @@ def test_mails_about_webhooks_name_ids_and_times_only(endpoint: WebhookEndpoint)
     endpoint.disable(by=OPERATOR, by_staff=True, reason="Staff: floods Bob")
     disabled = take_one_text()
     assert f"was disabled on {endpoint.disabled_at:%Y-%m-%d at %H:%M} UTC by us." in disabled
-    for part in (
-        endpoint.public_id,
-        f"https://pets.example/account/{endpoint.account.public_id}/webhooks/",
-    ):
-        assert part in text
-        assert part in disabled
+    page = f"https://pets.example/account/{endpoint.account.public_id}/webhooks/"
+    assert all(part in text and part in disabled for part in (endpoint.public_id, page))
     for part in ("Döner", "secret", "93.184.216.34", "Bob"):
         assert part not in text + disabled
 
 
 @pytest.mark.parametrize(("status", "reason"), [(503, "after 5 days without"), (410, "responded with 410")])
-def test_mail_says_why_the_service_disabled_a_webhook(
-    endpoint: WebhookEndpoint, status: int, reason: str
-) -> None:
+def test_mail_says_why_a_webhook_was_disabled(endpoint: WebhookEndpoint, status: int, reason: str) -> None:
     now = timezone.now()
     fail(endpoint, now - timedelta(days=5))
     fail(endpoint, now, status)
@@ -360,27 +335,12 @@ def test_mail_says_why_the_service_disabled_a_webhook(
     assert reason in mails.get().body
 
 
-@pytest.mark.usefixtures("members")
-def test_rolled_back_change_sends_no_mail(account: Account) -> None:
-    with transaction.atomic():
-        ApiKey.objects.issue(account, by=OPERATOR)
-        assert QueuedMail.objects.exists()
-        transaction.set_rollback(True)
-    assert not QueuedMail.objects.exists()
-
-
 def test_invitation_is_mailed_with_its_link(account: Account) -> None:
-    invitation, link = Invitation.objects.invite(
-        account, email="new@example.com", role=Role.OWNER, by=OPERATOR
-    )
+    _, link = Invitation.objects.invite(account, email="new@example.com", role=Role.OWNER, by=OPERATOR)
     mail = take_mails()["new"]
     assert mail.subject == "Your invitation to Pet Store"
     assert find_link(mail) == link
     assert f"join the account {account.public_id} as Account owner" in mail.body
-    stored = repr([*AuditEntry.objects.values(), *OutboxEvent.objects.values()])
-    assert "new@example.com" not in stored
-    assert link.split("/")[-2] not in stored
-    assert invitation.public_id in stored
 
 
 @pytest.mark.usefixtures("members")
@@ -399,19 +359,8 @@ def test_mails_contain_no_text_that_others_chose(account: Account, server: MailS
             assert text not in mail["Subject"] + mail.get_content()
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("field", ["subject", "to"])
-def test_line_break_in_a_header_is_rejected_before_it_is_stored(field: str) -> None:
-    values: dict[str, Any] = {"subject": "x", "to": ["a@b.example"], "body": "x"}
-    values[field] = "x\nBcc: c@d.example" if field == "subject" else ["a@b.example\nBcc: c@d.example"]
-    with pytest.raises(BadHeaderError):
-        EmailMessage(**values).send()
-    assert not QueuedMail.objects.exists()
-
-
 def test_subjects_are_constant() -> None:
-    templates = Path(__file__).parents[2] / "templates"
-    subjects = [*templates.rglob("*_subject.txt")]
+    subjects = [*(Path(__file__).parents[2] / "templates").rglob("*_subject.txt")]
     assert len(subjects) == 8
     assert not any("{" in file.read_text() for file in subjects)
 
@@ -497,7 +446,7 @@ def test_only_a_post_confirms_an_address(browser: Client) -> None:
     assert EmailAddress.objects.get().verified
 
 
-@pytest.mark.parametrize("by", ["the password", "a link", "a command"])
+@pytest.mark.parametrize("by", ["the password", "a command"])
 def test_new_password_ends_links_that_confirm_an_address(kim: User, by: str) -> None:
     """A thief of the old password may have entered the address."""
     browser = enter_password("kim")
@@ -506,15 +455,9 @@ def test_new_password_ends_links_that_confirm_an_address(kim: User, by: str) -> 
     if by == "the password":
         form = {"oldpassword": PASSWORD, **dict.fromkeys(("password1", "password2"), "a new pass phrase")}
         assert browser.post("/account/password/", form).status_code == 302
-    elif by == "a command":
+    else:
         kim.set_password("a new pass phrase")
         kim.save()
-    else:
-        Client().post("/account/password/reset/", {"email": "kim@example.com"})
-        reset = Client()
-        page = reset.get(get_path(find_link(take_mails()["kim"])), follow=True).request["PATH_INFO"]
-        form = dict.fromkeys(("password1", "password2"), "a new pass phrase")
-        assert reset.post(page, form).status_code == 302
     Client().post(get_path(link))
     assert list(EmailAddress.objects.values_list("email", "verified")) == [(kim.email, True)]
 
@@ -543,18 +486,14 @@ def test_confirmations_are_limited_also_if_their_page_fails(
     assert (QueuedMail.objects.count(), EmailAddress.objects.count()) == (1, addresses)
 
 
-def test_pages_without_a_mail_server_promise_no_mail(browser: Client, settings: Any) -> None:
-    settings.MAIL_SERVER = {}
+def test_pages_without_a_mail_server_promise_no_mail(
+    account: Account, boss: User, browser: Client, settings: Any
+) -> None:
+    for options, name in ({"x": 1}, "ann"), ({}, "ben"):
+        settings.MAIL_SERVER = options
+        form = {"email": f"{name}@example.com", "role": "owner"}
+        text = signed_in(boss).post(f"/admin/accounts/account/{account.pk}/invite/", form).text
+        assert ("We also send it to that address." in text) == bool(options)
     for page in ("/account/password/reset/", "/account/email/"):
         assert "This service sends no email" in (text := browser.get(page).text)
         assert 'method="post"' not in text
-
-
-def test_staff_page_says_whether_the_invitation_is_mailed(
-    account: Account, boss: User, settings: Any
-) -> None:
-    page, notice = f"/admin/accounts/account/{account.pk}/invite/", "We also send it to that address."
-    for server, email in (({"x": 1}, "a@example.com"), ({}, "b@example.com")):
-        settings.MAIL_SERVER = server
-        response = signed_in(boss).post(page, {"email": email, "role": "owner"})
-        assert (notice in response.text) == bool(server)

@@ -1,7 +1,5 @@
 """An API key that a client sends in the wrong place is neither stored nor shown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
