@@ -242,23 +242,6 @@ def test_either_the_order_is_delivered_or_cancelled(account: Account, pet: Pet) 
 
 
 @COMMITTED
-def test_either_the_buyer_gets_the_pet_or_staff_move_it(account: Account, pet: Pet) -> None:
-    for _ in range(DUELS):
-        placed, moved = at_once(
-            partial(Order.objects.place, account_id=account.pk, pet_id=pet.pk, by="buyer"),
-            partial(Pet.objects.get(pk=pet.pk).change_status, PetStatus.SOLD, by="staff"),
-        )
-        assert placed != moved
-        pet.refresh_from_db()
-        assert pet.status == ("pending" if placed else "sold")
-        assert pet.orders.filter(status="placed").count() == placed
-        if placed:
-            pet.orders.get(status="placed").cancel(by="staff")
-        else:
-            pet.change_status(PetStatus.AVAILABLE, by="staff", reason="Not sold after all.")
-
-
-@COMMITTED
 def test_either_the_order_or_its_pet_is_returned(account: Account, pet: Pet) -> None:
     for _ in range(DUELS):
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")

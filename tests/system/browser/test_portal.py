@@ -97,26 +97,18 @@ class Filled(NamedTuple):
 
     @property
     def pages(self) -> list[str]:
-        forms = [f"/account/{self.full}/keys/{self.key}/{verb}/" for verb in ("rotate", "narrow", "revoke")]
-        pages = ["", "keys/", "keys/issue/", "requests/", "requests/?q=banned-request", "requests/?q=none"]
-        pages += [
-            "?days=1",
-            f"keys/{self.key}/",
-            "requests/?key=x",
-            "orders/",
-            f"orders/{self.order}/",
-            "people/",
-        ]
-        verbs = ("", "change/", "rotate-secret/", "replay/", "disable/", "remove/", "?parked")
-        pages += ["webhooks/", "webhooks/add/", *(f"webhooks/{self.webhook}/{verb}" for verb in verbs)]
-        pages += [f"webhooks/{self.webhook}/attempts/{self.attempt}/"]
-        paths = [f"/account/{self.full}/{page}" for page in pages]
+        key, webhook = f"keys/{self.key}/", f"webhooks/{self.webhook}/"
+        pages = [
+            "", "?days=1", "keys/", "keys/issue/", key, f"{key}rotate/", f"{key}narrow/", f"{key}revoke/",
+            "requests/", "requests/?q=banned-request", "requests/?q=none", "requests/?key=x", "orders/",
+            f"orders/{self.order}/", "people/", "webhooks/", "webhooks/add/", webhook, f"{webhook}change/",
+            f"{webhook}rotate-secret/", f"{webhook}replay/", f"{webhook}disable/", f"{webhook}remove/",
+            f"{webhook}?parked", f"{webhook}attempts/{self.attempt}/",
+        ]  # fmt: skip
         return [
             "/account/",
-            *paths,
-            *forms,
-            f"/account/{self.suspended}/",
-            f"/account/{self.suspended}/keys/",
+            *(f"/account/{self.full}/{page}" for page in pages),
+            *(f"/account/{self.suspended}/{page}" for page in ("", "keys/")),
             *(f"/account/{self.long_names}/{page}" for page in ("", "keys/", "requests/", "people/")),
         ]
 
