@@ -56,11 +56,23 @@ def find_creators(account: Account, keys: Iterable[ApiKey]) -> dict[str, str]:
 
 
 def name_actors(account: Account, entries: list[AuditEntry]) -> dict[int, str]:
-    """Map the IDs of entries to the names of their actors. Staff and commands share a name."""
+    """Map the IDs of entries to the names of their actors. Staff, former staff and commands share a name.
+
+    What former staff have done since they were removed from staff, they have done as members.
+    """
     users = User.objects.filter(pk__in={entry.actor_id for entry in entries}, is_staff=False)
     names = dict.fromkeys(users.values_list("pk", flat=True), FORMER_MEMBER)
     names |= users.filter(memberships__account=account).values_list("pk", "username")
-    return {entry.pk: names.get(entry.actor_id or 0, STAFF) for entry in entries}
+    removals = AuditEntry.objects.filter(
+        model=User._meta.label_lower, object_id__in=[*map(str, names)], action=Action.REMOVED_FROM_STAFF
+    )
+    ends = {int(pk): end for pk, end in removals.order_by("pk").values_list("object_id", "pk")}
+
+    def name_actor(entry: AuditEntry) -> str:
+        pk = entry.actor_id or 0
+        return names.get(pk, STAFF) if entry.pk > ends.get(pk, 0) else STAFF
+
+    return {entry.pk: name_actor(entry) for entry in entries}
 
 
 def list_changes(entry: AuditEntry) -> list[str]:

@@ -15,6 +15,8 @@ from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.customers import add_rejection, ban, expire
 from tests.support.members import member_of
+from tests.support.staff import member_of as staff_of
+from tests.support.staff import page_url, signed_in, superuser
 
 SECRET = "secret-of-staff"
 
@@ -66,6 +68,20 @@ def test_history_names_members_not_staff(kim: Client, account: Account, by_kim: 
     assert page.context["history"][1].changes[0].startswith("Expires: never → 20")
     for text in (SECRET, "boss", "Narrow", "narrow "):
         assert text not in page.text
+
+
+def test_history_names_no_one_for_what_they_did_as_staff(
+    account: Account, kim: Client, key: ApiKey
+) -> None:
+    former = staff_of("Support")
+    by_former = Actor("support", former.pk)
+    key.narrow(key_scopes=["pets:read"], reason=SECRET, by=by_former)
+    signed_in(superuser()).post(page_url(former, "remove_from_staff"), {"reason": "Leaves"})
+    key.revoke(reason="Leaked", by=by_former)
+    page = kim.get(url(account, key))
+    assert [(entry.actor, entry.reason) for entry in page.context["history"]][:2] == [
+        (FORMER_MEMBER, "Leaked"), (STAFF, ""),
+    ]  # fmt: skip
 
 
 def test_history_shows_texts_that_look_like_times_as_they_are() -> None:
