@@ -8,19 +8,12 @@ The memory for bodies is bounded per worker. The number of connections limits sm
 (body_limits.py) limits larger ones, and the number of concurrent requests limits complete ones.
 """
 
-import asyncio
-import os
-import signal
-import sys
 from collections.abc import Awaitable
 from contextlib import suppress
-from functools import cache
 from io import BytesIO
 from typing import Any, NamedTuple
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.observability.request_ids import get_request_id
-from petstore.server import shutdown
 from petstore.server.body_limits import MemoryBudget, body_budget, body_timeouts
 
 BODILESS_METHODS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
@@ -54,58 +47,32 @@ class Body(NamedTuple):
 
 
 class Exchange:
-    """Holds granian's protocol object for the duration of a request.
+    """A request and its response: granian's protocol object, and an iterator over the parts of the body.
 
-    After an incomplete body, granian closes the connection once the last reference to the protocol is gone.
-    Frames can outlive the request, for instance in a traceback. They therefore refer to the exchange, and
-    `close` drops the only reference.
+    Iteration may be interrupted and resumed. After an incomplete body, granian closes the connection once
+    the last reference to the protocol is gone. Frames can outlive the request, for instance in a traceback.
+    They therefore refer to the exchange, and `close` drops the only reference.
     """
 
     def __init__(self, protocol: Any) -> None:
         self.protocol = protocol
+        self._is_reading = False
+
+    def __aiter__(self) -> "Exchange":
+        return self
+
+    def __anext__(self) -> Awaitable[bytes]:
+        if not self._is_reading:
+            self._is_reading = True
+            aiter(self.protocol)  # granian allows one call, which returns the protocol itself.
+        part: Awaitable[bytes] = self.protocol.__anext__()
+        return part
 
     def close(self) -> None:
         self.protocol = None
 
 
-class BodyParts:
-    """Iterates over a body in the parts in which it arrives. Iteration may be interrupted and resumed."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        aiter(exchange.protocol)  # granian allows one call, which returns the protocol itself.
-        self._exchange = exchange
-
-    def __aiter__(self) -> "BodyParts":
-        return self
-
-    def __anext__(self) -> Awaitable[bytes]:
-        part: Awaitable[bytes] = self._exchange.protocol.__anext__()
-        return part
-
-
 EMPTY_BODY = Body()
-
-
-def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
-    """On SIGTERM, shorten the deadlines of bodies in transit and stop the worker.
-
-    granian does not expose its signal handlers. This handler replaces the one of SIGTERM and sends SIGINT,
-    whose handler stops the worker. The third call of granian's handler would block the whole process, so it
-    must get one signal only, although the worker can get several and uvloop may report one twice. granian
-    waits for all connections, so the loop also ends after STOP_SECONDS.
-    """
-
-    @cache  # Later signals change nothing.
-    def stop() -> None:
-        body_timeouts.shut_down()
-        loop.call_later(shutdown.STOP_SECONDS, sys.exit)
-        # SIGINT is blocked in a worker, so this one merges with any that a terminal has sent.
-        os.kill(os.getpid(), signal.SIGINT)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-
-    loop.add_signal_handler(signal.SIGTERM, stop)
-    loop.call_soon(signal.pthread_sigmask, signal.SIG_UNBLOCK, shutdown.SIGTERM)
 
 
 def parse_content_length(scope: Any) -> int | None:
@@ -116,7 +83,7 @@ def parse_content_length(scope: Any) -> int | None:
 
 
 async def read(
-    content_length: int | None, parts: BodyParts, limit: int, budget: MemoryBudget = body_budget
+    content_length: int | None, exchange: Exchange, limit: int, budget: MemoryBudget = body_budget
 ) -> Body:
     """Read a body of at most `limit` bytes within the client's deadline. The Body stores any error."""
     if content_length is not None and content_length > limit:
@@ -127,7 +94,7 @@ async def read(
             try:
                 if size > SMALL_BODY:
                     await budget.acquire(deadline, size)
-                content = await collect(parts, limit, content_length)
+                content = await collect(exchange, limit, content_length)
             finally:
                 budget.release(deadline)
     except TimeoutError:
@@ -139,14 +106,14 @@ async def read(
     return Body(content)
 
 
-async def collect(parts: BodyParts, limit: int, content_length: int | None = None) -> bytes:
+async def collect(exchange: Exchange, limit: int, content_length: int | None = None) -> bytes:
     """Join the parts of a body. Raises ApiError.
 
     granian ends a body without Content-Length with an empty part. An additional empty part before it stands
     for a connection error, a malformed chunk or trailers, which are not supported.
     """
     body, empty_count, count = BytesIO(), 0, 0
-    async for part in parts:
+    async for part in exchange:
         empty_count += not part
         if empty_count > 1:
             raise ApiError(ErrorCode.MALFORMED_JSON, INCOMPLETE)
@@ -161,7 +128,7 @@ async def collect(parts: BodyParts, limit: int, content_length: int | None = Non
     return body.getvalue()
 
 
-async def discard(parts: BodyParts, error: ApiError, limit: int = MAX_DISCARDED) -> None:
+async def discard(exchange: Exchange, error: ApiError, limit: int = MAX_DISCARDED) -> None:
     """Read and drop the rest of a rejected body, up to `limit` bytes.
 
     Otherwise the connection would be reset while the client is still sending, and the client would never
@@ -173,19 +140,4 @@ async def discard(parts: BodyParts, error: ApiError, limit: int = MAX_DISCARDED)
     with suppress(TimeoutError, StopAsyncIteration):
         async with body_timeouts.start():
             while remaining > 0:
-                remaining -= max(MIN_PART_COST, len(await anext(parts)))
-
-
-def build_plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
-    headers = {name.lower(): value for name, value in error.headers.items()}
-    headers |= {"content-type": "text/plain", "connection": "close"}
-    headers["x-request-id"] = get_request_id(scope.headers.get("x-request-id", ""))
-    return error.status_code, list(headers.items()), f"{PAGE_ERRORS[error.code]}\n"
-
-
-PAGE_ERRORS = {
-    ErrorCode.METHOD_NOT_ALLOWED: "This server is no proxy.",
-    ErrorCode.RATE_LIMIT_EXCEEDED: "Your network is sending too many forms at once. Try again.",
-    ErrorCode.REQUEST_TIMEOUT: "The request body did not arrive in time. Send the form again.",
-    ErrorCode.MALFORMED_JSON: "The request body is incomplete. Send the form again.",
-}
+                remaining -= max(MIN_PART_COST, len(await anext(exchange)))

@@ -8,8 +8,14 @@ A worker must not lose that signal. Until its threads start, the signal terminat
 the signal between installing its handler and starting the loop, so it is blocked until the loop runs.
 """
 
+import asyncio
 import mmap
+import os
 import signal
+import sys
+from functools import cache
+
+from petstore.server.body_limits import body_timeouts
 
 SIGTERM = {signal.SIGTERM}
 STOP_SECONDS = 10  # Time for a worker to finish its requests.
@@ -43,3 +49,25 @@ def block_sigterm() -> None:
     """Block SIGTERM in a worker, including threads that it starts later."""
     if Process.is_worker:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGTERM)
+
+
+def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
+    """On SIGTERM, shorten the deadlines of bodies in transit and stop the worker.
+
+    granian does not expose its signal handlers. This handler replaces the one of SIGTERM and sends SIGINT,
+    whose handler stops the worker. The third call of granian's handler would block the whole process, so it
+    must get one signal only, although the worker can get several and uvloop may report one twice. granian
+    waits for all connections, so the loop also ends after STOP_SECONDS.
+    """
+
+    @cache  # Later signals change nothing.
+    def stop() -> None:
+        body_timeouts.shut_down()
+        loop.call_later(STOP_SECONDS, sys.exit)
+        # SIGINT is blocked in a worker, so this one merges with any that a terminal has sent.
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+    loop.add_signal_handler(signal.SIGTERM, stop)
+    loop.call_soon(signal.pthread_sigmask, signal.SIG_UNBLOCK, SIGTERM)

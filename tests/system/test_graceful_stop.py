@@ -184,12 +184,11 @@ from petstore.server import shutdown
 
 shutdown.initialize_worker()
 shutdown.block_sigterm()
-from petstore.server import bodies
 
 loop = uvloop.new_event_loop()
 loop.add_signal_handler(signal.SIGINT, loop.stop)
 {before}
-bodies.handle_sigterm(loop)
+shutdown.handle_sigterm(loop)
 {after}
 loop.run_forever()
 print("ended")
@@ -208,7 +207,7 @@ def test_worker_stops_on_a_signal_between_the_handler_and_the_loop(before: str, 
 
 REPEATED = """
 import os, signal, uvloop
-from petstore.server import bodies
+from petstore.server import shutdown
 
 def send(*numbers):
     for number in numbers:
@@ -222,7 +221,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # As in a new worker.
 loop = uvloop.new_event_loop()
 loop.add_signal_handler(signal.SIGINT, stop)
 loop.add_signal_handler(signal.SIGUSR1, loop.stop)
-bodies.handle_sigterm(loop)
+shutdown.handle_sigterm(loop)
 loop.call_soon(send, signal.SIGTERM, signal.SIGTERM, signal.SIGINT)
 loop.run_forever()
 """
@@ -239,7 +238,7 @@ def test_worker_calls_granians_handler_once_however_many_signals_it_gets() -> No
 SLOW = """
 import multiprocessing, os, signal, uvloop
 from multiprocessing.util import Finalize
-from petstore.server import bodies, shutdown
+from petstore.server import shutdown
 
 shutdown.STOP_SECONDS = 0.1
 
@@ -247,7 +246,7 @@ def serve():
     Finalize(None, print, ["written"], exitpriority=0)
     loop = uvloop.new_event_loop()
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # granian waits for its connections.
-    bodies.handle_sigterm(loop)
+    shutdown.handle_sigterm(loop)
     loop.call_soon(os.kill, os.getpid(), signal.SIGTERM)
     loop.run_until_complete(loop.create_future())
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.server.bodies import SMALL_BODY, BodyParts, Exchange, collect, discard
+from petstore.server.bodies import SMALL_BODY, Exchange, collect, discard
 from petstore.server.body_limits import MemoryBudget, body_timeouts
 
 
@@ -80,12 +80,12 @@ def test_cancelled_bodies_release_their_budget() -> None:
     assert asyncio.run(main()) == "complete"
 
 
-def make_parts(*parts: bytes) -> BodyParts:
+def make_parts(*parts: bytes) -> Exchange:
     async def protocol() -> AsyncIterator[bytes]:
         for part in [*parts, b""]:
             yield part
 
-    return BodyParts(Exchange(protocol()))
+    return Exchange(protocol())
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_reading_stops_at_the_declared_length_or_the_error_marker() -> None:
             yield part
         raise AssertionError
 
-    assert asyncio.run(collect(BodyParts(Exchange(protocol(b"ab", b"c"))), 100, 3)) == b"abc"
+    assert asyncio.run(collect(Exchange(protocol(b"ab", b"c")), 100, 3)) == b"abc"
     with pytest.raises(ApiError) as raised:
-        asyncio.run(collect(BodyParts(Exchange(protocol(b"a", b"", b""))), 100))
+        asyncio.run(collect(Exchange(protocol(b"a", b"", b"")), 100))
     assert raised.value.status_code == 400
 
 

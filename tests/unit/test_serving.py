@@ -18,7 +18,7 @@ from petstore.event_loop.greenlets import wait
 from petstore.server import bodies
 from petstore.server.bodies import Exchange
 from petstore.server.django_requests import RSGIRequest, build_meta, get_meta_name
-from petstore.server.event_loop_requests import GetResponse, serve_on_loop
+from petstore.server.serving import GetResponse, serve_on_loop
 
 
 class Headers:

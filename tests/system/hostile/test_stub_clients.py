@@ -98,10 +98,10 @@ def serve_forms(
 
     Returns how many forms were in threads at the same time, and the count of each status.
     """
-    from petstore.server import app  # It starts all that a worker has.
+    from petstore.server import app, serving  # They start all that a worker has.
 
     app.QUEUE_SECONDS = queue_seconds  # type: ignore[attr-defined]
-    handler = app.wsgi = SlowFormHandler()  # type: ignore[assignment, attr-defined]
+    handler = serving.wsgi = SlowFormHandler()  # type: ignore[assignment, attr-defined]
 
     async def main() -> Counter[int | str]:
         application = app.Application()
@@ -157,11 +157,11 @@ def test_one_client_can_not_fill_the_queue_of_forms(process: ProcessPoolExecutor
 
 def count_session_lookups(limit: int, posts: int) -> int:
     """Send posts with a session cookie from one address, in a separate process."""
-    from petstore.server import app
+    from petstore.server import app, serving
     from petstore.sign_in.rate_limits import RateLimitMiddleware
 
     settings.PAGES_PER_MINUTE = limit
-    app.wsgi = SimpleNamespace(get_response=RateLimitMiddleware(lambda _: HttpResponse()))  # type: ignore[assignment, attr-defined]
+    serving.wsgi = SimpleNamespace(get_response=RateLimitMiddleware(lambda _: HttpResponse()))  # type: ignore[assignment, attr-defined]
     lookups: list[str] = []
     app.find_session_user = lookups.append  # type: ignore[assignment, attr-defined]
     address = f"[2001:db8:{os.urandom(2).hex()}:{os.urandom(2).hex()}::1]"
@@ -217,14 +217,14 @@ def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | s
 
     Returns what the client saw, in order, and whether the server's protocol outlived the request.
     """
-    from petstore.server import app  # It starts all that a worker has.
+    from petstore.server import app, serving  # They start all that a worker has.
 
     from accounts.keys.authentication import BearerKeyAuthentication  # isort: skip
 
     settings.SERVE_MODE = mode
     settings.CLIENT_SECONDS = CLIENT_SECONDS
     handler = ErrorRecorder()
-    app.wsgi = handler  # type: ignore[assignment, attr-defined]
+    serving.wsgi = handler  # type: ignore[assignment, attr-defined]
     BearerKeyAuthentication.authenticate = handler.authenticate  # type: ignore[assignment, method-assign]
     seen: list[int | str] = []
     client = Protocol(seen, is_silent=True)

@@ -1,17 +1,22 @@
-"""Serves requests in greenlets of the event loop."""
+"""Serves a request whose body has been read: on the event loop or in a thread."""
 
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_started
+from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.event_loop.greenlets import RequestTask, StartLimiter
 from petstore.server.bodies import Body, Exchange
 from petstore.server.django_requests import RSGIRequest
 from petstore.server.shutdown import is_draining
+from petstore.server.wsgi import application as wsgi
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +24,7 @@ Headers = list[tuple[str, str]]
 GetResponse = Callable[[RSGIRequest], Any]  # Returns a response of the API or a Django response.
 
 start_limiter = StartLimiter()
+request_threads = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 
 
 async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, get_response: GetResponse) -> None:
@@ -55,6 +61,41 @@ def send_response(exchange: Exchange, response: Any) -> None:
     except Exception:
         logger.exception("A response could not be sent.")
         exchange.protocol.response_bytes(500, [], b"")
+
+
+async def serve_in_thread(
+    scope: Any, exchange: Exchange, body: Body, executor: Executor = request_threads
+) -> None:
+    """Let Django respond in a thread of the executor, and send the response."""
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(executor, respond_in_thread, scope, exchange, body, loop)
+
+
+def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
+    request = RSGIRequest(scope, body)
+    request.META.pop("HTTP_RANGE", None)  # Ranges are not supported (RFC 9110 section 14.2).
+    request_started.send(sender=WSGIHandler, environ=request.META)
+    response: Any = wsgi.get_response(request)
+    try:
+        headers = [(name.lower(), value) for name, value in response.items()]
+        headers += [("set-cookie", cookie.OutputString()) for cookie in response.cookies.values()]
+        close_while_draining(headers)
+        head = (response.status_code, headers)
+        if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
+            # granian streams the file instead of reading it into memory.
+            loop.call_soon_threadsafe(exchange.protocol.response_file, *head, response.file_to_stream.name)
+        elif response.streaming:
+            transport = exchange.protocol.response_stream(*head)
+            for part in response:
+                asyncio.run_coroutine_threadsafe(send_part(transport, part), loop).result()
+        else:
+            loop.call_soon_threadsafe(exchange.protocol.response_bytes, *head, response.content)
+    finally:
+        response.close()
+
+
+async def send_part(transport: Any, part: bytes) -> None:
+    await transport.send_bytes(part)
 
 
 def close_while_draining(headers: Headers) -> None:
