@@ -25,12 +25,6 @@ EXIT_SECONDS = 10  # Time for it to write its usage and end its webhooks (7 s) b
 _draining = mmap.mmap(-1, 1)
 
 
-class Process:
-    """The state of this process. Tests and commands load the same modules as workers."""
-
-    is_worker = False
-
-
 def start_draining() -> None:
     _draining[0] = 1
 
@@ -40,15 +34,13 @@ def is_draining() -> bool:
 
 
 def initialize_worker() -> None:
-    Process.is_worker = True
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)
 
 
 def block_sigterm() -> None:
     """Block SIGTERM in a worker, including threads that it starts later."""
-    if Process.is_worker:
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGTERM)
 
 
 def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
