@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from itertools import count, islice
 from typing import Any, Self
 
@@ -206,8 +205,8 @@ def get_statement(sql: str, params: Parameters) -> tuple[Statement, Sequence[Val
     if params is None:
         sql, params = sql.replace("%", "%%"), ()
     elif isinstance(params, Mapping):
-        sql, names = to_positional(sql)
-        params = [params[name] for name in names]
+        params = [params[name] for name in NAMED.findall(sql)]
+        sql = NAMED.sub("%s", sql)
     key = (sql, *map(type, params))
     statement = statements.get(key)
     if statement is None:
@@ -216,9 +215,3 @@ def get_statement(sql: str, params: Parameters) -> tuple[Statement, Sequence[Val
             return statement._replace(name=b""), params
         statements[key] = statement
     return statement, params
-
-
-@lru_cache
-def to_positional(sql: str) -> tuple[str, list[str]]:
-    """Convert %(name)s placeholders to %s. Returns the names of the parameters in order as well."""
-    return NAMED.sub("%s", sql), NAMED.findall(sql)

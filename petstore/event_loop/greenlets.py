@@ -188,29 +188,21 @@ class StartLimiter:
     """Limits the requests that start per loop iteration, so that bursts don't delay those in progress."""
 
     def __init__(self) -> None:
-        self._remaining = STARTS_PER_ITERATION
         self._waiting: deque[Callable[[], object]] = deque()
-        self._is_scheduled = False
 
     def start(self, callback: Callable[[], object]) -> None:
-        """Call `callback` now or in a later iteration, in the order of arrival."""
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._next_iteration)
-        if self._remaining:
-            self._remaining -= 1
-            callback()
-        else:
-            self._waiting.append(callback)
+        """Call `callback` in a later iteration, in the order of arrival."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._start_next)
+        self._waiting.append(callback)
 
-    def _next_iteration(self) -> None:
-        self._is_scheduled = bool(self._waiting)
+    def _start_next(self) -> None:
+        count = min(STARTS_PER_ITERATION, len(self._waiting))
+        callbacks = [self._waiting.popleft() for _ in range(count)]
         if self._waiting:
-            asyncio.get_running_loop().call_soon(self._next_iteration)
-        self._remaining = STARTS_PER_ITERATION
-        while self._waiting and self._remaining:
-            self._remaining -= 1
-            self._waiting.popleft()()
+            asyncio.get_running_loop().call_soon(self._start_next)
+        for callback in callbacks:
+            callback()
 
 
 def is_on_loop() -> bool:
