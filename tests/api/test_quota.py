@@ -126,12 +126,7 @@ def test_plan_change_takes_effect_at_once_and_keeps_the_usage() -> None:
     assert not acme.send().admitted
     acme.account.assign(PlanCode.PRO)
     assert (minute(acme.send()).limit, minute(acme.send()).used) == (300, 7)
-
-
-def test_plan_lowered_below_the_usage_leaves_nothing() -> None:
-    acme = make_sender(per_minute=50, per_day=100)
-    acme.admitted(20)
-    acme.account.assign(PlanCode.ENTERPRISE, 10, 15)
+    acme.account.assign(PlanCode.ENTERPRISE, 3, 6)  # Below the usage, which leaves nothing.
     decision = acme.send()
     assert (decision.admitted, minute(decision).remaining, day(decision).remaining) == (False, 0, 0)
 

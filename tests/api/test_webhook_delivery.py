@@ -364,7 +364,9 @@ def test_replay_during_an_attempt_outlasts_its_outcome(endpoint: Endpoint, world
     assert world.received[endpoint.url] == ids + more + ids[1:] + more
 
 
-def test_test_is_sent_beside_failures_and_while_disabled(endpoint: Endpoint, world: World) -> None:
+def test_test_is_an_event_without_position_which_is_sent_while_disabled(
+    endpoint: Endpoint, world: World
+) -> None:
     endpoint.disable(by=OPERATOR)
     attempt = endpoint.send_test(by=OPERATOR)
     world.deliver()
@@ -372,6 +374,10 @@ def test_test_is_sent_beside_failures_and_while_disabled(endpoint: Endpoint, wor
     assert (attempt.status, attempt.is_pending, attempt.event_type) == (200, False, "webhook.ping")
     assert world.headers[0]["webhook-id"] == f"evt_test_{attempt.pk}"
     assert verifies(endpoint.reveal_secret(by=OPERATOR), world.bodies[0], world.headers[0])
+    event = orjson.loads(world.bodies[0])
+    assert (event["id"], event["type"]) == (0, "webhook.ping")
+    assert event["data"] == {"webhook": {"id": endpoint.public_id, "description": ""}}
+    assert event.keys() == {"id", "type", "createdAt", "data"}
     endpoint.send_test(by=OPERATOR)
     endpoint.disable(by=OPERATOR, by_staff=True, reason="Abuse")
     world.deliver()

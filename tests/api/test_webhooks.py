@@ -285,16 +285,6 @@ def test_event_is_sent_as_the_feed_has_it(account: Account, endpoint: Endpoint, 
     assert build_message(attempt) is None
 
 
-def test_test_is_an_event_without_position(endpoint: Endpoint) -> None:
-    endpoint.disable(by=OPERATOR)
-    message = build_message(endpoint.send_test(by=OPERATOR))
-    assert message is not None
-    event = orjson.loads(message.body)
-    assert (event["id"], event["type"]) == (0, "webhook.ping")
-    assert event["data"] == {"webhook": {"id": endpoint.public_id, "description": ""}}
-    assert event.keys() == {"id", "type", "createdAt", "data"}
-
-
 def test_few_requested_attempts_may_be_pending(endpoint: Endpoint) -> None:
     for _ in range(MAX_PENDING):
         endpoint.send_test(by=OPERATOR)

@@ -99,6 +99,6 @@ COMPATIBLE: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("where", "change"), COMPATIBLE)
-def test_additive_change_is_not_reported(where: str, change: Any) -> None:
-    assert breaking_changes(RELEASED, changed(where, change)) == []
+def test_additive_change_is_not_reported() -> None:
+    for where, change in COMPATIBLE:
+        assert breaking_changes(RELEASED, changed(where, change)) == []

@@ -68,15 +68,11 @@ def test_threads_count_exactly_together(counters: LocalCounters, switching_often
 
 
 def test_window_starts_with_the_first_count_and_ends_after_its_length(counters: LocalCounters) -> None:
+    assert counters.count("client", NOW - 1, 0) == (0, NOW - 1 + WINDOW)  # Reading changes nothing.
     assert counters.count("client", NOW) == (1, NOW + WINDOW)
+    assert counters.count("client", NOW + 1, 0) == (1, NOW + WINDOW)
     assert counters.count("client", NOW + WINDOW - 1) == (2, NOW + WINDOW)
     assert counters.count("client", NOW + WINDOW) == (1, NOW + 2 * WINDOW)
-
-
-def test_reading_a_counter_changes_nothing(counters: LocalCounters) -> None:
-    assert counters.count("client", NOW, 0) == (0, NOW + WINDOW)
-    assert counters.count("client", NOW + 1) == (1, NOW + 1 + WINDOW)
-    assert counters.count("client", NOW + 2, 0) == (1, NOW + 1 + WINDOW)
 
 
 def test_clock_set_back_shortens_a_window_unless_readings_only_cross(counters: LocalCounters) -> None:
