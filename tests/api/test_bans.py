@@ -67,9 +67,7 @@ def test_twentieth_strike_bans_the_key() -> None:
 @pytest.mark.parametrize(
     ("per_minute", "per_day", "rejections"), [(43, 1_000, 22), (61, 1_000, 31), (200, 1, 100)]
 )
-def test_ban_needs_half_the_minute_limit_of_rejections(
-    per_minute: int, per_day: int, rejections: int
-) -> None:
+def test_ban_needs_rejections_of_half_the_limit(per_minute: int, per_day: int, rejections: int) -> None:
     """The last of these rejections need not be a strike."""
     acme = make_sender(per_minute, per_day)
     assert not any(send_rejected(acme, FASTEST_BAN))

@@ -80,7 +80,7 @@ def test_key_with_networks_takes_one_statement_until_they_change(db: None) -> No
 
 
 @pytest.mark.parametrize(("path", "reason"), [("/pets", ""), ("/pets", "usage"), ("/account", "networks")])
-def test_request_with_changing_state_is_a_503(
+def test_request_whose_state_keeps_changing_is_a_503(
     issue: Issue, monkeypatch: pytest.MonkeyPatch, path: str, reason: str
 ) -> None:
     text = issue()[1]

@@ -102,9 +102,7 @@ def test_key_works_only_from_its_allowed_networks(networks: list[str], peer: str
     assert is_allowed(parse_address(peer) or NO_ADDRESS, networks) is admitted
 
 
-def test_networks_apply_behind_proxies_and_are_revealed_with_the_secret(
-    issue: Issue, settings: Any
-) -> None:
+def test_networks_apply_behind_proxies_and_are_named_with_the_secret(issue: Issue, settings: Any) -> None:
     text = issue(allowed_networks=["192.0.2.0/24"])[1]
     settings.TRUSTED_PROXY_COUNT = 1
     assert Api(text).get("/pets", X_Forwarded_For="203.0.113.9, 192.0.2.1").status_code == 200

@@ -91,9 +91,7 @@ def test_concurrent_roll_ups_count_each_minute_once() -> None:
     assert not MinuteCount.objects.exists()
 
 
-def test_minute_counts_include_rejections_but_not_in_a_ban(
-    key: ApiKey, usage_recorder: UsageRecorder
-) -> None:
+def test_minute_counts_include_rejections_but_no_bans(key: ApiKey, usage_recorder: UsageRecorder) -> None:
     rejected, banned = decision(NOON, admitted=False), decision(NOON, admitted=False, banned=True)
     for each in (decision(NOON), rejected, banned):
         usage_recorder.count(build_caller(key), each)

@@ -72,9 +72,7 @@ def test_narrowed_key_has_fewer_rights_and_keeps_the_others(issue: Issue) -> Non
         ([], [""], "Not a network"),
     ],
 )
-def test_networks_shrink_and_never_grow(
-    current: list[str], new: list[str], result: list[str] | str
-) -> None:
+def test_networks_only_shrink(current: list[str], new: list[str], result: list[str] | str) -> None:
     if isinstance(result, list):
         assert networks.narrow(current, new) == result
     else:

@@ -81,9 +81,7 @@ def test_served_document_needs_no_key_is_compressed_and_not_sent_twice(client: C
     assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
 
 
-def test_patterns_of_names_and_keys_match_the_validation(
-    spec: dict[str, Any], operations: Operations
-) -> None:
+def test_patterns_of_names_and_keys_match_validation(spec: dict[str, Any], operations: Operations) -> None:
     for name in CREATIONS:
         (parameter,) = operations[name][2]["parameters"]
         assert parameter["name"] == "Idempotency-Key"

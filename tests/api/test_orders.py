@@ -81,7 +81,7 @@ def test_pet_must_exist_and_be_available(api: Api, other: Api, pet: Pet) -> None
         (datetime(2026, 3, 1, 0, 30, tzinfo=timezone(timedelta(hours=2))), "2026-02-28T22:30:00Z"),
     ],
 )
-def test_order_is_read_in_its_current_state(
+def test_order_is_fetched_and_listed_in_its_current_state(
     api: Api, pet: Pet, ship_date: datetime, expected_date: str
 ) -> None:
     order = place_order(api, pet)
@@ -103,9 +103,7 @@ def test_order_is_read_in_its_current_state(
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_order_of_another_account_or_unknown_is_not_found(
-    api: Api, other: Api, pet: Pet, method: str
-) -> None:
+def test_order_of_others_or_unknown_is_not_found(api: Api, other: Api, pet: Pet, method: str) -> None:
     order = place_order(api, pet)
     unknown = [other(method, f"/store/orders/{order_id}") for order_id in UNKNOWN_PATH_IDS]
     foreign = other(method, order_path(order))

@@ -98,9 +98,7 @@ def test_rejecting_window_that_resets_last_is_reported() -> None:
 
 @pytest.mark.parametrize(("per_minute", "per_day"), [(1, 100), (100, 1), (1, 1)])
 @pytest.mark.parametrize("fraction", [0, 1, 999_999])
-def test_request_at_reset_or_after_the_wait_is_admitted(
-    per_minute: int, per_day: int, fraction: int
-) -> None:
+def test_request_at_reset_or_after_a_wait_is_admitted(per_minute: int, per_day: int, fraction: int) -> None:
     for until_reset in (True, False):
         acme = make_sender(per_minute, per_day)
         acme.now += fraction

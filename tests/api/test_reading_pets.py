@@ -111,7 +111,7 @@ def test_next_link_repeats_only_filters_and_limit(api: Api, pets: list[Pet], cat
     assert [len(page) for page in follow_pages(api, path)] == [4] * 7 + [2]
 
 
-def test_inserts_and_deletes_neither_repeat_nor_hide_rows(
+def test_concurrent_inserts_and_deletes_neither_repeat_nor_hide_rows(
     api: Api, pets: list[Pet], category: Category
 ) -> None:
     pages = follow_pages(api, "/pets?limit=10")

@@ -129,9 +129,7 @@ def test_event_types_are_shown_with_their_data(client: Client) -> None:
     assert '"firstId": 301' in html.unescape(data)
 
 
-def test_demo_key_is_displayed_where_its_scopes_suffice_but_not_copied(
-    client: Client, settings: Any
-) -> None:
+def test_demo_key_is_shown_where_its_scopes_suffice_but_not_copied(client: Client, settings: Any) -> None:
     settings.DEMO_KEY = "psk_live_demo"
     names = {name for name in SAMPLES if "psk_live_demo" in client.get(f"/docs/operations/{name}").text}
     assert names == {"listPets", "getPet", "listCategories", "getAccount"}

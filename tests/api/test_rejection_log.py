@@ -59,7 +59,7 @@ def dropped_count() -> float:
     return next(sample.value for sample in metric.samples if sample.name.endswith("_total"))
 
 
-def test_rejection_is_found_by_its_id(
+def test_rejection_is_found_by_its_request_id(
     api: Api, key: ApiKey, low_limit: None, usage_recorder: UsageRecorder
 ) -> None:
     before = timezone.now()
@@ -83,7 +83,7 @@ def test_rejection_is_found_by_its_id(
     assert rejection.ban_ends_at is None
 
 
-def test_exhausted_daily_quota_is_the_rule(
+def test_exhausted_daily_quota_is_named_as_the_rule(
     api: Api, account: Account, usage_recorder: UsageRecorder
 ) -> None:
     account.assign(PlanCode.ENTERPRISE, 50, 1)
@@ -95,7 +95,7 @@ def test_exhausted_daily_quota_is_the_rule(
     assert rejection.route == rejection_log.NO_SUCH_PATH
 
 
-def test_reused_id_finds_its_latest_rejection_first(
+def test_reused_id_finds_all_its_rejections_the_newest_first(
     api: Api, low_limit: None, usage_recorder: UsageRecorder
 ) -> None:
     for path in ("/pets", "/pets", "/pets", "/categories"):
@@ -131,7 +131,9 @@ def test_rejections_of_many_keys_are_bounded_per_write(key: ApiKey) -> None:
     assert dropped_count() - before == 7
 
 
-def test_failed_write_loses_no_rejections(key: ApiKey, monkeypatch: Any, caplog: Any) -> None:
+def test_failed_write_loses_no_rejections_within_the_bound(
+    key: ApiKey, monkeypatch: Any, caplog: Any
+) -> None:
     recorder = UsageRecorder()
     with monkeypatch.context() as patched:
         patched.setattr(rejection_log, "store", Mock(side_effect=DatabaseError))
@@ -187,7 +189,7 @@ def test_rejection_has_the_ban_end_only_while_banned(key: ApiKey) -> None:
 # --- 401 and 403 ----------------------------------------------------------------------------------
 
 
-def test_rejected_keys_have_reason_and_address(
+def test_rejected_keys_are_stored_with_reason_and_address(
     issue: Any, account: Account, usage_recorder: UsageRecorder
 ) -> None:
     keys = {name: issue(name=name) for name in ("revoked", "expired", "network_not_allowed", "suspended")}

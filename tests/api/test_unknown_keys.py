@@ -163,7 +163,7 @@ def test_flood_of_unknown_keys_gets_429_without_queries(
     assert statuses == [401] * 5 + [429] * 25
 
 
-def test_valid_key_is_unaffected_by_a_flood(
+def test_valid_key_is_unaffected_by_a_flood_from_its_address(
     issue: Issue, lookup_limiter: LookupLimiter, settings: Any
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
@@ -174,7 +174,7 @@ def test_valid_key_is_unaffected_by_a_flood(
     assert api.get("/pets").status_code == 200
 
 
-def test_unverifiable_key_is_not_invalid(
+def test_unverifiable_key_is_not_reported_as_invalid(
     issue: Issue, lookup_limiter: LookupLimiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = issue()[1]

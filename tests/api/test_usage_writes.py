@@ -134,7 +134,7 @@ def get_usage(hours: int = OperationUsage.DAY) -> dict[tuple[str, int], int]:
     return {(row.operation, row.status): row.requests for row in rows}
 
 
-def test_requests_are_counted_by_operation(
+def test_requests_are_counted_by_operation_and_status(
     account: Account, issue: Any, usage_recorder: UsageRecorder
 ) -> None:
     account.assign(PlanCode.ENTERPRISE, per_minute=9, per_day=500)

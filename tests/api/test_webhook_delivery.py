@@ -167,9 +167,7 @@ def test_retry_is_signed_anew_with_the_same_id(endpoint: Endpoint, world: World)
     assert first["webhook-signature"] != second["webhook-signature"]
 
 
-def test_secret_that_ends_during_an_attempt_signs_no_further_event(
-    endpoint: Endpoint, world: World
-) -> None:
+def test_secret_that_ends_during_an_attempt_signs_no_later_event(endpoint: Endpoint, world: World) -> None:
     ids = world.emit(3)
     begin(world)
     reread(endpoint).rotate_secret(by=OPERATOR, overlap=timedelta())
@@ -384,7 +382,7 @@ def test_test_is_an_event_without_position_which_is_sent_while_disabled(
     assert len(world.headers) == 1
 
 
-def test_events_pruned_during_the_query_are_lost(
+def test_events_pruned_during_the_query_are_lost_rather_than_an_error(
     endpoint: Endpoint, world: World, monkeypatch: Any
 ) -> None:
     ids = world.emit(3)
@@ -423,7 +421,7 @@ def test_keys_in_a_response_are_not_stored(endpoint: Endpoint, world: World) -> 
     assert endpoint.attempt_log.get().response == f"<p>psk_live_{'a' * 14}_***</p>"
 
 
-def test_draining_takes_nothing_without_spinning(
+def test_draining_takes_nothing_and_waits_without_spinning(
     endpoint: Endpoint, world: World, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(delivery, "is_draining", lambda: True)

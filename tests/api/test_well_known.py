@@ -43,7 +43,7 @@ def test_security_txt_has_contact_and_expiry(client: Client, settings: Any) -> N
 @pytest.mark.parametrize(
     ("contact", "days"), [("", 9), ("mailto:a@b.example", None), ("mailto:a@b.example", -1)]
 )
-def test_security_txt_is_404_if_incomplete(
+def test_security_txt_is_404_if_incomplete_or_expired(
     client: Client, settings: Any, contact: str, days: int | None
 ) -> None:
     settings.SECURITY_CONTACT = contact

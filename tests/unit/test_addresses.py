@@ -28,7 +28,7 @@ def request(peer: str, forwarded: str | None = None) -> HttpRequest:
         (1, "192.0.2.1 192.0.2.2", "10.0.0.9"),
     ],
 )  # fmt: skip
-def test_only_trusted_proxies_count(
+def test_only_addresses_of_trusted_proxies_count(
     settings: Any, proxies: int, forwarded: str | None, client: str
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies

@@ -67,7 +67,7 @@ def test_resuming_an_ended_request_reaches_no_other() -> None:
     assert not second.is_active
 
 
-def test_exception_is_logged_and_the_next_request_runs(
+def test_exception_of_a_request_is_logged_and_the_next_one_runs(
     idle_greenlets: list[PooledGreenlet], caplog: pytest.LogCaptureFixture
 ) -> None:
     task = start_task(pause)

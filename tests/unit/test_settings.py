@@ -306,7 +306,7 @@ def get_environment() -> dict[str, str]:
         (b"", {}),
     ],
 )
-def test_env_file_is_optional_and_literal(
+def test_env_file_is_optional_and_read_literally(
     env_file: Path, content: bytes, variables: dict[str, str]
 ) -> None:
     environment.load(env_file)
@@ -339,7 +339,9 @@ NOT_A_VARIABLE = "is not of the form NAME=VALUE."
         ("\u200bNAME=geheim\n".encode(), 1, NOT_A_VARIABLE),
     ],
 )
-def test_malformed_env_file_is_reported(env_file: Path, content: bytes, line: int, problem: str) -> None:
+def test_malformed_env_file_is_reported_with_its_line(
+    env_file: Path, content: bytes, line: int, problem: str
+) -> None:
     env_file.write_bytes(content)
     with pytest.raises(ImproperlyConfigured) as error:
         environment.load(env_file)
