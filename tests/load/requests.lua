@@ -49,6 +49,8 @@ end
 function init(arguments)
     local operation, keys, pets = arguments[1], {}, tonumber(arguments[3])
     for line in io.lines(arguments[2]) do keys[#keys + 1] = line end
+    local pause = tonumber(arguments[4])
+    if pause then delay = function() return pause end end
     if operation == "orders" then return place_and_cancel(keys, pets) end
     math.randomseed(os.time())
     for index = 1, operation == "keyed" and 60000 or 10000 do

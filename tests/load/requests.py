@@ -58,15 +58,18 @@ class Target(NamedTuple):
     pets: int
 
 
-def run(target: Target, operation: str, seconds: int, connections: int) -> Round:
-    """Run wrk."""
+def run(
+    target: Target, operation: str, seconds: int, connections: int, *, pause_ms: int | None = None
+) -> Round:
+    """Run wrk; with a pause, each connection waits this long before each request."""
+    pause = [] if pause_ms is None else [str(pause_ms)]
     pids = target.service.processes()
     cpu_before = cpu_seconds(pids)
     done = subprocess.run(
         [
             "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
             "-s", str(Path(__file__).with_name("requests.lua")), target.service.url,
-            "--", operation, str(target.keys), str(target.pets),
+            "--", operation, str(target.keys), str(target.pets), *pause,
         ],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
