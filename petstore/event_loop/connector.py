@@ -21,8 +21,9 @@ RECONNECT_DELAY = 0.5  # Seconds, after a connection could not be opened.
 SETUP_SECONDS = 1.0  # Time for the statements that Django runs on a new connection.
 CONNECT_THREADS = 4
 # Every query on the loop has an index. PostgreSQL would plan a sequential scan for a small table, and keep
-# that plan for prepared statements while the table grows, until the next ANALYZE.
-PLANNER_OPTIONS = "-c enable_seqscan=off"
+# that plan for prepared statements while the table grows, until the next ANALYZE. It would also merge a key
+# with all accounts if the statistics have keys of the oldest accounts only.
+PLANNER_OPTIONS = "-c enable_seqscan=off -c enable_mergejoin=off -c enable_hashjoin=off"
 
 
 @cache

@@ -131,6 +131,23 @@ def test_loop_uses_indexes_of_small_tables(db: None) -> None:
 
 
 @NEEDS_POSTGRESQL
+def test_loop_joins_no_tables_by_merging(db: None) -> None:
+    """If one account had all keys at the last ANALYZE, PostgreSQL would merge a key with all accounts."""
+    wrapper = connect("default")
+    with wrapper.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE account AS SELECT generate_series(1, 10000) AS id")
+        cursor.execute("CREATE TEMPORARY TABLE key AS SELECT id, 1 AS account_id FROM account")
+        for table in ("account", "key"):
+            cursor.execute(f"CREATE UNIQUE INDEX ON {table} (id)")
+            cursor.execute(f"ANALYZE {table}")
+        cursor.execute(
+            "EXPLAIN SELECT key.id FROM key JOIN account ON account.id = account_id WHERE key.id = 7"
+        )
+        assert "Merge Join" not in str(cursor.fetchall())
+    wrapper.close()
+
+
+@NEEDS_POSTGRESQL
 def test_keepalives_detect_a_dead_machine_within_15_seconds(wrapper: DatabaseWrapper) -> None:
     with wrapper.cursor() as cursor:
         values = []
