@@ -117,12 +117,6 @@ def test_host_header_is_ignored_under_v1(api: Api) -> None:
         assert api.get("/pets", Host=host).status_code == 200
 
 
-def test_errors_outside_v1_are_pages(client: Any) -> None:
-    response = client.get("/nothing")
-    assert response.status_code == 404
-    assert response.headers["Content-Type"].startswith("text/html")
-
-
 def test_well_formed_request_id_is_used_and_others_are_replaced(api: Api) -> None:
     for sent in ("abc-123", "a" * 128, "0.a~b_c"):
         assert api.get("/pets", X_Request_Id=sent).headers["X-Request-Id"] == sent

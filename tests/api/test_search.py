@@ -118,7 +118,7 @@ def test_any_query_gets_a_page_that_shows_it_escaped(client: Client) -> None:
 def test_missing_page_suggests_the_closest_match(client: Client, path: str, address: str | None) -> None:
     """Without the fixture `db`, any query would fail."""
     response = client.get(path)
-    assert response.status_code == 404
+    assert (response.status_code, response.headers["Content-Type"][:9]) == (404, "text/html")
     assert ("Did you mean" in response.text) is (address is not None)
     assert [found for found, *_ in RESULT.findall(response.text)][:1] == ([address] if address else [])
     assert "Did you mean" not in client.post(path).text

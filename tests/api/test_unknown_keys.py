@@ -118,10 +118,8 @@ def test_address_within_its_limit_always_gets_a_lookup() -> None:
     assert count_allowed(lookup_limiter, *[ADDRESS] * 1_000, now=NOW + MINUTE) == 1_000
 
 
-def count_allowed(
-    lookup_limiter: LookupLimiter, *addresses: IPv4Address | IPv6Address, now: int = NOW
-) -> int:
-    return sum(lookup_limiter.allow(KEY, address, now) for address in addresses)
+def count_allowed(limiter: LookupLimiter, *addresses: IPv4Address | IPv6Address, now: int = NOW) -> int:
+    return sum(limiter.allow(KEY, address, now) for address in addresses)
 
 
 def test_addresses_over_their_limit_share_a_lookup_budget() -> None:
