@@ -1,9 +1,9 @@
 """PostgreSQL connections of the event loop, which use libpq's pipeline mode through psycopg's wrapper.
 
 Requests that are sent together form one batch with one Sync, and therefore one transaction. For this
-reason, only reads may share a connection, unless each statement has its own BEGIN and COMMIT (counting.py).
-A failed statement aborts the later ones of its batch. Reads among them are retried in separate batches.
-Results are delivered at the Sync, so all requests of a batch share a timeout.
+reason, only reads may share a connection, unless each statement has its own BEGIN and COMMIT
+(transaction_pipeline.py). A failed statement aborts the later ones of its batch, which are retried in
+batches of their own. Results are delivered at the Sync, so all requests of a batch share a timeout.
 
 A closed connection is never reopened, but replaced by a new object. Requests on a closed connection fail,
 so a reply can only reach the request that it belongs to. On a shared connection, all requests of one loop

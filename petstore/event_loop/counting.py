@@ -30,14 +30,10 @@ BLOCKED_SECONDS = 60  # Since the last statement of a group that waited too long
 MAX_BLOCKED = 1_000  # Groups. The one that was blocked first is dropped.
 
 
-class Line:
-    """The statements of a group in flight, and the requests that wait for their turn."""
+class Line(RequestQueue):
+    """The requests of a group that wait for their turn."""
 
-    __slots__ = ("in_flight", "waiting")
-
-    def __init__(self) -> None:
-        self.in_flight = 0
-        self.waiting = RequestQueue()
+    in_flight = 0  # Statements of the requests that have theirs.
 
 
 class CountingConnections:
@@ -53,13 +49,11 @@ class CountingConnections:
 
     def fetch_rows(self, group: Hashable, statement: Statement, values: list[Value]) -> Rows:
         """Run a statement. Raises Django's database errors."""
-        line = self._lines.get(group)
-        if line is None:
-            line = self._lines[group] = Line()
+        line = self._lines.setdefault(group, Line())
         if line.in_flight < MAX_IN_FLIGHT:
             line.in_flight += 1
         else:
-            line.waiting.wait()
+            line.wait()
         try:
             is_blocked = self._blocked.get(group, 0.0) > asyncio.get_running_loop().time()
             shared = self._for_blocked if is_blocked else self._shared
@@ -67,11 +61,11 @@ class CountingConnections:
         except OperationalError as error:
             if isinstance(error.__cause__, LockNotAvailable):
                 self._block(group, asyncio.get_running_loop().time() + BLOCKED_SECONDS)
-                line.waiting.fail_all(error)
+                line.fail_all(error)
             raise
         finally:
-            if line.waiting:
-                asyncio.get_running_loop().call_soon(line.waiting.popleft().switch)
+            if line:
+                asyncio.get_running_loop().call_soon(line.popleft().switch)
             else:
                 line.in_flight -= 1
                 if not line.in_flight:
