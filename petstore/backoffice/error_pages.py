@@ -14,8 +14,15 @@ from django.contrib import admin
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Group
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied, RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
-from django.db import DataError, IntegrityError
+from django.core.exceptions import (
+    ObjectDoesNotExist,
+    PermissionDenied,
+    RequestDataTooBig,
+    TooManyFieldsSent,
+    TooManyFilesSent,
+    ValidationError,
+)
+from django.db import DatabaseError, DataError, IntegrityError
 from django.http import (
     Http404,
     HttpRequest,
@@ -105,9 +112,13 @@ class SignedInPagesMiddleware(MiddlewareMixin):
         if isinstance(exception, DataError | OverflowError):
             logger.warning("Rejected input that the database cannot store.", exc_info=exception)
             return render_error(request, 400, OUT_OF_RANGE)
-        if isinstance(exception, IntegrityError):  # Forms validate first, so another request was faster.
+        # Forms validate first, so another request was faster, or a time has passed in the meantime. Django
+        # raises DatabaseError itself for an update of a row that has been deleted.
+        is_conflict = isinstance(exception, IntegrityError | ObjectDoesNotExist | ValidationError)
+        if is_conflict or type(exception) is DatabaseError:
             logger.warning("Rejected a change that conflicts with another one.", exc_info=exception)
-            return render_error(request, 409, CONFLICT)
+            text = " ".join(getattr(exception, "messages", [CONFLICT]))
+            return render_error(request, 409, text)
         return None
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -32,7 +32,7 @@ from tests.support.members import sign_in
 from tests.support.passkeys import ORIGIN, Passkey, get_options
 from tests.support.staff import PASSWORD, enter_password, signed_in, superuser
 from tests.support.thorough import times
-from tests.support.two_factor import add_app, current_code, get_secret
+from tests.support.two_factor import add_app, add_recovery_codes, current_code, get_secret
 
 pytestmark = COMMITTED
 STAFF = 4
@@ -177,6 +177,21 @@ def test_concurrent_uses_of_a_code_sign_in_once() -> None:
         client.post("/account/login/", {"login": "boss", "password": PASSWORD})
     responses = post_concurrently(clients, "/account/login/code/", {"code": code})
     assert Counter(response.status_code for response in responses) == {302: 1, 200: STAFF - 1}
+
+
+def test_code_of_a_factor_that_is_removed_meanwhile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    boss = superuser()
+    code, client, wrap = current_code(add_app(boss)), sign_in(boss), Authenticator.wrap
+    add_recovery_codes(boss, "aaaaaaaa")
+
+    def remove(self: Authenticator) -> Any:
+        Authenticator.objects.filter(pk=self.pk).delete()
+        return wrap(self)
+
+    monkeypatch.setattr(Authenticator, "wrap", remove)
+    for each in (code, "aaaaaaaa"):
+        response = client.post("/account/confirm/code/", {"code": each})
+        assert (response.status_code, "try again" in response.text) == (409, True)
 
 
 def test_concurrent_uses_of_a_password_link_set_one_password() -> None:

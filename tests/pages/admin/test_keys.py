@@ -14,6 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from accounts.key_forms import IssueKeyForm
 from accounts.keys import key_format, scopes
 from accounts.models import Account, ApiKey, DailyUsage
 from petstore.audit.models import AuditEntry
@@ -113,6 +114,15 @@ def test_invalid_key_is_not_issued(staff: Client, form: dict[str, Any]) -> None:
         [field] = response.context["adminform"].form.errors
         assert field == next(iter(sent)).removesuffix("_0")
         assert sentence in response.text
+    assert not ApiKey.objects.exists()
+
+
+def test_key_that_expires_while_it_is_issued_is_rejected(
+    staff: Client, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IssueKeyForm, "clean_expires_at", lambda form: timezone.now())
+    response = staff.post(ADD, form)
+    assert (response.status_code, "must end later than it begins" in response.text) == (409, True)
     assert not ApiKey.objects.exists()
 
 
