@@ -264,7 +264,9 @@ class StaffAdmin(UserAdmin, ActionFormsMixin):  # type: ignore[type-arg]
                 user.save()
                 user.groups.set(form.cleaned_data["groups"])
                 user.user_permissions.clear()
-            if has_second_factor(user):  # A thief of the old password may have added it.
+            # A thief of the old password may have added them.
+            EmailAddress.objects.filter(user=user, verified=False).delete()
+            if has_second_factor(user):
                 reset_two_factor(user, reason=reason, by=actor)
             return self.show_password_link(request, user, reason=reason)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from allauth.account.models import EmailAddress
 from cryptography.hazmat.primitives.serialization import Encoding
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.mail import BadHeaderError, EmailMessage
 from django.db import connection
@@ -43,7 +43,7 @@ from tests.conftest import COMMITTED, OPERATOR
 from tests.support.concurrency import run_concurrently
 from tests.support.receiver import build_server_context, get_authority
 from tests.support.smtp import MailServer, mail_server
-from tests.support.staff import PASSWORD, enter_password, signed_in
+from tests.support.staff import PASSWORD, enter_password, signed_in, superuser
 
 FORGED = "evil.example"  # A Host header that ALLOWED_HOSTS accepts.
 HOSTILE_NAME = "Döner\r\nBcc: all@evil.example\n\nPay\u2028here\u202e <b>&"
@@ -446,7 +446,7 @@ def test_only_a_post_confirms_an_address(browser: Client) -> None:
     assert EmailAddress.objects.get().verified
 
 
-@pytest.mark.parametrize("by", ["the password", "a command"])
+@pytest.mark.parametrize("by", ["the password", "a command", "promotion to staff"])
 def test_new_password_ends_links_that_confirm_an_address(kim: User, by: str) -> None:
     """A thief of the old password may have entered the address."""
     browser = enter_password("kim")
@@ -455,9 +455,12 @@ def test_new_password_ends_links_that_confirm_an_address(kim: User, by: str) -> 
     if by == "the password":
         form = {"oldpassword": PASSWORD, **dict.fromkeys(("password1", "password2"), "a new pass phrase")}
         assert browser.post("/account/password/", form).status_code == 302
-    else:
+    elif by == "a command":
         kim.set_password("a new pass phrase")
         kim.save()
+    else:  # They choose the password later.
+        form = {"username": "kim", "groups": Group.objects.get(name="Viewer").pk, "reason": "Joins us"}
+        assert signed_in(superuser()).post("/admin/auth/user/make-staff/", form).status_code == 200
     Client().post(get_path(link))
     assert list(EmailAddress.objects.values_list("email", "verified")) == [(kim.email, True)]
 
