@@ -459,7 +459,8 @@ def test_new_password_ends_links_that_confirm_an_address(kim: User, by: str) -> 
         kim.set_password("a new pass phrase")
         kim.save()
     else:  # They choose the password later.
-        form = {"username": "kim", "groups": Group.objects.get(name="Viewer").pk, "reason": "Joins us"}
+        role = str(Group.objects.get(name="Viewer").pk)
+        form = {"username": "kim", "groups": role, "reason": "Joins us"}
         assert signed_in(superuser()).post("/admin/auth/user/make-staff/", form).status_code == 200
     Client().post(get_path(link))
     assert list(EmailAddress.objects.values_list("email", "verified")) == [(kim.email, True)]

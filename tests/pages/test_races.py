@@ -181,7 +181,8 @@ def test_concurrent_uses_of_a_code_sign_in_once() -> None:
 
 def test_code_of_a_factor_that_is_removed_meanwhile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     boss = superuser()
-    code, client, wrap = current_code(add_app(boss)), sign_in(boss), Authenticator.wrap
+    code, client = current_code(add_app(boss)), sign_in(boss)
+    wrap: Callable[[Authenticator], Any] = Authenticator.wrap
     add_recovery_codes(boss, "aaaaaaaa")
 
     def remove(self: Authenticator) -> Any:
