@@ -88,6 +88,7 @@ class ConnectionPool:
         for _ in range(min(needed, capacity)):
             task = loop.create_task(self._open_connection())
             self._opening.add(task)
+            task.add_done_callback(self._opening.discard)  # Also if it is cancelled.
 
     def _retry(self) -> None:
         self._retry_handle = None

@@ -134,8 +134,10 @@ def test_expired_key_that_is_concurrently_pruned_is_like_new(creation: Creation)
         pruning.execute("BEGIN")
         pruning.execute("DELETE FROM accounts_idempotencyrecord")
         request = asyncio.create_task(run_request(creation.send))
-        await asyncio.to_thread(wait_until, check_request_waits)
-        pruning.execute("COMMIT")
+        try:
+            await asyncio.to_thread(wait_until, check_request_waits)
+        finally:
+            pruning.execute("COMMIT")
         return await request
 
     check_created_once(creation, [run(main())])

@@ -614,6 +614,18 @@ def test_cancelled_requests_leave_the_pool_whole(settings: Any, writers: Connect
     assert (lent, waiting, len(pids)) == (0, 0, 8)
 
 
+def test_pool_opens_connections_after_opening_one_was_cancelled(writers: ConnectionPool) -> None:
+    async def cancel() -> None:
+        task = RequestTask(get_pid)
+        task.start()
+        await asyncio.sleep(0)  # Lets the pool start opening.
+        assert writers._opening
+        task.throw(GreenletExit())
+
+    run(cancel())  # At its end, it cancels the tasks of the loop.
+    assert run(run_request(get_pid)) > 0
+
+
 def test_debug_mode_runs_queries_on_the_loop(settings: Any) -> None:
     settings.DEBUG = True
     assert run(run_request(get_pid)) > 0
