@@ -27,8 +27,8 @@ from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.api.context import Caller
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
+from petstore.db.counting import execute_counting
 from petstore.db.identity import is_postgresql
-from petstore.event_loop.counting import execute_counting
 
 MAX_ATTEMPTS = 10
 NO_NETWORKS = "[]"

@@ -6,7 +6,7 @@ waits for PostgreSQL in a greenlet, so that others continue:
 - `django_connections` gives each greenlet its own `django.db.connections`, and `dbapi` waits for their
   statements. Each transaction borrows a connection of the `connection_pool`.
 - `Read` (compiled_reads) is an optional fast path for lists and single rows, and `RawRead` for SQL queries.
-- `execute_counting` (counting) runs the statements of the quota.
+- `counting` runs the statements of the quota (petstore/db/counting.py).
 
 Reads and counting use a `shared_connection`. `greenlets` lets plain functions wait for the loop. A
 `connection` is never reopened and owns the tasks that wait for its replies. This package knows nothing

@@ -1,4 +1,4 @@
-"""Runs statements that count requests: on the event loop, on a connection that many requests share.
+"""Runs statements that count (petstore/db/counting.py) on a connection that many requests share.
 
 Each statement is a transaction of its own, so it holds its locks only while it runs, and within a process
 the statements of a group (an account) never wait for each other's locks. One that waits for a lock delays
@@ -13,15 +13,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 from functools import cache
-from typing import Any
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection
+from django.db import DEFAULT_DB_ALIAS, OperationalError
 from psycopg.errors import LockNotAvailable
 
 from petstore.event_loop.connection import PostgresqlConnection, Rows
-from petstore.event_loop.greenlets import RequestQueue, is_on_loop
-from petstore.event_loop.libpq import Statement, Value, compile_named_parameters
+from petstore.event_loop.greenlets import RequestQueue
+from petstore.event_loop.libpq import Statement, Value
 from petstore.event_loop.shared_connection import SharedConnection
 from petstore.event_loop.transaction_pipeline import TransactionPipeline
 
@@ -81,19 +80,3 @@ class CountingConnections:
 @cache
 def get_counting_connections() -> CountingConnections:
     return CountingConnections()
-
-
-def execute_counting(sql: str, group: Hashable, parameters: dict[str, Any]) -> tuple[Any, ...] | None:
-    """Run SQL with %(name)s parameters that returns at most one row, in a transaction of its own.
-
-    Statements of a group, an account, compete for locks. Raises Django's database errors.
-    """
-    if is_on_loop():
-        statement, names = compile_named_parameters(sql)
-        values = [parameters[name] for name in names]
-        rows = get_counting_connections().fetch_rows(group, statement, values)
-    else:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, parameters)
-            rows = cursor.fetchall()
-    return rows[0] if rows else None

@@ -6,7 +6,7 @@ and wait without blocking it. Outside a request, the loop's thread still raises 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from django.db import DatabaseError, connections
@@ -14,8 +14,11 @@ from django.db.utils import ConnectionHandler
 from greenlet import getcurrent
 
 from petstore.db import base
+from petstore.event_loop.connection import Rows
+from petstore.event_loop.counting import get_counting_connections
 from petstore.event_loop.dbapi import LoopConnection, LoopCursor
 from petstore.event_loop.greenlets import PooledGreenlet, current_connections, is_on_loop
+from petstore.event_loop.libpq import compile_named_parameters
 
 # Django's methods that reject calls in the thread of an event loop, because they would block it.
 BLOCKING = (
@@ -46,6 +49,12 @@ class LoopDatabaseWrapper(base.DatabaseWrapper):
 
     def chunked_cursor(self) -> Any:
         return self.cursor()
+
+    def fetch_counting(self, group: Hashable, sql: str, parameters: Mapping[str, Any]) -> Rows:
+        """Run a statement of `execute_counting`."""
+        statement, names = compile_named_parameters(sql)
+        values = [parameters[name] for name in names]
+        return get_counting_connections().fetch_rows(group, statement, values)
 
     def on_commit(self, func: Callable[[], object], robust: bool = False) -> None:
         """Register a function whose exceptions are logged, since the response must not deny the commit."""
