@@ -7,7 +7,6 @@ from django.contrib import messages
 from django.core.exceptions import BadRequest, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST
 
 from accounts.models import Actor, Invitation, Membership, Role
 from accounts.portal.access import for_members
@@ -65,7 +64,6 @@ def change(request: HttpRequest, me: Membership, row_id: str, verb: str) -> Http
 
 
 @for_members(Role.OWNER, reauthenticate=True, limit="second-factor")
-@require_POST
 def require_second_factor(request: HttpRequest, me: Membership) -> HttpResponse:
     """Turn the requirement on or off. An owner without a second factor would lock themselves out."""
     required = request.POST.get("required") == "on"

@@ -220,6 +220,8 @@ def test_changes_ask_for_the_password_after_two_hours(account: Account, rows: di
     client = sign_in(kim, hours_ago=2.1)
     for page, path, response in send_all(client, account.public_id, rows, CONFIRMED):
         assert response["Location"] == f"/account/confirm/?next={path}", page
+    for page in CONFIRMED:  # The confirmation leads back with a GET.
+        assert sign_in(kim).get(f"/account/{account.public_id}/{page.format(**rows)}").status_code != 405
     for page in PAGES.keys() - CONFIRMED - {"orders/{order}/cancel/"}:
         assert client.get(f"/account/{account.public_id}/{page.format(**rows)}").status_code == 200
     assert "Leaked" not in repr(client.session.items())  # Forms are not stored in the session.
