@@ -43,6 +43,7 @@ from petstore.templatetags.names import heading
 PermissionCheck = Callable[[HttpRequest, Any], bool]
 
 MAX_EXAMPLES = 3  # Referring rows that a message lists per relation.
+MAX_TEXT_LENGTH = 5_000  # Lists show texts in full, and clients get them with the list of categories.
 
 
 class PetstoreModelAdmin(ModelAdmin):
@@ -50,7 +51,9 @@ class PetstoreModelAdmin(ModelAdmin):
     form = EditForm
     # False denies the operation to everyone, including superusers.
     can_add = can_change = can_delete = True
-    formfield_overrides = {models.TextField: {"form_class": MultilineField}}  # type: ignore[misc,assignment]
+    formfield_overrides = {  # type: ignore[misc,assignment]
+        models.TextField: {"form_class": MultilineField, "max_length": MAX_TEXT_LENGTH}
+    }
     list_per_page = 50
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER

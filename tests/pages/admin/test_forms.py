@@ -45,6 +45,12 @@ def test_line_break_counts_once_and_is_stored_as_lf(staff: Client, account: Acco
     assert "at most 5000 characters" in page.text
 
 
+def test_description_of_a_category_has_a_limit(staff: Client, db: None) -> None:
+    for length, status in ((5001, 200), (5000, 302)):
+        form = {"name": "Olms", "description": "x" * length}
+        assert staff.post("/admin/inventory/category/add/", form).status_code == status
+
+
 URLENCODED = "application/x-www-form-urlencoded"
 TOO_LARGE: dict[str, dict[str, Any]] = {
     "bytes": {"data": "notes=" + "x" * 9_000_000, "content_type": URLENCODED},
