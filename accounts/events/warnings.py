@@ -17,6 +17,7 @@ from django.utils import timezone
 from accounts.models import ApiKey, EventType, Feed, OutboxEvent, QuotaUsage, SentWarning
 from accounts.models.plans import PER_DAY
 from accounts.quota.limits import DAY, to_microseconds
+from petstore.db.batches import delete_in_batches
 from petstore.db.durability import commit_asynchronously
 
 THRESHOLDS = (80, 100)  # Percentages of the daily quota.
@@ -54,7 +55,7 @@ def send_missed_warnings(now: datetime | None = None) -> bool:
     now = now or timezone.now()
     if not claim_check(now):
         return False
-    SentWarning.objects.filter(sent_at__lt=now - RETENTION).delete()
+    sum(delete_in_batches(SentWarning.objects.filter(sent_at__lt=now - RETENTION)))
     send_expiry_warnings(now)
     send_missed_quota_warnings(now)
     return True

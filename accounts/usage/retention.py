@@ -6,6 +6,7 @@ from django.db.models import Model
 
 from accounts.models import DeprecatedUse, MinuteHistogram, OperationUsage
 from accounts.quota.limits import HOUR, to_datetime
+from petstore.db.batches import delete_in_batches
 
 OPERATION_USAGE_HOURS, OPERATION_USAGE_DAYS = 48, 92  # Of the rows for an hour, and for a day.
 RETENTION_DAYS: dict[type[Model], int] = {
@@ -21,7 +22,7 @@ def prune(now: int) -> None:
         (OperationUsage.DAY, 24 * OPERATION_USAGE_DAYS),
     )
     for hours, kept in retentions:
-        OperationUsage.objects.filter(hours=hours, start__lt=now // HOUR - kept).delete()
+        sum(delete_in_batches(OperationUsage.objects.filter(hours=hours, start__lt=now // HOUR - kept)))
     today = to_datetime(now).date()
     for model, days in RETENTION_DAYS.items():
-        model._default_manager.filter(day__lt=today - timedelta(days=days)).delete()
+        sum(delete_in_batches(model._default_manager.filter(day__lt=today - timedelta(days=days))))
