@@ -16,6 +16,7 @@ from accounts.quota.limits import DAY, SECOND
 from tests.support.live import ROOT, Service
 from tests.support.packages import python
 from tests.support.raw_http import connect, parse_response, read_until_closed
+from tests.support.servers import wait_until
 from tests.support.thorough import times
 
 REQUEST = (
@@ -76,9 +77,13 @@ def test_limit_is_exact_in_every_window_over_4_processes_of_8_threads(
     times_sent = [time.time_ns() // 1000 + number * DAY for number in range(times(20, 3))]
     assert [send_and_count(hammers, key, now, 4) for now in times_sent] == [100] * len(times_sent)
     with service.client(service.issue_high_limit_key("Hammered")) as client:
-        warnings = [event["data"] for event in follow(client, "/events?limit=100&type=quota.reached")]
-    warning_counts = Counter((event["threshold"], event["used"]) for event in warnings)
-    assert warning_counts == {(80, 80): len(times_sent), (100, 100): len(times_sent)}
+
+        def check_warnings() -> None:
+            events = follow(client, "/events?limit=100&type=quota.reached")
+            counts = Counter((event["data"]["threshold"], event["data"]["used"]) for event in events)
+            assert counts == {(80, 80): len(times_sent), (100, 100): len(times_sent)}
+
+        wait_until(check_warnings)  # Events get their IDs a little later.
 
 
 def test_20_strikes_ban_once_and_on_every_worker_until_unban_key_lifts_it(
