@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from time import process_time
 from typing import Any
 
 import pytest
@@ -173,20 +174,12 @@ def test_secrets_are_redacted(text: str, redacted: str) -> None:
 
 
 def test_redaction_takes_linear_time() -> None:
-    start = datetime.now(UTC)
+    start = process_time()  # Also on a busy machine.
     for piece in (
-        "psk_live_",
-        "://a:",
-        "password",
-        "password=",
-        "bearer ",
-        "'",
-        "aaa",
-        "/account/",
-        "Key (",
-    ):
+        "psk_live_", "://a:", "password", "password=", "bearer ", "'", "aaa", "/account/", "Key (",
+    ):  # fmt: skip
         redact(piece * (60_000 // len(piece)))
-    assert datetime.now(UTC) - start < timedelta(seconds=2)
+    assert process_time() - start < 2
 
 
 # --- Loggers -------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The page /metrics: access and metrics."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import connections
@@ -134,4 +135,5 @@ def test_open_connections_are_counted() -> None:
     connection.connect()
     assert tracker.count()["default"] == 1
     connection.close()
+    tracker.add(Mock(alias="default", connection=Mock(closed=True)))  # As after an outage of PostgreSQL.
     assert tracker.count()["default"] == 0

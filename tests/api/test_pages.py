@@ -65,8 +65,10 @@ def test_page_is_small_loads_only_own_files_and_complies_with_its_csp(
         assert client.head(address).status_code == 200
     weight = len(response.content) + sum(size(address) for address in addresses)
     assert weight < (54_000 if path in PAGES else 100_000)
-    scripts = response["Content-Security-Policy"].partition("script-src")[2].split(";")[0]
-    assert "'unsafe-inline'" not in scripts
+    policy = response["Content-Security-Policy"]
+    assert "'unsafe-inline'" not in policy.partition("script-src")[2].split(";")[0]
+    # default-src does not apply to these.
+    assert {"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"} <= set(policy.split("; "))
     assert not re.search(r"<style|\son\w+=|\sstyle=|javascript:", response.text)
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", response.text))
     # For anonymous users, it is the same for all, and starts no session.
@@ -175,6 +177,13 @@ def test_home_page_works_without_plans() -> None:
     page = rendered(HomeView.as_view(get_plans=get_plans, check_readiness=lambda: {"status": "ok"}))
     assert "The plans can't be shown" in page
     assert "<table" not in page
+
+
+def test_copy_buttons_work_while_the_page_is_loading() -> None:
+    """A deferred script would lose clicks on a button that is already visible."""
+    templates = [path.read_text() for path in (settings.BASE_DIR / "templates").rglob("*.html")]
+    attributes = {text for page in templates for text in re.findall(r"/copy\.js['\"] %}\"(.*?)>", page)}
+    assert attributes == {""}
 
 
 def test_icon_of_the_site_is_found(client: Client) -> None:

@@ -51,6 +51,11 @@ def test_description_of_a_category_has_a_limit(staff: Client, db: None) -> None:
         assert staff.post("/admin/inventory/category/add/", form).status_code == status
 
 
+def test_form_has_no_link_to_delete_a_related_row(staff: Client) -> None:
+    page = staff.get("/admin/inventory/pet/add/").text
+    assert ("Add another" in page, "Delete selected" in page) == (True, False)
+
+
 URLENCODED = "application/x-www-form-urlencoded"
 TOO_LARGE: dict[str, dict[str, Any]] = {
     "bytes": {"data": "notes=" + "x" * 9_000_000, "content_type": URLENCODED},

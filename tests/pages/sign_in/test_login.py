@@ -1,5 +1,6 @@
 """The sign-in page limits attempts per address and per name."""
 
+import re
 import zlib
 from typing import Any
 
@@ -24,6 +25,7 @@ def attempt(name: str = "boss", password: str = "wrong", address: str = "192.0.2
 def test_failed_sign_in_shows_one_error_and_keeps_the_name() -> None:
     page = attempt().text
     assert page.count("errorlist") == 1
+    assert re.search(r"Password\s*</label>", page)  # Without a colon.
     assert '<input type="text" name="login" value="boss"' in page
 
 
