@@ -60,6 +60,8 @@ def test_filters_open_and_close_by_keyboard(open_page: Open) -> None:
     expect(sheet).to_be_hidden()
     expect(filters).to_be_focused()
     expect(filters).to_have_attribute("aria-expanded", "false")
+    page.keyboard.press(" ")
+    expect_focus_in(sheet)
 
 
 def test_filters_close_only_when_the_focus_leaves_them(open_page: Open) -> None:
