@@ -171,7 +171,9 @@ def test_pet_changes_its_status_as_allowed_and_is_returned_with_a_reason(
 
 
 @pytest.mark.parametrize("status", [PLACED, APPROVED])
-def test_staff_cannot_change_the_pet_of_a_live_order(place: Place, pet: Pet, status: OrderStatus) -> None:
+def test_staff_change_the_pet_of_an_order_only_once_it_is_finished(
+    place: Place, pet: Pet, status: OrderStatus
+) -> None:
     order = place(status)
     before = get_pet_history(pet)
     for to_status in PetStatus:
@@ -179,6 +181,9 @@ def test_staff_cannot_change_the_pet_of_a_live_order(place: Place, pet: Pet, sta
             pet.change_status(to_status, by=STAFF, reason="Because.")
     assert get_statuses(order) == (status, PENDING)
     assert get_pet_history(pet) == before
+    order.cancel(by=STAFF)
+    pet.change_status(SOLD, by=STAFF)
+    assert get_statuses(order) == (CANCELLED, SOLD)
 
 
 def test_transition_reads_the_row_instead_of_a_stale_instance(category: Category) -> None:
