@@ -103,6 +103,8 @@ def test_key_is_limited_to_60_peeks_a_minute(db: None) -> None:
     sender.wait(peek(sender).retry_after - 1)
     assert not peek(sender).admitted
     sender.wait(1)
+    assert [peek(sender).admitted for _ in range(61)] == [True] * 60 + [False]
+    sender.wait(-6)  # The clock was set back.
     assert peek(sender).admitted
 
 
