@@ -332,9 +332,12 @@ def test_disabled_endpoint_gets_its_backlog_and_pruned_events_are_logged_as_lost
     world.deliver()
     assert world.headers == []
     endpoint.enable(by=OPERATOR)
+    world.respond = lambda url, event: DOWN if len(world.bodies) == 1 else OK
+    world.deliver()
+    world.advance(minutes=1)
     world.deliver()
     kinds = list(endpoint.attempt_log.order_by("pk").values_list("kind", "event_id"))
-    assert kinds == [("lost", lost[-1]), *(("delivery", event_id) for event_id in stored)]
+    assert kinds == [("lost", lost[-1]), *(("delivery", event_id) for event_id in (stored[0], *stored))]
 
 
 def test_idle_endpoint_loses_nothing_to_pruning(endpoint: Endpoint, world: World) -> None:
