@@ -16,6 +16,7 @@ from petstore.text import format_time
 
 DEFAULT_OVERLAP_HOURS = int(ROTATION_OVERLAP.total_seconds() // 3600)
 MAX_OVERLAP_HOURS = 30 * 24
+MAX_NETWORKS = 100  # Each request of the key parses them.
 SCOPE_CHOICES = [(scope, f"{scope}: {scopes.DESCRIPTIONS[scope]}") for scope in scopes.SCOPES]
 ALREADY_ISSUED = (
     "This key has already been issued. If you have lost it, rotate it. "
@@ -66,7 +67,10 @@ class IssueKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its
         return scopes.join_scopes(self.cleaned_data["scopes"])
 
     def clean_allowed_networks(self) -> list[str]:
-        return networks.normalize(self.cleaned_data["allowed_networks"].split())
+        texts = self.cleaned_data["allowed_networks"].split()
+        if len(texts) > MAX_NETWORKS:
+            raise ValidationError(f"Enter at most {MAX_NETWORKS} networks.")
+        return networks.normalize(texts)
 
     def clean_expires_at(self) -> datetime | None:
         expires_at = cast("datetime | None", self.cleaned_data["expires_at"])

@@ -101,6 +101,7 @@ def test_form_issues_one_key_however_often_it_is_submitted(staff: Client, form: 
 INVALID: list[tuple[dict[str, Any], str]] = [
     ({"account": "999999"}, ""), ({"scopes": []}, ""), ({"name": "x" * 256}, ""),
     ({"allowed_networks": "home"}, ""), ({"allowed_networks": "10.0.0.0/8 " * 200}, ""),
+    ({"allowed_networks": ":: " * 101}, "Enter at most 100 networks."),
     ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "This time has passed."),
     ({"expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"}, "within 100 years"),
     ({"expires_in": "30", "expires_at_0": "2099-01-02", "expires_at_1": "03:04"}, "not both"),
