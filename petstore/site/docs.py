@@ -85,7 +85,10 @@ def guide(request: HttpRequest, page: str, *, markdown: bool = False) -> HttpRes
 
 
 def prefers_markdown(request: HttpRequest) -> bool:
-    return request.get_preferred_type(["text/html", MARKDOWN]) == MARKDOWN
+    try:
+        return request.get_preferred_type(["text/html", MARKDOWN]) == MARKDOWN
+    except ValueError:  # Of a parameter in an encoding that Python lacks (RFC 2231).
+        return False
 
 
 def finish(page: HttpResponse, markdown_path: str, *, markdown: bool) -> HttpResponse:
