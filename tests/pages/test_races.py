@@ -179,7 +179,7 @@ def test_concurrent_uses_of_a_code_sign_in_once() -> None:
     assert Counter(response.status_code for response in responses) == {302: 1, 200: STAFF - 1}
 
 
-def test_code_of_a_factor_that_is_removed_meanwhile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_a_concurrently_removed_factor_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     boss = superuser()
     code, client = current_code(add_app(boss)), sign_in(boss)
     wrap: Callable[[Authenticator], Any] = Authenticator.wrap

@@ -19,7 +19,7 @@ from tests.support.staff import member_of, signed_in, superuser
 
 pytestmark = pytest.mark.same_on_both
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
-NO_GROUP = "nobody"
+NO_GROUP = "no group"
 CUSTOMERS = {"accounts/account", "accounts/apikey", "accounts/plan", "accounts/event"}
 SHOP = {"inventory/pet", "inventory/category", "inventory/order"}
 STAFF = {"auth/user", "auth/group"}

@@ -152,9 +152,9 @@ def test_non_members_get_the_same_response_for_accounts_and_unknown_ids(
     account: Account, rows: dict[str, str], foreign: dict[str, str], boss: User
 ) -> None:
     stranger = member_of(Account.objects.get(name="Other"), name="ann")
-    nobody = User.objects.create_user("nobody")
+    non_member = User.objects.create_user("non-member")
     few = ["", "keys/issue/"]
-    for client, pages in ((stranger, [*PAGES]), (sign_in(boss), few), (sign_in(nobody), few)):
+    for client, pages in ((stranger, [*PAGES]), (sign_in(boss), few), (sign_in(non_member), few)):
         texts = []
         for public_id in (account.public_id, "0" * 8):
             responses = [response for *_, response in send_all(client, public_id, rows, pages)]

@@ -118,33 +118,36 @@ def test_commands_have_no_timeout(db: None, name: str) -> None:
     wrapper.close()
 
 
+@pytest.fixture
+def loop_cursor(db: None) -> Iterator[Any]:
+    """Yield a cursor of a connection as the event loop opens it."""
+    wrapper = connect("default")
+    with wrapper.cursor() as cursor:
+        yield cursor
+    wrapper.close()
+
+
 @NEEDS_POSTGRESQL
-def test_loop_uses_indexes_of_small_tables(db: None) -> None:
+def test_loop_uses_indexes_of_small_tables(loop_cursor: Any) -> None:
     """PostgreSQL keeps the plans of prepared statements while the table grows."""
-    wrapper = connect("default")
-    with wrapper.cursor() as cursor:
-        cursor.execute("CREATE TEMPORARY TABLE small AS SELECT 1 AS id")
-        cursor.execute("CREATE INDEX ON small (id)")
-        cursor.execute("EXPLAIN SELECT id FROM small WHERE id = 1")
-        assert "Seq Scan" not in str(cursor.fetchall())
-    wrapper.close()
+    loop_cursor.execute("CREATE TEMPORARY TABLE small AS SELECT 1 AS id")
+    loop_cursor.execute("CREATE INDEX ON small (id)")
+    loop_cursor.execute("EXPLAIN SELECT id FROM small WHERE id = 1")
+    assert "Seq Scan" not in str(loop_cursor.fetchall())
 
 
 @NEEDS_POSTGRESQL
-def test_loop_joins_no_tables_by_merging(db: None) -> None:
+def test_loop_joins_no_tables_by_merging(loop_cursor: Any) -> None:
     """If one account had all keys at the last ANALYZE, PostgreSQL would merge a key with all accounts."""
-    wrapper = connect("default")
-    with wrapper.cursor() as cursor:
-        cursor.execute("CREATE TEMPORARY TABLE account AS SELECT generate_series(1, 10000) AS id")
-        cursor.execute("CREATE TEMPORARY TABLE key AS SELECT id, 1 AS account_id FROM account")
-        for table in ("account", "key"):
-            cursor.execute(f"CREATE UNIQUE INDEX ON {table} (id)")
-            cursor.execute(f"ANALYZE {table}")
-        cursor.execute(
-            "EXPLAIN SELECT key.id FROM key JOIN account ON account.id = account_id WHERE key.id = 7"
-        )
-        assert "Merge Join" not in str(cursor.fetchall())
-    wrapper.close()
+    loop_cursor.execute("CREATE TEMPORARY TABLE account AS SELECT generate_series(1, 10000) AS id")
+    loop_cursor.execute("CREATE TEMPORARY TABLE key AS SELECT id, 1 AS account_id FROM account")
+    for table in ("account", "key"):
+        loop_cursor.execute(f"CREATE UNIQUE INDEX ON {table} (id)")
+        loop_cursor.execute(f"ANALYZE {table}")
+    loop_cursor.execute(
+        "EXPLAIN SELECT key.id FROM key JOIN account ON account.id = account_id WHERE key.id = 7"
+    )
+    assert "Merge Join" not in str(loop_cursor.fetchall())
 
 
 @NEEDS_POSTGRESQL

@@ -145,7 +145,7 @@ def rejections_in(log: Path, status: int) -> int:
 def test_overload_is_rejected_at_once_counted_and_logged_and_the_rest_is_served(
     tmp_path: Path, release: threading.Event
 ) -> None:
-    """Pages are served meanwhile. Only some rejections are logged."""
+    """Pages are still served, and only some rejections are logged."""
     with (
         proxied(tmp_path, proxy.LONG_QUEUE, release) as (port, metrics_port),
         ExitStack() as stack,
