@@ -196,8 +196,10 @@ class Account(UniquelyNamed, Record):
             with audit.record_changes(by, account, action, reason=reason):
                 account.suspended_at, account.suspended_reason = at, reason.strip()[:255] if at else ""
                 account.save(update_fields=["suspended_at", "suspended_reason"])
-            # Webhooks don't fail while nothing is sent (D51).
-            account.webhooks.update(attempts=0, first_attempt_at=None, failing_since=None)
+            # Webhooks don't fail while nothing is sent (D51). Delivery locks them in the same order.
+            locked = account.webhooks.select_for_update().order_by("pk").values_list("pk", flat=True)
+            webhooks = account.webhooks.filter(pk__in=list(locked))
+            webhooks.update(attempts=0, first_attempt_at=None, failing_since=None)
         self.refresh_from_db()
 
     def require_second_factor(self, *, required: bool, by: Actor) -> None:

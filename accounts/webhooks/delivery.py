@@ -288,7 +288,7 @@ class Dispatcher:
         ids = [task.endpoint.pk for task in finished if not task.requested]
         with transaction.atomic():
             endpoints = WebhookEndpoint.objects.select_related("account").select_for_update(of=("self",))
-            current = endpoints.in_bulk(ids)
+            current = endpoints.order_by("pk").in_bulk(ids)  # A suspension locks them in the same order.
             for task in finished:
                 WEBHOOK_ATTEMPTS.labels(task.outcome.error or "success").inc()
                 attempt, endpoint = task.build_attempt(), current.get(task.endpoint.pk)

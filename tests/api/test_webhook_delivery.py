@@ -13,6 +13,7 @@ import orjson
 import pytest
 import standardwebhooks
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
@@ -28,7 +29,10 @@ from accounts.webhooks.outcomes import DELAYS, JITTER, blames_event, get_delay
 from accounts.webhooks.sender import Failure, Outcome
 from petstore.audit.models import AuditEntry
 from tests.api.test_webhooks import add, emit
-from tests.conftest import OPERATOR
+from tests.conftest import COMMITTED, OPERATOR
+from tests.support.concurrency import other_connection, run_concurrently
+from tests.support.servers import wait_until
+from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = pytest.mark.django_db
 
@@ -675,3 +679,29 @@ def test_metrics_count_attempts_and_measure_delay_and_backlog(endpoint: Endpoint
     assert 3600 <= min(delay, age) <= max(delay, age) < 3700
     Endpoint.objects.update(next_attempt_at=None, failing_since=None, attempts=0, first_attempt_at=None)
     assert measure() == [0, 0, 0]
+
+
+@NEEDS_POSTGRESQL
+@COMMITTED
+@pytest.mark.parametrize("verb", ["suspend", "record"])
+def test_suspending_and_recording_lock_endpoints_in_the_same_order(
+    verb: str, endpoint: Endpoint, world: World, held: Signal
+) -> None:
+    """Otherwise they would deadlock."""
+    other = add(world.account, types=["order"], url="https://93.184.216.34/other")
+    world.emit()
+    begin(world)
+    held.set()
+    wait_until(lambda: world.dispatcher._finished.qsize() == 2)
+    # An update of an indexed column, after which the row is stored after that of the other.
+    Endpoint.objects.filter(pk=endpoint.pk).update(next_attempt_at=world.time)
+    suspend = partial(world.account.suspend, reason="Not paid.", by=OPERATOR)
+
+    def lock(pk: int) -> None:
+        with transaction.atomic():
+            Endpoint.objects.select_for_update(nowait=True).get(pk=pk)
+
+    with other_connection() as start, transaction.atomic():
+        Endpoint.objects.select_for_update().get(pk=endpoint.pk)
+        start(suspend if verb == "suspend" else partial(world.dispatcher.collect, 1))
+        run_concurrently(partial(lock, other.pk))
