@@ -28,7 +28,7 @@ class Record(models.Model):
 
 
 class QuotaUsage(Record):
-    """The usage of an account in its current windows: see accounts/quota/statements.py.
+    """The usage of an account in its current windows: see accounts/quota/sql.py.
 
     Times are microseconds and days are whole days since the epoch, so that the same SQL works on both
     databases.

@@ -1,4 +1,4 @@
-"""The quota rule (D21 to D28, D39, D41). statements.py has it in SQL, and cites its steps by number.
+"""The quota rule (D21 to D28, D39, D41). sql.py has it in SQL, and cites its steps by number.
 
     1. Clock. `now` is the time at which PostgreSQL received the statement, or on SQLite the process's time.
     2. Windows, as they are before the request.

@@ -1,4 +1,4 @@
-"""Authenticates keys and counts requests in the database. statements.py has the rule."""
+"""Authenticates keys and counts requests in the database. sql.py has the rule."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from accounts.keys import key_format, networks
 from accounts.keys.identity import KeyRejectedError, KeyRejectionReason
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, ParsedKey
 from accounts.models import Account, ApiKey, QuotaUsage, StrikeCounter
-from accounts.quota import bans, statements
+from accounts.quota import bans, sql
 from accounts.quota.anonymous import lookup_limiter
 from accounts.quota.limits import (
     MINUTE,
@@ -99,7 +99,7 @@ class QuotaCall:
 
     def admit(self) -> KeyUse | None:
         """Count the request if the key is valid and has quota left."""
-        row = self._execute(statements.ADMIT)
+        row = self._execute(sql.ADMIT)
         if row is None:
             return None
         quota = Quota(*row[:-1])
@@ -108,7 +108,7 @@ class QuotaCall:
 
     def reject(self) -> KeyUse | None:
         """Count a rejection if the key is valid and has no quota left, and ban the key if that is due."""
-        row = self._execute(statements.REJECT)
+        row = self._execute(sql.REJECT)
         if row is None:
             return None
         *fields, rejections, strikes, started_at = row
@@ -119,7 +119,7 @@ class QuotaCall:
 
     def read(self) -> KeyState:
         """Read why the key can't be admitted. Raises KeyRejectedError."""
-        row = self._execute(statements.READ)
+        row = self._execute(sql.READ)
         if row is None:
             raise KeyRejectedError(KeyRejectionReason.UNKNOWN)
         *fields, allowed_networks, reason, banned_until, peeks_reset_at, last_write_at = row
@@ -141,7 +141,7 @@ class QuotaCall:
                 decision = RateLimitDecision(False, quota.windows, quota.now, state.banned_until)
                 return self._finish(quota, decision)
             case "ahead":
-                self._execute(statements.SET_BACK, account_id=quota.account_id)
+                self._execute(sql.SET_BACK, account_id=quota.account_id)
             case "usage":
                 QuotaUsage.renew(quota.account_id)
             case "strikes":
@@ -153,7 +153,7 @@ class QuotaCall:
 
     def peek(self, state: KeyState) -> KeyUse:
         """Count a peek."""
-        row = self._execute(statements.PEEK, key_id=state.quota.key_id)
+        row = self._execute(sql.PEEK, key_id=state.quota.key_id)
         quota = state.quota
         if row is None:
             window = Window("minute", PEEKS_PER_MINUTE, PEEKS_PER_MINUTE, MINUTE, state.peeks_reset_at)
@@ -233,7 +233,7 @@ def ban(quota: Quota, rejections: int, started_at: int) -> int:
 def read_windows(account: Account, now: int | None = None) -> tuple[Window, Window]:
     """Read the windows that GET /v1/account shows, without a key. Takes one query."""
     now = get_clock(now)
-    row = execute(statements.READ_WINDOWS, account.public_id, now=now, account_id=account.pk)
+    row = execute(sql.READ_WINDOWS, account.public_id, now=now, account_id=account.pk)
     assert row is not None
     now, per_minute, per_day, *counters = row
     return build_windows(now, Limits(per_minute, per_day), *counters)
@@ -242,12 +242,12 @@ def read_windows(account: Account, now: int | None = None) -> tuple[Window, Wind
 def record_write(caller: Caller) -> None:
     """Restart the time since the account's latest write, at the end of a long one."""
     group = caller.public_id[:ACCOUNT_ID_LENGTH]
-    execute(statements.RECORD_WRITE, group, now=get_clock(), account_id=caller.account_id)
+    execute(sql.RECORD_WRITE, group, now=get_clock(), account_id=caller.account_id)
 
 
 def execute(template: str, account_public_id: str, **parameters: Any) -> tuple[Any, ...] | None:
-    sql = statements.build_sql(template, len(settings.API_KEY_PEPPERS))
-    return execute_counting(sql, account_public_id, parameters)
+    text = sql.build_sql(template, len(settings.API_KEY_PEPPERS))
+    return execute_counting(text, account_public_id, parameters)
 
 
 def get_clock(now: int | None = None) -> int | None:

@@ -14,7 +14,7 @@ from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = NEEDS_POSTGRESQL
 
-LOCK_SECONDS = 0.25  # See accounts/quota/statements.py.
+LOCK_SECONDS = 0.25  # See accounts/quota/sql.py.
 RESPONSE_SECONDS = 1.3
 OTHERS = 6  # Accounts, so that some share each connection with the locked one.
 BURST = 24  # Concurrent requests of the locked account.
