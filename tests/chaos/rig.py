@@ -15,10 +15,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from tests.chaos.faults import Fault, FaultKind
 from tests.chaos.proxy import READY_FOR_QUERY, Proxy
-from tests.load.requests import memory_mib
 from tests.support.live import Service, stopped_service
 from tests.support.migrated import temporary_database
 from tests.support.preloaded import CommandRunner
+from tests.support.servers import memory_mib
 
 WORKERS = 2
 START_SECONDS = 90.0  # The proxy shares the machine with the service and with other tests.

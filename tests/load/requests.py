@@ -1,11 +1,9 @@
-"""The throughput of the service, and the cost of its requests: see README.md beside this file.
+"""The throughput of the service, and the cost of its requests, with two workers: needs wrk.
 
     python -m tests.load.requests [--seconds 5] [--rounds 3] [--connections 16] [--pets 100000]
-                                  [--set NAME=VALUE]
+                                  [--operations list,get]
 
-Uses a database of its own on the PostgreSQL server of DATABASE_URL (or an SQLite file without one), and
-`manage.py serve` with two workers. Needs wrk. Each `--set` adds another
-service with this environment variable on the same database, which is measured in turn with the first.
+Uses a database of its own on the PostgreSQL server of DATABASE_URL (or an SQLite file without one).
 """
 
 import argparse
@@ -13,17 +11,32 @@ import os
 import statistics
 import subprocess
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from tests import environment
-from tests.support.live import ROOT, Service, live_service
-from tests.support.packages import python
+from tests.support.live import Service, live_service
+from tests.support.servers import memory_mib
 
-OPERATIONS = ("list", "list100", "get", "create", "keyed", "replayed", "orders", "mixed")
-KEYS = 1_000
+OPERATIONS = ("list", "list100", "get", "create", "mixed")
 TICK = os.sysconf("SC_CLK_TCK")
+# 50 categories; pets with the ids from 1, three of five available; and keys of one account each.
+FILL = """
+from accounts.models import Account, Actor, ApiKey, PlanCode
+from inventory.models import Category, Pet
+count = Category.objects.count()
+Category.objects.bulk_create(Category(name=f"Kind {{n}}") for n in range(count, 50))
+statuses = ("available", "pending", "available", "sold", "available")
+Pet.objects.bulk_create(
+    (Pet(name=f"Pet number {{n}}", category_id=1 + n % 50, status=statuses[n % 5]) for n in range({pets})),
+    batch_size=1000,
+)
+for number in range(1000):
+    limits = {{"per_minute": 10**9, "per_day": 10**9}}
+    account = Account.objects.create(name=f"Load {{number}}", plan_id=PlanCode.ENTERPRISE, **limits)
+    print(ApiKey.objects.issue(account, by=Actor("load test"))[1])
+"""
+HEAD = f"{'':10}{'a second':>10}{'p50 ms':>9}{'p99 ms':>9}{'CPU us':>9}{'not 2xx':>9}"
 
 
 class Round(NamedTuple):
@@ -33,7 +46,7 @@ class Round(NamedTuple):
     p50_ms: float
     p99_ms: float
     cpu_us: float  # CPU time of the service's processes per request.
-    bad: int
+    bad: float
 
 
 def cpu_seconds(pids: list[int]) -> float:
@@ -42,34 +55,14 @@ def cpu_seconds(pids: list[int]) -> float:
     return sum(int(one[11]) + int(one[12]) for one in fields) / TICK
 
 
-def memory_mib(pids: list[int]) -> float:
-    """The memory of processes; shared pages count once (PSS)."""
-    rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() for pid in pids]
-    return (
-        sum(int(line.split()[1]) for rollup in rollups for line in rollup if line.startswith("Pss:")) / 1024
-    )
-
-
-class Target(NamedTuple):
-    """A service to measure."""
-
-    service: Service
-    keys: Path  # One per line.
-    pets: int
-
-
-def run(
-    target: Target, operation: str, seconds: int, connections: int, *, pause_ms: int | None = None
-) -> Round:
-    """Run wrk; with a pause, each connection waits this long before each request."""
-    pause = [] if pause_ms is None else [str(pause_ms)]
-    pids = target.service.processes()
+def run(service: Service, keys: Path, operation: str, seconds: int, options: argparse.Namespace) -> Round:
+    pids = service.processes()
     cpu_before = cpu_seconds(pids)
     done = subprocess.run(
         [
-            "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
-            "-s", str(Path(__file__).with_name("requests.lua")), target.service.url,
-            "--", operation, str(target.keys), str(target.pets), *pause,
+            "wrk", "-t1", f"-c{options.connections}", f"-d{seconds}s", "--timeout", "10s",
+            "-s", str(Path(__file__).with_name("requests.lua")), service.url,
+            "--", operation, str(keys), str(options.pets),
         ],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
@@ -79,57 +72,26 @@ def run(
     return Round(requests / microseconds * 1e6, p50 / 1e3, p99 / 1e3, cpu / max(1, requests) * 1e6, bad)
 
 
-def fill(service: Service, keys: Path, *, pets: int, count: int) -> None:
-    """Migrate and fill the service's database; the file gets the keys, one per line."""
-    sizes = ("--pets", str(pets), "--keys", str(count), "--keys-out", str(keys))
-    command = [python(), "-m", "tests.load.fill", *sizes]
-    subprocess.run(command, cwd=ROOT, env=service.environment, check=True, stdout=subprocess.DEVNULL)
-
-
-def compare(running: dict[str, Target], operation: str, options: argparse.Namespace) -> None:
-    """Measure an operation on each service in turn, and print the medians; ratios are to the first."""
-    for target in running.values():
-        run(target, operation, 1, options.connections)  # Warms up.
-    found: dict[str, list[Round]] = {name: [] for name in running}
-    for _ in range(options.rounds):
-        for name, target in running.items():
-            found[name].append(run(target, operation, options.seconds, options.connections))
-    base = next(iter(found.values()))
-    for name, rounds in found.items():
-        per_second, p50, p99, cpu, bad = (statistics.median(one) for one in zip(*rounds, strict=True))
-        ratio = statistics.median(
-            mine.per_second / first.per_second for mine, first in zip(rounds, base, strict=True)
-        )
-        print(
-            f"{operation[:9]:10}{name:30}{per_second:>10,.0f}{ratio:>7.2f}"
-            f"{p50:>9.1f}{p99:>9.1f}{cpu:>9.0f}{bad:>9.0f}",
-            flush=True,
-        )
-
-
-HEAD = f"{'':40}{'a second':>10}{'ratio':>7}{'p50 ms':>9}{'p99 ms':>9}{'CPU us':>9}{'not 2xx':>9}"
-
-
 def main(options: argparse.Namespace) -> None:
+    """Print the medians of each operation, and the memory."""
     os.environ |= environment.FIXED | {"DJANGO_SETTINGS_MODULE": "petstore.settings"}
     os.environ.setdefault("DATABASE_URL", "sqlite:///unused")
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        first = stack.enter_context(live_service(folder, workers=2))
-        keys = folder / "keys"
-        fill(first, keys, pets=options.pets, count=KEYS)
-        running = {"default": Target(first, keys, options.pets)}
-        shared = {"DATABASE_URL": first.environment["DATABASE_URL"]}
-        for number, pair in enumerate(options.set):
-            (place := folder / str(number)).mkdir()
-            settings = shared | dict([pair.split("=", 1)])
-            service = stack.enter_context(live_service(place, workers=2, **settings))
-            running[pair] = Target(service, keys, options.pets)
+    with tempfile.TemporaryDirectory() as folder, live_service(Path(folder), workers=2) as service:
+        keys = Path(folder) / "keys"
+        keys.write_text(service.manage("shell", "--no-imports", "-c", FILL.format(pets=options.pets)))
         print(HEAD)
         for operation in options.operations.split(","):
-            compare(running, operation, options)
-        for name, target in running.items():
-            print(f"Memory of all processes, {name}: {memory_mib(target.service.processes()):.0f} MiB")
+            run(service, keys, operation, 1, options)  # Warms up.
+            rounds = [
+                run(service, keys, operation, options.seconds, options) for _ in range(options.rounds)
+            ]
+            median = Round(*map(statistics.median, zip(*rounds, strict=True)))
+            print(
+                f"{operation[:9]:10}{median.per_second:>10,.0f}{median.p50_ms:>9.1f}{median.p99_ms:>9.1f}"
+                f"{median.cpu_us:>9.0f}{median.bad:>9.0f}",
+                flush=True,
+            )
+        print(f"Memory of all processes: {memory_mib(service.processes()):.0f} MiB")
 
 
 if __name__ == "__main__":
@@ -141,5 +103,4 @@ if __name__ == "__main__":
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--pets", type=int, default=100_000)
     parser.add_argument("--operations", default=",".join(OPERATIONS))
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     main(parser.parse_args())

@@ -54,6 +54,14 @@ def is_running(pid: str) -> bool:
         return False
 
 
+def memory_mib(pids: list[int]) -> float:
+    """The memory of processes; shared pages count once (PSS)."""
+    rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() for pid in pids]
+    return (
+        sum(int(line.split()[1]) for rollup in rollups for line in rollup if line.startswith("Pss:")) / 1024
+    )
+
+
 RANDOM = random.SystemRandom()  # Hypothesis seeds the other alike in every process.
 reserved: list[socket.socket] = []  # Each bound to an abstract name, until this process exits.
 

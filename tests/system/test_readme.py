@@ -22,7 +22,6 @@ PAGES = [
     "SECURITY.md",
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
     *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "tests").glob("*/README.md")),
-    "tests/system/deployment/README.md",
 ]
 README = (ROOT / "README.md").read_text()
 NOT_COPIED = shutil.ignore_patterns(

@@ -1,3 +1,0 @@
-FROM debian-base
-USER nobody
-ENTRYPOINT ["prometheus"]

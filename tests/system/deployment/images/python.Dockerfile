@@ -1,2 +1,0 @@
-FROM debian-base
-CMD ["python3"]
