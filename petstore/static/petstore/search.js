@@ -27,7 +27,7 @@ function close() {
 function display(page) {
   const found = [...page.querySelectorAll(".findings a")].slice(0, MAX_HITS);
   const total = page.querySelector("main > .kind")?.textContent;
-  status.textContent = total ?? (found.length ? "No result has all words. The nearest:" : "No results.");
+  status.textContent = total ?? "No results.";
   hits.lastChild.replaceChildren(...found.map((link) => {
     const item = document.createElement("li");
     item.append(link, " ", link.nextElementSibling ?? "");

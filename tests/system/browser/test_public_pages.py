@@ -18,7 +18,7 @@ PAGES = ["/", *(f"/docs/{name}" for name in GUIDES), "/status", "/nothing", "/do
 PAGES += [f"/docs/operations/{name}" for name in SAMPLES]
 PAGES += [
     "/docs/search?q=pets",
-    "/docs/search?q=pagnation",
+    "/docs/search?q=paginat",
     "/docs/search?q=giraffe",
     "/docs/search",
     "/docs/webhook",
