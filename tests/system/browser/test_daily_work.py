@@ -1,7 +1,6 @@
 """Daily tasks of each group of staff in a browser, and their immediate effect on API clients."""
 
 import re
-from pathlib import Path
 
 import httpx
 import pytest
@@ -11,25 +10,17 @@ from tests.support.live import Service
 from tests.support.two_factor import current_code
 from tests.system.browser.conftest import Open, sign_in
 
-LINES = """cell => {
-    const words = document.createRange();
-    words.selectNodeContents(cell);
-    return words.getClientRects().length;
-}"""
-BAN = """
-import json, time
-from accounts.models import ApiKey, RateLimitState
-key = ApiKey.objects.get(public_id="{public_id}")
-now = int(time.time() * 1_000_000)
-RateLimitState.objects.update_or_create(
-    key=key, defaults={{"banned_at": now, "banned_until": now + 300_000_000, "ban_level": 1}}
-)
-"""
 ADD_REJECTION = """
 from accounts.models import ApiKey
 from tests.support.customers import add_rejection
 key = ApiKey.objects.get(public_id={!r})
 add_rejection(key, request_id=key.public_id[::-1], reason="revoked")
+"""
+PLACE_ORDER = """
+from accounts.models import Account
+from inventory.models import Order, Pet
+pet = Pet.objects.filter(status="available", orders=None).first()
+order = Order.objects.place(account_id=Account.objects.first().pk, pet_id=pet.pk, by="tests")
 """
 NEW_COLLEAGUE = """
 from django.contrib.auth.models import Group, User
@@ -104,7 +95,29 @@ def test_click_during_a_pending_response_does_not_lose_it(shop: Service, open_pa
     assert get(shop, new).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["accounts/rejection/", "accounts/apikey/add/", "../docs/quickstart"])
+def test_plan_is_changed_from_the_list_of_accounts(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Larger Plan", "free")
+    page = open_page("/admin/accounts/account/", as_="support")
+    page.get_by_role("link", name="Change the plan: Larger Plan").click()
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("They grow")
+    page.get_by_role("button", name="Move to Pro 300 per minute, 10,000 per day").click()
+    expect(page.get_by_text("They grow").first).to_be_visible()
+    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
+
+
+def test_order_is_delivered_from_the_home_page(shop: Service, open_page: Open) -> None:
+    shop.issue("Delivered", "free")
+    shop.manage("shell", "--no-imports", "-c", PLACE_ORDER)
+    page = open_page("/admin/", as_="stock")
+    approve = page.get_by_role("button", name="Approve: order").first
+    order = (approve.get_attribute("aria-label") or "").removeprefix("Approve: ")
+    for step in ("Approve", "Ship now", "Deliver"):
+        page.get_by_role("button", name=f"{step}: {order}").click()
+    expect(page.get_by_text(f"{order.capitalize()} is delivered.")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["accounts/apikey/add/", "../docs/quickstart"])
 def test_key_pasted_into_a_search_reaches_no_url(shop: Service, open_page: Open, path: str) -> None:
     key = shop.issue("Pasting Pets", "pro")["key"]
     asked: list[str] = []
@@ -121,34 +134,6 @@ def test_key_pasted_into_a_search_reaches_no_url(shop: Service, open_page: Open,
     with page.expect_request(re.compile("term=|q=")):
         page.keyboard.press("Enter")
     assert not [url for url in asked if "psk_" in url or key[30:] in url]
-
-
-def test_line_of_a_file_does_not_wrap_on_a_phone(open_page: Open, tmp_path: Path) -> None:
-    file = tmp_path / "pets.csv"
-    file.write_text("name,category\nLuna,Unicorns\n")
-    page = open_page("/admin/inventory/pet/import/", as_="stock", narrow=True)
-    page.locator("input[type=file]").set_input_files(file)
-    press(page, "Check the pets")
-    assert page.get_by_role("columnheader", name="Line").evaluate(LINES) == 1
-
-
-def test_stock_adds_twenty_pets_with_four_clicks(open_page: Open) -> None:
-    names = [f"Twenty {number}" for number in range(20)]
-    page = open_page("/admin/", as_="stock")
-    with page.add_init_script("addEventListener('click', () => sessionStorage.clicks += 'x', true)"):
-        page.reload()
-        page.evaluate("sessionStorage.clicks = ''")
-        page.get_by_role("link", name="Pets", exact=True).first.click()
-        press(page, "Import")
-        expect(page.get_by_label("Paste pets")).to_be_focused()
-        copied = "\n".join(["name\tcategory", *(f"{name}\tDogs" for name in names)])
-        page.evaluate("text => navigator.clipboard.writeText(text)", copied)
-        page.keyboard.press("Control+V")
-        press(page, "Check the pets")
-        press(page, "Import 20 pets")
-        expect(page.get_by_text("20 pets imported from the pasted text.")).to_be_visible()
-        assert page.get_by_role("link", name="Twenty").all_inner_texts() == names[::-1]
-        assert page.evaluate("sessionStorage.clicks") == "xxxx"
 
 
 # --- Occasional tasks

@@ -39,18 +39,6 @@ def rows(shop: Service) -> None:
     add_rejection(shop, issued["id"])
 
 
-def test_finished_order_shows_no_empty_step_on_a_phone(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("The Parrots of the South", "pro")
-    with shop.client(issued["key"]) as client:
-        pet = client.get("/pets?limit=1&status=available").json()[0]
-        order = client.post("/store/orders", json={"petId": pet["id"]}).json()["id"]
-        client.delete(f"/store/orders/{order}").raise_for_status()
-    page = open_page("/admin/inventory/order/", as_="root", narrow=True)
-    row = page.locator("#result_list .data-row", has_text="The Parrots of the South")
-    expect(row.locator(".field-stage_badge")).to_be_visible()
-    expect(row.locator(".field-next_step")).to_be_hidden()
-
-
 @pytest.mark.parametrize("path", some_pages(LISTS))
 def test_rows_are_compact_on_a_phone(open_page: Open, path: str) -> None:
     page = open_page(f"/admin/{path}", as_="root", narrow=True)
@@ -59,19 +47,6 @@ def test_rows_are_compact_on_a_phone(open_page: Open, path: str) -> None:
     heights = rows.evaluate_all(HEIGHTS)
     assert heights
     assert max(heights) <= MAX_ROW_HEIGHT
-
-
-def test_row_checkbox_is_small_and_labelled_on_a_phone(open_page: Open) -> None:
-    page = open_page("/admin/inventory/order/", as_="root", narrow=True)
-    row = page.locator("#result_list .data-row").first
-    box = row.get_by_role("checkbox", name="Select Order").bounding_box()
-    link = row.get_by_role("link").first.bounding_box()
-    assert box
-    assert link
-    assert box["x"] + box["width"] < link["x"]
-    assert abs(box["y"] + box["height"] / 2 - link["y"] - link["height"] / 2) < 6  # On the first line.
-    label = "cell => getComputedStyle(cell, '::before').content"
-    assert row.locator(".action-checkbox").evaluate(label) == "none"
 
 
 def test_tables_of_an_account_fit_a_phone(shop: Service, open_page: Open) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.live import Service
 from tests.support.thorough import some, some_pages
-from tests.system.browser.conftest import PASSWORD, Open, sign_in
+from tests.system.browser.conftest import PASSWORD, Open
 from tests.system.browser.test_office_pages import check_both_themes, find_problems
 from tests.system.browser.test_public_pages import (
     DISPLAYS,
@@ -171,13 +171,6 @@ def test_invitation_is_copied_and_its_pages_are_accessible(
         check_both_themes(kim)
 
 
-def test_reason_is_required(open_page: Open, filled: Filled) -> None:
-    page = open_page(f"/account/{filled.full}/keys/{filled.key}/narrow/", as_="full")
-    page.get_by_role("checkbox", name="events:read").uncheck()
-    page.get_by_role("button", name="Restrict the key").click()
-    expect(page.get_by_label("Reason")).to_be_focused()
-
-
 def test_chart_has_its_numbers_as_name_and_table(open_page: Open, filled: Filled) -> None:
     page = open_page(f"/account/{filled.full}/", as_="full")
     expect(page.get_by_role("img", name="Admitted 180, Rejected (429) 18")).to_be_visible()
@@ -198,13 +191,3 @@ def test_theme_is_chosen_on_any_page_and_kept(open_page: Open) -> None:
     assert page.evaluate("localStorage.adminTheme") == '"dark"'  # As the back office stores it.
     page.get_by_label("Theme").select_option("System")
     assert page.evaluate(background) == light
-
-
-def test_key_is_restricted_without_scripts(filled: Filled, shop: Service, plain_page: Page) -> None:
-    sign_in(plain_page.context, shop, "full")
-    plain_page.goto(f"/account/{filled.full}/keys/")
-    plain_page.get_by_role("link", name="Restrict Soon").first.click()
-    plain_page.get_by_label("pets:write").uncheck()
-    plain_page.get_by_label("Reason").fill("Reads only")
-    plain_page.get_by_role("button", name="Restrict the key").click()
-    expect(plain_page.get_by_role("status").filter(has_text="has been restricted.")).to_be_visible()

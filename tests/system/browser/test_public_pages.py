@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from petstore.site.docs import GUIDES
 from petstore.site.reference import SAMPLES
@@ -91,78 +91,6 @@ def test_public_pages_are_accessible_and_logo_and_search_stay_in_place(
     assert not findings, json.dumps(findings, indent=1)
     (box,) = boxes
     assert len(box) == 2
-
-
-def test_slash_focuses_the_search(open_page: Open) -> None:
-    page = open_page("/docs/orders")
-    page.keyboard.press("/")
-    search = page.get_by_role("searchbox", name="Search the documentation")
-    expect(search).to_be_focused()
-    page.keyboard.type("get /events")
-    page.keyboard.press("Enter")
-    expect(search).to_have_value("get /events")
-    expect(page.get_by_role("main").get_by_role("link").first).to_have_text("List events: GET /events")
-
-
-def test_results_are_shown_while_typing(open_page: Open) -> None:
-    page = open_page("/docs/orders", narrow=True)
-    search = page.get_by_role("searchbox", name="Search the documentation")
-    search.press_sequentially("cancel ord")
-    hits = page.locator(".hits")
-    expect(hits.get_by_role("status")).to_have_text(re.compile(r"^\d+ results$"))
-    assert find_problems(page) == []
-    search.press("ArrowDown")
-    expect(hits.get_by_role("link").first).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(hits).to_be_hidden()
-    expect(search).to_be_focused()
-    search.fill("xqzkw")
-    expect(hits.get_by_role("status")).to_have_text("No results.")
-    search.fill("get /events")
-    hits.get_by_role("link", name="List events: GET /events").click()
-    page.wait_for_url("**/docs/operations/listEvents")
-
-
-@pytest.mark.parametrize(
-    ("path", "name", "dark"),
-    [
-        ("/docs/quickstart", "Example: client_place_order.py", False),
-        ("/docs/retries", "Configure well-known clients", True),
-    ],
-    ids=["code", "table"],
-)
-def test_scrollable_content_has_a_shadow_at_the_edge_that_hides_more(
-    open_page: Open, path: str, name: str, *, dark: bool
-) -> None:
-    page = open_page(path, narrow=True, dark=dark)
-    content = page.get_by_role("region", name=name)
-    assert content.evaluate("one => one.scrollWidth > one.clientWidth")
-    check_shadows(page, content)
-
-
-def check_shadows(page: Page, code: Locator) -> None:
-    code.evaluate("""one => {
-        one.textContent = "x".repeat(999);
-        Object.assign(one.style, { color: "transparent", whiteSpace: "nowrap" });
-    }""")
-
-    def edges() -> list[bool]:
-        """Whether the left and the right edge are darker than the middle."""
-        shot = base64.b64encode(code.screenshot()).decode()
-        middle, *ends = page.evaluate(BRIGHTNESS, f"data:image/png;base64,{shot}")
-        return [end < middle - 5 for end in ends]
-
-    assert edges() == [False, True]
-    code.evaluate("one => one.scrollTo(one.scrollWidth / 2, 0)")
-    assert edges() == [True, True]
-    code.evaluate("one => one.scrollTo(one.scrollWidth, 0)")
-    assert edges() == [True, False]
-
-
-def test_table_of_plans_fits_a_phone(open_page: Open) -> None:
-    page = open_page("/", narrow=True)
-    table = page.get_by_role("region", name="Plans")
-    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 def test_response_samples_are_never_truncated(open_page: Open) -> None:
@@ -253,14 +181,6 @@ def test_demo_home_page_explains_a_failed_first_call(open_page: Open, profiles: 
     expect(page.get_by_role("region", name="The response")).to_be_hidden()
 
 
-def test_first_tab_stop_skips_to_the_content(open_page: Open) -> None:
-    page = open_page("/docs/errors")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    page.keyboard.press("Enter")
-    assert page.url.endswith("/docs/errors#content")
-
-
 def test_examples_are_tabs_with_a_stored_language(open_page: Open) -> None:
     page = open_page("/docs/quickstart")
     group = page.locator(".examples").first
@@ -291,3 +211,38 @@ def test_all_languages_are_visible_without_scripts(plain_page: Page) -> None:
     for language in ("curl", "Python", "JavaScript"):
         expect(plain_page.get_by_text(language, exact=True)).to_be_visible()
     expect(plain_page.get_by_role("button", name="Copy")).to_have_count(0)
+
+
+def test_search_is_focused_by_slash_and_shows_results_while_typing(open_page: Open) -> None:
+    page = open_page("/docs/orders", narrow=True)
+    page.keyboard.press("/")
+    search = page.get_by_role("searchbox", name="Search the documentation")
+    expect(search).to_be_focused()
+    search.press_sequentially("cancel ord")
+    hits = page.locator(".hits")
+    expect(hits.get_by_role("status")).to_have_text(re.compile(r"^\d+ results$"))
+    assert find_problems(page) == []
+    search.press("ArrowDown")
+    expect(hits.get_by_role("link").first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(hits).to_be_hidden()
+    expect(search).to_be_focused()
+    search.fill("xqzkw")
+    expect(hits.get_by_role("status")).to_have_text("No results.")
+    search.fill("get /events")
+    hits.get_by_role("link", name="List events: GET /events").click()
+    page.wait_for_url("**/docs/operations/listEvents")
+
+
+def test_scrollable_content_has_a_shadow_at_the_edge_that_hides_more(open_page: Open) -> None:
+    page = open_page("/docs/quickstart", narrow=True)
+    code = page.get_by_role("region", name="Example: client_place_order.py")
+    code.evaluate("""one => {
+        one.textContent = "x".repeat(999);
+        Object.assign(one.style, { color: "transparent", whiteSpace: "nowrap" });
+    }""")
+    for share, edges in ((0, [False, True]), (0.5, [True, True]), (1, [True, False])):
+        code.evaluate("(one, share) => one.scrollTo(one.scrollWidth * share, 0)", share)
+        shot = base64.b64encode(code.screenshot()).decode()
+        middle, *ends = page.evaluate(BRIGHTNESS, f"data:image/png;base64,{shot}")
+        assert [end < middle - 5 for end in ends] == edges

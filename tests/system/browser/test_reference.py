@@ -4,7 +4,6 @@ import json
 import re
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, Request, expect
 
 from tests.support.live import Service
@@ -150,15 +149,6 @@ def test_send_failures_are_reported(open_page: Open) -> None:
     page.unroute_all()
 
 
-@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
-def test_response_is_in_view_and_focused(open_page: Open, *, narrow: bool) -> None:
-    page = open_operation(open_page, "placeOrder", narrow=narrow)
-    send(page)
-    expect(page.locator(".answer")).to_be_focused()
-    expect(page.locator(".answer")).to_be_in_viewport(ratio=0.99)
-    expect(page.locator("[id='response.json']")).to_be_in_viewport()
-
-
 def test_order_that_was_just_placed_is_offered(open_page: Open, shop: Service) -> None:
     key = str(shop.issue("Offered")["key"])
     with shop.client(key) as client:
@@ -203,39 +193,6 @@ def test_demo_key_is_filled_in_but_not_copied(open_page: Open, shop: Service) ->
     assert key not in copied
 
 
-def test_request_is_sent_with_the_keyboard(open_page: Open) -> None:
-    page = open_operation(open_page, "listCategories", narrow=True)
-    page.get_by_label("API key").press("Tab")
-    page.keyboard.type("x")
-    page.keyboard.press("Tab")
-    page.keyboard.type("5")
-    page.keyboard.press("Enter")
-    expect(page.locator(".answer")).to_have_text(re.compile("^401 "))
-    error = page.locator("details.error summary").first
-    error.focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("details.error").first).to_have_attribute("open", "")
-
-
-def test_samples_are_beside_the_operation_on_wide_screens(open_page: Open) -> None:
-    page = open_page("/docs/operations/createPet")
-    text, sample = (page.locator(part).bounding_box() for part in ("#responses", "#samples"))
-    assert text
-    assert sample
-    assert text["x"] + text["width"] <= sample["x"]
-
-
-def test_printed_page_has_the_errors_and_no_form(open_page: Open) -> None:
-    page = open_page("/docs/operations/listPets")
-    example = page.get_by_role("region", name="Example: missing_api_key")
-    expect(example).to_be_hidden()
-    page.emulate_media(media="print")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    expect(example).to_be_visible()
-    expect(page.get_by_label("API key")).to_be_hidden()
-    page.emulate_media(media="screen")
-
-
 def test_page_is_complete_without_scripts(plain_page: Page) -> None:
     page = plain_page
     page.goto("/docs/operations/placeOrder")
@@ -255,3 +212,11 @@ def test_menu_shows_the_current_operation(open_page: Open) -> None:
     page = open_page("/docs/operations/getAccount")
     menu = page.get_by_role("navigation", name="Documentation")
     expect(menu.locator("[aria-current]")).to_be_in_viewport(ratio=0.99)  # Scrolls by whole pixels.
+
+
+def test_response_is_in_view_and_focused(open_page: Open) -> None:
+    page = open_operation(open_page, "placeOrder", narrow=True)
+    send(page)
+    expect(page.locator(".answer")).to_be_focused()
+    expect(page.locator(".answer")).to_be_in_viewport(ratio=0.99)
+    expect(page.locator("[id='response.json']")).to_be_in_viewport()
