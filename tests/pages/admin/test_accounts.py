@@ -1,6 +1,5 @@
 """Admin of accounts: list, page, change of plan, suspension, permissions."""
 
-import re
 from datetime import timedelta
 from html import unescape
 from typing import Any
@@ -14,7 +13,7 @@ from django.utils.html import strip_tags
 from accounts.actions import Action
 from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import send_quota_warnings
-from accounts.models import Account, ApiKey, DailyUsage, PlanCode
+from accounts.models import Account, ApiKey, DailyUsage
 from inventory.models import Category, Order, Pet
 from petstore import audit
 from petstore.audit.models import AuditEntry
@@ -49,7 +48,7 @@ def banned(key: ApiKey) -> ApiKey:
     return key
 
 
-def test_list_shows_plan_keys_last_use_and_usage_today_and_is_sorted_by_it(
+def test_list_counts_keys_and_is_sorted_by_usage_today(
     staff: Client, account: Account, other: ApiKey, banned: ApiKey
 ) -> None:
     other.revoke(reason="Leaked", by=OPERATOR)
@@ -59,12 +58,7 @@ def test_list_shows_plan_keys_last_use_and_usage_today_and_is_sorted_by_it(
     use_quota(account, 85_000)
     use_quota(full, 2_500)
     use_quota(yesterday, 500, days_ago=1)
-    page = staff.get(LIST)
-    assert re.search(r"rounded-default[^>]*>\s*Business\s*</span>", page.text)
-    usage = "85,000 of 100,000", 'class="usage-high"', 'class="usage-full"', "(250%)", "0 of 1,000"
-    for part in (*usage, "1 key banned", "3\xa0hours ago"):
-        assert part in page.text, part
-    index = page.context["cl"].list_display.index("usage_today")
+    index = staff.get(LIST).context["cl"].list_display.index("usage_today")
     assert list_rows(staff, LIST, o=f"-{index}") == [account, full, yesterday]
     idle, _, acme = list_rows(staff, LIST, o=str(index))
     assert (acme.active_key_count, acme.banned_key_count, acme.last_used_at) == (1, 1, used_at)
@@ -78,62 +72,6 @@ def test_accounts_are_found_by_name_public_id_and_plan(staff: Client, account: A
     assert list_rows(staff, LIST, q="z" * 14) == []
     assert len(list_rows(staff, LIST, q=" ")) == 2
     assert list_rows(staff, LIST, plan__code__exact="free") == [other]
-
-
-def test_list_links_actions_that_apply_and_are_permitted(staff: Client, account: Account) -> None:
-    suspend, lift = page_url(account, "suspend"), page_url(account, "lift_suspension")
-    issue, change_plan = f"{KEYS}add/?account={account.pk}", page_url(account, "change_plan")
-
-    def find_links(client: Client) -> set[str]:
-        text = client.get(LIST).text
-        return {link for link in (issue, change_plan, suspend, lift) if f'href="{link}"' in text}
-
-    assert find_links(staff) == {issue, change_plan, suspend}
-    assert find_links(clerk_with("view_account")) == set()
-    account.suspend(reason="Unpaid", by=OPERATOR)
-    assert find_links(staff) == {change_plan, lift}
-
-
-def test_new_account_is_shown_with_a_link_to_issue_its_first_key(staff: Client) -> None:
-    page = staff.post(f"{LIST}add/", {"name": "New", "plan": "free"}, follow=True)
-    account = Account.objects.get()
-    assert page.redirect_chain == [(page_url(account), 302)]
-    assert f'href="{KEYS}add/?account={account.pk}">Issue the first one' in page.text
-    clerk = clerk_with("add_account", "view_plan")
-    assert clerk.post(f"{LIST}add/", {"name": "Newer", "plan": "free"}).status_code == 302
-    assert Account.objects.filter(name="Newer").exists()
-
-
-def test_ban_is_shown_with_its_reason_and_lifted(staff: Client, other: ApiKey, banned: ApiKey) -> None:
-    viewer = clerk_with("view_apikey")
-    for path in (f"{KEYS}?state=banned", "/admin/", page_url(banned)):
-        for client, may_lift in ((staff, True), (viewer, False)):
-            text = client.get(path).text
-            assert (page_url(banned, "unban") in text) == may_lift
-            assert BAN_REASON in text or (path, may_lift) == ("/admin/", False)
-
-
-def test_page_shows_plan_usage_keys_bans_orders_and_rejections(
-    staff: Client, account: Account, other: ApiKey, banned: ApiKey
-) -> None:
-    today = timezone.now().date()
-    use_quota(account, 1_000)
-    DailyUsage.objects.create(key=banned, day=today - timedelta(days=3), admitted=4_321, rejected=7)
-    DailyUsage.objects.create(key=banned, day=today - timedelta(days=30), admitted=9_999)
-    (order,) = place_orders(account)
-    add_rejection(banned)
-    page = staff.get(page_url(account))
-    text = unescape(page.text)
-    for text_part in (
-        "1,000 requests per minute, 100,000 per day", "1,000 of 100,000", banned.public_id, "Banned until",
-        BAN_REASON, f"Order {order.pk}: Rex 0", "Minute limit: GET /v1/pets", "?q=req-1", other.public_id,
-    ):  # fmt: skip
-        assert text_part in text, text_part
-    chart = page.context["panels"]["usage_chart"]
-    (day,) = [row for row in chart.rows if row["total"]]
-    numbers = [value for value, _ in day["cells"]]
-    assert (day["label"], numbers) == (f"{today - timedelta(days=3)}", [4321, 7])
-    assert len(chart.rows) == 30
 
 
 def test_timeline_has_keys_plans_orders_newest_first(staff: Client, account: Account, key: ApiKey) -> None:
@@ -202,21 +140,6 @@ def test_contact_and_notes_are_visible_to_staff_only(staff: Client, account: Acc
     assert "acme.test" not in api.get("/account").text
 
 
-def test_key_page_shows_its_own_usage_ban_rejections_and_replacement(
-    staff: Client, other: ApiKey, banned: ApiKey
-) -> None:
-    for key, admitted, request_id in ((banned, 4_321, "req-this-key"), (other, 9_999, "req-other-key")):
-        DailyUsage.objects.create(key=key, day=timezone.now().date(), admitted=admitted, rejected=7)
-        add_rejection(key, request_id=request_id)
-    ApiKey.objects.filter(pk=other.pk).update(rotated_from=banned)
-    text = unescape(staff.get(page_url(banned)).text)
-    ban_text = f"Banned until {banned.get_ban_end(timezone.now()):%Y-%m-%d %H:%M} UTC. {BAN_REASON}"
-    for part in ("req-this-key", "4,321", ban_text, f'href="{page_url(other)}"'):
-        assert part in text, part
-    assert not [part for part in ("9,999", "req-other-key") if part in text]
-    assert page_url(banned) in staff.get(page_url(other)).text
-
-
 def test_change_of_plan_takes_effect_at_once_and_is_audited_with_its_reason(
     staff: Client, boss: User, account: Account, api: Api
 ) -> None:
@@ -228,23 +151,6 @@ def test_change_of_plan_takes_effect_at_once_and_is_audited_with_its_reason(
     entry = AuditEntry.objects.for_object(account).get()
     assert (entry.action, entry.actor_id, entry.reason) == ("changed", boss.pk, "They asked for less")
     assert (entry.before, entry.after) == ({"plan": "business"}, {"plan": "pro"})
-
-
-def test_each_plan_shows_its_limits_and_the_current_one_is_marked(staff: Client, account: Account) -> None:
-    def list_choices() -> list[tuple[str, str, bool]]:
-        page = staff.get(page_url(account, "change_plan"))
-        return [(label, limits, bool(value)) for value, label, limits in page.context["choices"]]
-
-    assert list_choices() == [
-        ("Move to Free", "60 per minute, 1,000 per day", True),
-        ("Move to Pro", "300 per minute, 10,000 per day", True),
-        ("Business, the current plan", "1,000 per minute, 100,000 per day", False),
-        ("Move to Enterprise", "The limits above", True),
-    ]
-    account.assign(PlanCode.ENTERPRISE, per_minute=7_000, per_day=900_000)
-    *others, last = list_choices()
-    assert ("Move to Business", "1,000 per minute, 100,000 per day", True) in others
-    assert last == ("Set these limits", "Current plan, now 7,000 per minute, 900,000 per day", True)
 
 
 def test_invalid_change_of_plan_changes_nothing(staff: Client, account: Account) -> None:
@@ -267,20 +173,12 @@ def test_invalid_change_of_plan_changes_nothing(staff: Client, account: Account)
 def test_suspension_and_its_lifting_take_effect_and_are_audited(
     staff: Client, boss: User, account: Account, api: Api
 ) -> None:
-    assert staff.get(page_url(account, "suspend")).context["details"]["Active keys"] == 1
-    page = staff.post(page_url(account, "suspend"), {"reason": "Unpaid"}, follow=True)
-    assert [str(message) for message in page.context["messages"]] == ["Acme Pets has been suspended."]
-    assert "Requests with its keys are rejected. Reason: Unpaid" in page.text
-    assert page.context["panels"]["timeline"][0].title == "Suspended"
-    assert (list_rows(staff, LIST, state="suspended"), list_rows(staff, LIST, state="active")) == (
-        [account],
-        [],
-    )
-    assert "Account suspended" in staff.get(KEYS).text
+    staff.post(page_url(account, "suspend"), {"reason": "Unpaid"})
+    assert list_rows(staff, LIST, state="suspended") == [account]
+    assert list_rows(staff, LIST, state="active") == []
     assert api.get("/pets").json()["code"] == "account_suspended"
     assert "is already suspended." in staff.post(page_url(account, "suspend"), {"reason": "x"}).text
-    page = staff.post(page_url(account, "lift_suspension"), {"reason": "Paid"}, follow=True)
-    assert "The suspension of Acme Pets has been lifted." in page.text
+    staff.post(page_url(account, "lift_suspension"), {"reason": "Paid"})
     assert api.get("/pets").status_code == 200
     entries = AuditEntry.objects.for_object(account).order_by("id")
     assert list(entries.values_list("action", "actor_id", "reason")) == [

@@ -4,28 +4,21 @@ import csv
 import io
 import json
 import re
-from html import unescape
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection, transaction
-from django.db.models import BooleanField, DateTimeField, ForeignKey, IntegerField, Model
 from django.test import Client
-from django.utils.html import strip_tags
 
-from accounts.models import Account, ApiKey, PlanCode, WebhookEndpoint
-from inventory.models import Category, Order
+from accounts.models import Account, ApiKey
+from inventory.models import Category
 from petstore.api.link_header import get_page_url
-from petstore.audit import SECRET_FIELDS, Actor
 from petstore.audit.models import AuditEntry
-from petstore.backoffice.history import FIELD_LABELS, OMITTED_FIELDS, extra_fields
 from petstore.sign_in.password_links import create_link
-from petstore.sign_in.second_factors import reset_two_factor
-from tests.support.staff import PASSWORD, clerk_with, member_of, signed_in, superuser
+from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
 LIST, TABLE = "/admin/backoffice/auditentry/", "backoffice_auditentry"
 
@@ -156,24 +149,13 @@ def test_entries_are_listed_newest_first_and_filtered_by_staff_kind_action_objec
     assert find(staff, staff=boss.pk, kind="auth.group", action__exact="changed") == ["thing 2"]
 
 
-def test_sign_ins_are_hidden_unless_selected(entries: None, staff: Client) -> None:
-    everything = ["boss", "thing 2", "thing 1", "thing 0"]
-    assert find(staff, sign_ins="shown") == everything
-    assert find(staff, action__exact="signed_in") == ["boss"]
-    assert find(staff, sign_ins="nonsense") == everything[1:]
-    assert 'href="?sign_ins=shown"' in staff.get(LIST).text
-
-
-def test_entry_links_actor_and_existing_object(staff: Client, boss: User) -> None:
+def test_entry_links_an_existing_object_by_its_escaped_name(staff: Client) -> None:
     kind = Category.objects.create(name="Newts")
     page = f"/admin/inventory/category/{kind.pk}/"
     staff.post(f"{page}change/", {"name": "<b>Olms"})
-    request_link = f'href="{LIST}?q=try-1&amp;sign_ins=shown">try-1</a>'
-    assert request_link in staff.get(f"{LIST}{last_entry().pk}/change/").text
     for path in (LIST, f"{LIST}{last_entry().pk}/change/"):
         text = staff.get(path).text
         assert f'href="{page}change/">&lt;b&gt;Olms</a>' in text
-        assert f'href="/admin/auth/user/{boss.pk}/change/">boss</a>' in text
         assert "<b>Olms" not in text
     staff.post(f"{page}delete/", {"post": "yes"})
     assert f'href="{page}change/"' not in staff.get(LIST, {"action__exact": "deleted"}).text
@@ -215,99 +197,6 @@ def test_export_is_recorded_with_filters_and_masked_search_term(staff: Client, c
     staff.post("/admin/inventory/pet/export/?status__exact=sold", {"format": "csv"}).getvalue()
     assert (last_entry().action, last_entry().object_text) == ("exported", "pets")
     assert last_entry().after == {"filters": "status__exact=sold"}
-    assert "filters: status__exact=sold" in staff.get(LIST).text
-
-
-def test_changes_are_described_in_plain_words(staff: Client, account: Account) -> None:
-    def describe(path: str, **data: Any) -> str:
-        assert staff.post(f"/admin/{path}", data).status_code in {200, 302}
-        return str(staff.get(LIST).text)
-
-    roles = {group.name: group.pk for group in Group.objects.all()}
-    text = describe("auth/user/add/", username="kim", groups=roles["Viewer"])
-    assert all(change in text for change in ("role: Viewer", "may sign in: yes"))
-    kim = User.objects.get(username="kim")
-    text = describe(f"auth/user/{kim.pk}/change/", username="kim", groups=roles["Support"])
-    assert all(change in text for change in ("role: Viewer → Support", "may sign in: yes → no"))
-    data = {"name": account.name, "plan": account.plan_id, "contact_email": "kim@example.com"}
-    text = describe(f"accounts/account/{account.pk}/change/", **data)
-    assert "contact email: changed (value hidden)" in text
-    assert "updated at" not in text
-    text = describe("accounts/apikey/add/", account=account.pk, name="Till", scopes=["pets:read"])
-    assert f">Till ({ApiKey.objects.get().public_id}), {account.name}</a>" in text
-    assert "scopes: pets:read" in text
-
-
-AUDITED: set[Any] = {
-    *(model for model, pages in admin.site._registry.items() if getattr(pages, "can_change", False)),
-    WebhookEndpoint,
-}
-
-
-@pytest.mark.parametrize("model", sorted(AUDITED, key=str))
-def test_changes_show_no_raw_reference_code_or_time(
-    staff: Client, order: Order, key: ApiKey, model: type[Model]
-) -> None:
-    label, raw, shown = model._meta.label_lower, {}, {}
-    rows: dict[Any, Any] = {
-        type(row): row for row in (order, order.pet, order.pet.category, key, key.account, key.account.plan)
-    }
-    fields = {field.name: field for field in model._meta.fields}
-    fields |= {name: field for (owner, name), field in extra_fields.items() if owner == label}
-    for name in fields.keys() - OMITTED_FIELDS - SECRET_FIELDS:
-        field = fields[name]
-        if isinstance(field, ForeignKey):
-            row = rows.get(field.related_model)
-            raw[name] = row.pk if row else 7
-            shown[name] = (row and getattr(row, "audit_description", str(row))) or f"{name} 7 (deleted)"
-        elif field.choices:
-            raw[name], shown[name] = field.flatchoices[-1]
-        elif isinstance(field, BooleanField):
-            raw[name], shown[name] = True, "yes"
-        elif isinstance(field, DateTimeField):
-            raw[name], shown[name] = "2026-11-03T06:05:07.1+00:00", "2026-11-03 06:05 UTC"
-        elif isinstance(field, IntegerField):
-            raw[name], shown[name] = 1234567, "1,234,567"
-    unset = dict.fromkeys(raw)
-    for before, after in ((unset, raw), ({}, raw), (raw, {})):
-        entry = AuditEntry.objects.create(
-            action="changed", model=label, before=before, after=after, address="::1"
-        )
-        page = staff.get(f"{LIST}{entry.pk}/change/").text.replace("<br>", "\n")
-        lines = {line.strip() for line in unescape(strip_tags(page)).splitlines()}
-        for name, text in shown.items():
-            field_label = FIELD_LABELS.get(name) or getattr(fields[name], "verbose_name", None) or name
-            assert f"{field_label}: {'none → ' if before and after else ''}{text}" in lines
-
-
-def test_changes_link_objects_that_the_user_may_view(staff: Client, account: Account) -> None:
-    account.change_plan(PlanCode.PRO, None, None, reason="Paid", by=Actor("tests"))
-    page = f"/admin/accounts/account/{account.pk}/history/"
-    linked = '<a class="office-link" href="/admin/accounts/plan/pro/change/">Pro</a>'
-    assert f"→ {linked}" in staff.get(page).text
-    assert linked in staff.get(LIST).text
-    assert "→ Pro<" in clerk_with("view_account").get(page).text
-
-
-def test_users_of_customers_are_called_members(staff: Client, boss: User, account: Account) -> None:
-    kim = User.objects.create_user("kim")
-    account.require_second_factor(required=True, by=Actor("kim", kim.pk))
-    reset_two_factor(kim, reason="Lost", by=Actor("boss", boss.pk))
-    text = staff.get(LIST).text
-    assert f"/admin/auth/user/{kim.pk}/" not in text
-    rows = find_cells(text)
-    assert rows[0][1:5] == ["boss", "Reset two-factor sign-in", "member", "kim"]
-    assert rows[1][1:5] == ["member kim", "Changed", "account", account.name]
-    for page in ("change", "history"):
-        assert "by member kim" in staff.get(f"/admin/accounts/account/{account.pk}/{page}/").text
-
-
-def find_cells(page: str) -> list[list[str]]:
-    rows = re.findall(r'<tr class="[^"]*data-row.*?</tr>', page, re.DOTALL)
-    return [
-        [strip_tags(cell).strip() for cell in re.findall(r"<t[dh][^>]*field-.*?</t[dh]>", row, re.DOTALL)]
-        for row in rows
-    ]
 
 
 def test_object_history_shows_actor_change_and_reason(staff: Client, key: ApiKey) -> None:
@@ -316,8 +205,4 @@ def test_object_history_shows_actor_change_and_reason(staff: Client, key: ApiKey
     assert history.index("Revoked") < history.index("Issued")
     assert all(part in history for part in ("by boss", "by tests"))
     assert history.count("Leaked") == 1
-    assert "revoked at" not in history
     assert signed_in(member_of("Stock")).get(f"/admin/accounts/apikey/{key.pk}/history/").status_code == 403
-    role, right = Group.objects.create(name="Night shift"), Permission.objects.get(codename="view_order")
-    staff.post(f"/admin/auth/group/{role.pk}/change/", {"name": role.name, "permissions": right.pk})
-    assert "permissions: none → view order<" in staff.get(f"/admin/auth/group/{role.pk}/history/").text

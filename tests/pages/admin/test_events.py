@@ -13,8 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
-from accounts.events.warnings import send_quota_warnings
-from accounts.models import Account, ApiKey, Event, EventType, Feed, OutboxEvent, PlanCode
+from accounts.models import Account, ApiKey, Event, EventType, Feed, OutboxEvent
 from accounts.quota.limits import to_microseconds
 from inventory.models import Category, Order, Pet
 from tests.conftest import Api
@@ -47,16 +46,6 @@ def append_events(count: int, account_id: int = 0, at: int | None = None) -> Non
     if at is not None:
         Event.objects.filter(created_at=at).update(sequenced_at=at)
         Feed.objects.update(last_sequenced_at=at)
-
-
-def test_list_shows_events_newest_first_with_subject_and_account(staff: Client, order: Order) -> None:
-    text = unescape(staff.get(LIST).text)
-    kinds = ["pet.status_changed", "order.placed", "pet.created"]
-    assert list_types(staff) == list_types(staff, type="nothing") == kinds
-    for text_part in (f"order {order.pk}", "pet Biscuit", "Acme Pets", "all accounts"):
-        assert text_part in text, text_part
-    for kind in kinds:
-        assert list_types(staff, type=kind) == [kind]
 
 
 def test_events_are_filtered_by_time(staff: Client, account: Account) -> None:
@@ -145,32 +134,3 @@ def test_deleted_subjects_have_no_link(staff: Client, account: Account, category
     text = unescape(staff.get(LIST, {"type": "order.placed"}).text)
     assert "deleted account" in text
     assert "all accounts" not in text
-
-
-def test_event_is_described(staff: Client, account: Account) -> None:
-    imported = {"count": 1_200, "firstId": 301, "lastId": 1_500}
-    OutboxEvent.build(EventType.PETS_IMPORTED, imported).save()
-    reached = {"window": "day", "limit": 9, "used": 8, "threshold": 80}
-    OutboxEvent.build(EventType.QUOTA_REACHED, reached, account.pk).save()
-    unnamed = {"key": {"id": "abc", "name": "", "expiresAt": None}}
-    OutboxEvent.build(EventType.KEY_ISSUED, unnamed, account.pk).save()
-    sequence_all()
-    text = unescape(staff.get(LIST).text)
-    assert all(part in text for part in ("1,200 pets, from 301", "80% of the day", "key abc"))
-
-
-def test_timeline_has_warnings_and_links_all_events(staff: Client, key: ApiKey, account: Account) -> None:
-    other = Account.objects.create(name="Other", plan_id=PlanCode.PRO)
-    for customer in (account, other):
-        send_quota_warnings({(customer.pk, 1, 80): (100, 80)})
-    key.build_event(EventType.KEY_EXPIRING).save()
-    sequence_all()
-    page = staff.get(f"/admin/accounts/account/{account.pk}/change/")
-    timeline = page.context["panels"]["timeline"]
-    expected = [f"Expires soon: key {key.name or key.public_id}", "Reached 80% of the day's requests"]
-    assert [entry.title for entry in timeline[:2]] == expected
-    warning = Event.objects.get(account_id=account.pk, type=EventType.QUOTA_REACHED)
-    assert f'href="{page_url(warning)}"' in page.text
-    assert f'href="{LIST}?q={account.public_id}"' in page.text
-    assert page.text.count(": issued") == 1  # Not repeated by the event.
-    assert "key.issued" not in page.text

@@ -44,6 +44,7 @@ QUERIES: dict[str, list[Any]] = {
     "p": ["abc", "-1", HUGE, "9" * 5000, "\0"],
     "o": ["abc", "99", HUGE, "1.-2.x..9", ".".join("1" * 100), "\0"],
     "status__exact": ["\0", "nothing"],
+    "category__id__exact": ["\u0661", HUGE],
     "plan__code__exact": ["nothing"],
     "plan__isnull": ["x"],
     "groups__id__exact": [HUGE, "abc"],
