@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from accounts.key_forms import IssueKeyForm
 from accounts.keys import key_format, scopes
-from accounts.models import Account, ApiKey, DailyUsage
+from accounts.models import Account, ApiKey
 from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import ban, expire
@@ -38,35 +38,6 @@ def get_public_id(text: str) -> str:
     key_text = key_format.parse(text)
     assert key_text is not None
     return key_text.public_id
-
-
-def test_form_preselects_read_scopes_and_the_account_in_the_query(staff: Client, account: Account) -> None:
-    page = staff.get(ADD).text
-    assert f"pets:read: {scopes.DESCRIPTIONS['pets:read']}" in page
-    checked = [scope for scope in scopes.SCOPES if re.search(rf'value="{scope}"[^>]* checked[ >]', page)]
-    assert checked == ["pets:read", "orders:read", "events:read"]
-
-    def get_account(pk: Any) -> Any:
-        return staff.get(ADD, {"account": pk}).context["adminform"].form.initial.get("account")
-
-    assert get_account(account.pk) == account.pk
-    assert {get_account(pk) for pk in ("9" * 19, "abc", "-1", "\u0663", "1_0")} == {None}
-
-
-def test_key_is_issued_with_the_data_of_the_form(
-    staff: Client, boss: User, account: Account, form: dict[str, Any]
-) -> None:
-    form |= {"scopes": ["pets:write", "pets:read"], "allowed_networks": "127.0.0.0/8\n\n 2001:db8::/32\n"}
-    form |= {"expires_at_0": "2099-01-02", "expires_at_1": "03:04:05"}
-    response = staff.post(ADD, form)
-    key = ApiKey.objects.get()
-    assert (key.account, key.name, key.scopes) == (account, "Shop", "pets:read pets:write")
-    assert key.allowed_networks == ["127.0.0.0/8", "2001:db8::/32"]
-    assert key.expires_at == datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert get_public_id(response.context["key_text"]) == key.public_id
-    assert Api(response.context["key_text"]).get("/pets").status_code == 200
-    event = key.audit_entries.get()
-    assert (event.action, event.actor_id, event.actor_name) == ("issued", boss.pk, "boss")
 
 
 def test_key_text_is_shown_once_and_never_stored(
@@ -161,9 +132,6 @@ def test_list_is_filtered_by_state_mode_plan_and_ban(staff: Client, key: ApiKey,
     other, _ = issue(of=Account.objects.create(name="Other", plan_id="free"))
     ApiKey.objects.filter(pk=other.pk).update(mode="test")
     ban(other)
-    text = staff.get(LIST).text
-    for badge in ("Active", "Expires soon", "Expired", "Revoked", "Banned"):
-        assert re.search(rf"rounded-default[^>]*>\s*{badge}\s*</span>", text), badge
     assert list_rows(staff, LIST, state="active") == [other, later, soon, key]
     assert list_rows(staff, LIST, state="7") == [soon]
     assert list_rows(staff, LIST, state="30") == [later, soon]
@@ -172,21 +140,6 @@ def test_list_is_filtered_by_state_mode_plan_and_ban(staff: Client, key: ApiKey,
     for query in ({"mode__exact": "test"}, {"plan": "free"}, {"state": "banned"}):
         assert list_rows(staff, LIST, **query) == [other]
     assert len(list_rows(staff, LIST, state="nothing", plan="\ufffd")) == 6
-
-
-def test_list_has_and_sorts_by_last_use_and_requests_today(staff: Client, key: ApiKey, issue: Any) -> None:
-    other, used = issue()[0], timezone.now() - timedelta(minutes=3, seconds=5)
-    for row, ago, admitted in ((key, timedelta(0), 25_000), (other, timedelta(days=1), 5)):
-        ApiKey.objects.filter(pk=row.pk).update(last_used_at=used - ago)
-        DailyUsage.objects.create(key=row, day=timezone.now().date(), admitted=admitted)
-    for path in (LIST, page_url(key)):
-        text = staff.get(path).text.replace("\xa0", " ")
-        for part in (f"{used:%Y-%m-%d %H:%M:%S} UTC", "3 minutes ago", "25,000 of 100,000"):
-            assert part in text
-    for column in ("usage_today", "last_use"):
-        index = staff.get(LIST).context["cl"].list_display.index(column)
-        assert list_rows(staff, LIST, o=f"-{index}") == [key, other]
-        assert list_rows(staff, LIST, o=str(index)) == [other, key]
 
 
 def test_revoked_key_is_read_only(staff: Client, key: ApiKey) -> None:
@@ -234,22 +187,6 @@ def test_rename_does_not_undo_a_concurrent_revocation(
     assert key.revoked_at is not None
 
 
-def test_confirmation_page_explains_the_consequences(staff: Client, key: ApiKey) -> None:
-    today = timezone.now().date()
-    for days, admitted in ((0, 1_234), (6, 1_000), (7, 50_000)):
-        DailyUsage.objects.create(key=key, day=today - timedelta(days=days), admitted=admitted)
-    ApiKey.objects.filter(pk=key.pk).update(name="Tills", last_used_at=timezone.now() - timedelta(hours=2))
-    with CaptureQueriesContext(connection) as queries:
-        page = staff.get(page_url(key, "revoke"))
-    details = page.context["details"]
-    assert (details["Key name"], details["Requests today"]) == ("Tills", "1,234")
-    assert details["Requests in the last 7 days"] == "2,234"
-    assert "2\xa0hours ago" in details["Last used"]
-    assert details["Other active keys on this account"] == "None. This is the only one."
-    assert "its next request gets 401" in page.text
-    assert len(queries) <= 9
-
-
 def test_action_is_rolled_back_and_gets_a_409_page_if_the_audit_entry_fails(
     staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -270,15 +207,6 @@ def limited_key(issue: Any) -> ApiKey:
     key: ApiKey
     key, _ = issue(expires_at=end, key_scopes=["pets:read", "orders:read"], allowed_networks=networks)
     return key
-
-
-def test_narrowing_offers_only_rights_of_the_key(staff: Client, limited_key: ApiKey) -> None:
-    page = staff.get(page_url(limited_key, "narrow"))
-    offered = re.findall(r'name="key_scopes" value="([^"]+)"[^>]* checked', page.text)
-    assert offered == ["pets:read", "orders:read"]
-    assert "pets:write" not in page.text
-    assert page.context["form"]["allowed_networks"].value() == "10.0.0.0/8\n127.0.0.1/32"
-    assert "Current: 2100-01-31 12:30 UTC. Leave empty to keep it." in page.text
 
 
 def test_narrowing_preserves_unchanged_rights(staff: Client, boss: User, limited_key: ApiKey) -> None:
@@ -327,37 +255,20 @@ def test_overlap_is_at_most_thirty_days(staff: Client, key: ApiKey) -> None:
     assert KEY_TEXT.search(staff.post(page_url(key, "rotate"), {"overlap_hours": "720"}).text)
 
 
-def test_list_links_actions_that_apply_and_are_permitted(staff: Client, key: ApiKey, issue: Any) -> None:
-    banned, revoked = issue()[0], issue()[0]
-    key.rotate(by=OPERATOR)
-    ban(banned)
-    revoked.revoke(reason="Leaked", by=OPERATOR)
-
-    def find_links(client: Client, of: ApiKey) -> list[str]:
-        text = client.get(LIST).text
-        return [verb for verb in ("rotate", "revoke", "unban") if f'href="{page_url(of, verb)}"' in text]
-
-    assert find_links(staff, key.rotated_to) == ["rotate", "revoke"]
-    assert find_links(staff, banned) == ["rotate", "revoke", "unban"]
-    assert find_links(staff, revoked) == []
-    assert find_links(staff, key) == ["revoke"]
-    assert page_url(key, "rotate") not in staff.get(page_url(key)).text
-    clerk = clerk_with("view_apikey", "change_apikey")
-    assert find_links(clerk, banned) == ["revoke", "unban"]
-    assert clerk.post(page_url(banned, "rotate")).status_code == 403
-
-
-def test_add_permission_does_not_include_viewing(account: Account, form: dict[str, Any]) -> None:
+def test_permission_to_add_does_not_include_viewing_nor_that_to_change_rotating(
+    account: Account, form: dict[str, Any]
+) -> None:
     client = clerk_with("add_apikey", "view_account")
     assert KEY_TEXT.search(client.post(ADD, form).text)
-    assert client.get(page_url(ApiKey.objects.get())).status_code == 403
+    key = ApiKey.objects.get()
+    assert client.get(page_url(key)).status_code == 403
+    User.objects.all().delete()
+    assert clerk_with("view_apikey", "change_apikey").post(page_url(key, "rotate")).status_code == 403
 
 
 def test_ban_is_lifted_with_a_reason(staff: Client, key: ApiKey, api: Api) -> None:
-    assert page_url(key, "unban") not in staff.get(page_url(key)).text
     ban(key)
     assert api.get("/pets").json()["code"] == "api_key_banned"
-    assert page_url(key, "unban") in staff.get(page_url(key)).text
     staff.post(page_url(key, "unban"), {"reason": "Their loop is mended."})
     assert api.get("/pets").status_code == 200
     event = key.audit_entries.latest("id")

@@ -13,12 +13,12 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey
+from accounts.models import Account
 from inventory import stock
 from inventory.admin import status_tabs
 from inventory.models import Category, Order, Pet
 from petstore.audit.models import AuditEntry
-from tests.support.staff import CONFIRMED, clerk_with, list_rows, run_bulk_action
+from tests.support.staff import CONFIRMED, list_rows, run_bulk_action
 
 ORDERS = "/admin/inventory/order/"
 ACTIONS = {"approve", "ship", "ship_later", "deliver", "reschedule", "cancel", "return_pet"}
@@ -62,14 +62,10 @@ def test_delivered_order_sells_pet(staff: Client, order: Order, pet: Pet, act: C
     assert (order.status, pet.status) == ("delivered", "sold")
     assert order.ship_date is not None
     assert set(order.events.exclude(by="tests").values_list("by", flat=True)) == {"staff boss"}
-    history = staff.get(f"{ORDERS}{order.pk}/change/").context["history"]
-    assert {entry.actor for entry in history} == {"boss", "tests"}  # As in the audit trail.
     approved, shipped, delivered = AuditEntry.objects.for_object(order).order_by("pk")
     for entry, (before, after) in ((approved, statuses[:2]), (delivered, statuses[2:])):
         assert (entry.before["status"], entry.after["status"]) == (before, after)
     assert "ship_date" in shipped.after
-    titles = [entry.get_action_display() for entry in (approved, shipped, delivered)]
-    assert titles == ["Approved", "Shipped", "Delivered"]  # As on the page of the order.
 
 
 LEGAL_ACTIONS = {
@@ -110,21 +106,6 @@ def test_stage_offers_its_actions_and_others_are_skipped(staff: Client, order: O
         assert f" Order {order.pk} is " in press_button(staff, name, order, reason="x", ship_date=date)
     staff.post(f"{ORDERS}{order.pk}/change/", {"status": "cancelled", "ship_date": "2026-01-01"})
     assert Order.objects.filter(pk=order.pk).values().get() == before
-
-
-def test_skipped_orders_are_listed_with_the_reasons(staff: Client, orders: list[Order]) -> None:
-    placed, approved, delivered, cancelled = orders
-    assert all(f'value="{name}"' in staff.get(ORDERS).text for name in ACTIONS)
-    page = run_action(staff, "cancel", *orders)  # Asks for a reason first.
-    assert f"Order {approved.pk}: Luna ({approved.pet_id}) for Acme Pets" in page
-    assert get_status(approved) == "approved"
-    page = run_action(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
-    assert "2 orders cancelled." in page
-    reasons = f"Order {cancelled.pk} is cancelled. Order {delivered.pk} is delivered."
-    assert f"2 not cancelled. {reasons}" in page
-    for order in (placed, approved):
-        assert (get_status(order), order.events.latest("id").reason) == ("cancelled", "Closing down.")
-        assert Pet.objects.get(pk=order.pet_id).status == "available"
 
 
 def test_database_failure_reports_changed_and_unchanged_orders(
@@ -180,25 +161,6 @@ def find_tabs(page: str) -> list[tuple[str, ...]]:
     return re.findall(tab, page)[:8]
 
 
-def find_badges(page: str) -> list[str]:
-    return re.findall(r"field-stage_badge.*?>\s*([A-Z]\w+)\s*<", page, re.DOTALL)
-
-
-def test_tabs_show_the_stages_of_orders(staff: Client, orders: list[Order]) -> None:
-    placed, approved, delivered, cancelled = orders
-    for stage, listed in (("to_approve", [placed]), ("delivered", [delivered]), ("cancelled", [cancelled])):
-        assert list_rows(staff, ORDERS, stage=stage) == listed
-    assert find_tabs(staff.get(ORDERS, {"stage": "delivered"}).text) == [
-        ("", "All", ""), ("", "Placed", "1"), ("", "Approved", "1"), ("", "Scheduled", "0"),
-        ("", "Shipped", "0"), ("page", "Delivered", "1"), ("", "Cancelled", "1"), ("", "Returned", "0"),
-    ]  # fmt: skip
-    for days, stage, badge in ((2, "scheduled", "Scheduled"), (0, "shipped", "Shipped")):
-        approved.ship(by="tests", ship_date=timezone.now() + timedelta(days=days))
-        rows = {name: list_rows(staff, ORDERS, stage=name) for name in ("to_ship", "scheduled", "shipped")}
-        assert {name: listed for name, listed in rows.items() if listed} == {stage: [approved]}
-        assert find_badges(staff.get(ORDERS).text) == ["Cancelled", "Delivered", badge, "Placed"]
-
-
 def test_tabs_and_home_show_exact_counts_up_to_a_maximum(
     staff: Client, orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,47 +200,10 @@ def test_manual_change_of_status_is_in_the_history(staff: Client, pet: Pet) -> N
     ]
 
 
-def find_steps(page: str) -> list[str]:
-    """Return the labels and orders of the buttons and links of steps, in the order of the page."""
-    return re.findall(r'class="step-button[^"]*" aria-label="([^"]+)"', page)
-
-
-def test_list_offers_the_next_step_of_each_order(staff: Client, orders: list[Order], pet: Pet) -> None:
-    approved = orders[1]
-    shipped = Order.objects.place(account_id=approved.account_id, pet_id=pet.pk, by="tests")
-    shipped.approve(by="tests")
-    shipped.ship(by="tests")
-    approved.ship(by="tests", ship_date=timezone.now() + timedelta(days=1))
-    assert find_steps(staff.get(ORDERS).text) == [
-        f"Deliver: order {shipped.pk}",
-        f"Change ship date... order {approved.pk}", f"Approve: order {orders[0].pk}",
-    ]  # fmt: skip
-    viewer = clerk_with("view_order").get(ORDERS)
-    assert (viewer.status_code, find_steps(viewer.text)) == (200, [])
-    assert "Next step" not in viewer.text
-
-
-def find_action(page: str, label: str) -> str:
-    """Return the URL to which the button of a step posts the form, or to which its link leads."""
-    match = re.search(rf'(?:formaction|href)="([^"]+)" class="step-button[^"]*" aria-label="{label}', page)
-    assert match, label
-    return unescape(match[1])
-
-
 def test_action_returns_to_no_other_site(staff: Client, order: Order) -> None:
     for url in ("https://example.com/", "//example.com", "javascript:alert(1)", "\\\\x", "x"):
         response = staff.post(f"{ORDERS}{order.pk}/act/approve/?{urlencode({'next': url})}")
         assert response.headers["Location"] == "/admin/"
-
-
-def test_only_early_delivery_needs_confirmation(staff: Client, order: Order) -> None:
-    order.approve(by="tests")
-    path = f"{ORDERS}{order.pk}/change/"
-    assert f"Deliver... order {order.pk}" in find_steps(staff.get(path).text)
-    order.ship(by="tests")
-    tab = f"{ORDERS}?stage=shipped"
-    response = staff.post(find_action(staff.get(tab).text, "Deliver"))
-    assert (response.headers["Location"], get_status(order)) == (tab, "delivered")
 
 
 @pytest.mark.same_on_both
@@ -288,53 +213,27 @@ def test_order_page_leads_to_its_neighbours_in_the_list(staff: Client, orders: l
         page = staff.get(f"{ORDERS}{order.pk}/change/", query).text
         return re.findall(r'rel="(prev|next)" href="([^"]+)"', page)
 
-    def link(order: Order, query: str = "") -> str:
-        return f"{ORDERS}{order.pk}/change/{query}"
-
     first, second, third, _ = orders
-    assert find_neighbours(second) == [("prev", link(third)), ("next", link(first))]
-    assert find_neighbours(first) == [("prev", link(second))]
-    query = "?_changelist_filters=status__exact%3Ddelivered"
-    assert find_neighbours(second, "status__exact=delivered") == [("prev", link(third, query))]
-    assert find_neighbours(second, "q=nothing+like+it") == []
-    assert find_neighbours(second, "o=1&before=2") != []
+    pages = {order: f"{ORDERS}{order.pk}/change/" for order in orders}
+    assert find_neighbours(second) == [("prev", pages[third]), ("next", pages[first])]
+    [(_, page)] = find_neighbours(second, "status__exact=delivered")
+    assert page.startswith(f"{pages[third]}?")
     assert find_neighbours(second, "status__isnull=x") == []
-    assert staff.get(link(second), {"_changelist_filters": "pet__name=x"}).status_code < 500
+    assert staff.get(pages[second], {"_changelist_filters": "pet__name=x"}).status_code < 500
 
 
 def test_return_makes_the_pet_available_and_is_recorded(staff: Client, orders: list[Order]) -> None:
     delivered = orders[2]
-    path = f"{ORDERS}{delivered.pk}/act/return_pet/"
-    assert f"Return order {delivered.pk}" in staff.get(path).text
     assert "This field is required" in press_button(staff, "return_pet", delivered, reason=" ")
     page = press_button(staff, "return_pet", delivered, reason="The buyer is allergic.")
     assert f"Order {delivered.pk} is returned." in page
-    assert "<strong>Returned</strong>" in page
     pet = Pet.objects.get(pk=delivered.pet_id)
     assert (get_status(delivered), pet.status) == ("delivered", "available")
-    assert find_steps(staff.get(f"{ORDERS}{delivered.pk}/change/").text) == []
     for event in (delivered.events.latest("id"), delivered.pet.events.latest("id")):
         assert (event.by, event.reason) == ("staff boss", "The buyer is allergic.")
     entry = AuditEntry.objects.for_object(delivered).get()
-    assert (entry.get_action_display(), entry.reason) == ("Returned", "The buyer is allergic.")
+    assert entry.reason == "The buyer is allergic."
     assert "returned_at" in entry.after
     assert list_rows(staff, ORDERS, stage="returned") == [delivered]
     assert delivered not in list_rows(staff, ORDERS, stage="delivered")
-    assert "Returned" in find_badges(staff.get(ORDERS).text)
     assert "1 not returned." in press_button(staff, "return_pet", delivered, reason="Again")
-
-
-def test_pet_page_shows_orders_with_buyers(staff: Client, account: Account, key: ApiKey, pet: Pet) -> None:
-    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by=f"key {key.public_id}")
-    path = f"/admin/inventory/pet/{pet.pk}/change/"
-    links = [
-        f"/admin/inventory/order/{order.pk}/change/",
-        f"/admin/accounts/account/{account.pk}/change/",
-        f"/admin/accounts/apikey/{key.pk}/change/",
-    ]
-    page = staff.get(path).text
-    assert all(f'href="{link}"' in page for link in links)
-    clerk = clerk_with("view_pet", "view_order")
-    page = clerk.get(path).text
-    assert [f'href="{link}"' in page for link in links] == [True, False, False]
-    assert key.public_id in page

@@ -11,11 +11,10 @@ from django.db import connection
 from django.test import Client
 
 from accounts.models import Account
-from inventory import stock
 from inventory.models import Category, Order, Pet, PetStatus
 from inventory.search import filter_by_prefix
 from tests.support.costs import count_queries
-from tests.support.staff import CONFIRMED, list_rows, run_bulk_action
+from tests.support.staff import CONFIRMED, run_bulk_action
 
 PETS = "/admin/inventory/pet/"
 run_action = partial(run_bulk_action, path=PETS)
@@ -125,24 +124,6 @@ def test_selection_across_pages_is_confirmed_first(
     assert "Select up to" not in staff.get(PETS, {"status__exact": "available"}).text
 
 
-def test_save_and_add_another_keeps_the_category(staff: Client, category: Category) -> None:
-    data = {"name": "Rex", "category": category.pk, "status": "available"}
-    path = f"{PETS}add/?_changelist_filters=after%3D1"
-    page = staff.post(path, data | {"_addanother": "1"}, follow=True)
-    assert page.context["adminform"].form["category"].value() == category.pk
-    assert not page.context["adminform"].form["name"].value()
-    page = staff.post(path, data, follow=True)
-    assert len(page.context["cl"].result_list) == 2  # The first page of the list has the new pet.
-
-
-def test_invalid_category_in_the_query_is_ignored(staff: Client, pets: dict[str, Pet]) -> None:
-    for value in ("0", "x", "9" * 30, "\u0661", "1,2", "<b>"):
-        page = staff.get(f"{PETS}add/", {"category": value})
-        assert (page.status_code, page.context["adminform"].form["category"].value()) == (200, None)
-        response = staff.get(PETS, {"category__id__exact": value}, follow=True)
-        assert (response.status_code, "<b>" in response.text) == (200, False)
-
-
 @pytest.fixture
 def many_pets(category: Category, monkeypatch: pytest.MonkeyPatch) -> list[Pet]:
     """Create 12 pets for a list with 5 on a page."""
@@ -206,22 +187,6 @@ def test_search_by_prefix_reads_an_index_in_order(category: Category, prefix: st
     plan = plan_without_sorting(filter_by_prefix(Pet.objects.all(), prefix)[:51])
     assert "pet_by_folded_name" in plan
     assert not re.search("Sort|TEMP B-TREE", plan)
-
-
-def test_category_filter_uses_autocomplete(staff: Client, pets: dict[str, Pet]) -> None:
-    newt = Pet.objects.create(name="Newt", category=Category.objects.create(name="Unchosen kind"))
-    assert list_rows(staff, PETS, category__id__exact=newt.category_id) == [newt]
-    newt.delete()
-    assert "Unchosen kind" not in staff.get(PETS).text
-
-
-def test_category_shows_its_number_of_pets_and_links_to_them(
-    staff: Client, category: Category, pets: dict[str, Pet]
-) -> None:
-    stock.refresh()
-    link = f'href="{PETS}?category__id__exact={category.pk}">3</a>'
-    assert link in staff.get("/admin/inventory/category/").text
-    assert link in staff.get(f"/admin/inventory/category/{category.pk}/change/").text
 
 
 @pytest.mark.parametrize("page", ["pet", "order", "category"])

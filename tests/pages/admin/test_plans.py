@@ -1,7 +1,6 @@
 """Changes of plans need confirmation; what-if simulates other limits."""
 
 import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,9 +8,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey, MinuteCount, MinuteHistogram, Plan
+from accounts.models import Account, MinuteCount, MinuteHistogram, Plan
 from accounts.quota.limits import MINUTE, to_microseconds
-from tests.conftest import OPERATOR, Api
+from tests.conftest import Api
 
 pytestmark = pytest.mark.same_on_both
 
@@ -22,18 +21,6 @@ def page_url(plan: str, page: str = "change") -> str:
 
 def what_if_url(account: Account) -> str:
     return reverse("admin:accounts_account_what_if", args=[account.pk])
-
-
-def test_plan_counts_accounts_and_keys(staff: Client, account: Account, key: ApiKey, issue: Any) -> None:
-    issue()[0].revoke(reason="Leaked", by=OPERATOR)
-    Account.objects.create(name="Second", plan_id="business")
-    Account.objects.create(name="Elsewhere", plan_id="free")
-    text = staff.get(page_url("business")).text
-    assert "<strong>2 accounts with 1 active key</strong> on this plan" in text
-    assert "Change the limits of 2 accounts with 1 active key" in text
-    plans = staff.get(reverse("admin:accounts_plan_changelist")).context["cl"].result_list
-    counts = {plan.pk: plan.account_count for plan in plans}
-    assert counts == {"free": 1, "pro": 0, "business": 2, "enterprise": 0}
 
 
 def test_change_that_affects_accounts_needs_confirmation(staff: Client, account: Account, api: Api) -> None:
@@ -59,21 +46,12 @@ def test_unchanged_or_invalid_limits_need_no_confirmation(staff: Client, account
 
 def test_enterprise_shows_its_accounts_and_is_read_only(staff: Client) -> None:
     big = Account.objects.create(name="Big", plan_id="enterprise", per_minute=70, per_day=80)
-    text = staff.get(page_url("enterprise")).text
-    assert "1 account with 0 active keys" in text
-    assert 'name="confirmed"' not in text
+    assert 'name="confirmed"' not in staff.get(page_url("enterprise")).text
     assert staff.post(page_url("enterprise"), {"per_minute": 5, "per_day": 6}).status_code == 403
     MinuteHistogram.objects.create(account=big, day=timezone.now().date(), minutes={"90": 1})
     page = staff.get(page_url("enterprise", "what_if"), {"per_minute": 100, "per_day": 100})
     assert cells(page)["Requests per minute"] == ("custom", "100")
     assert cells(page)["Rejected"] == ("20", "0 (0.0%)")
-
-
-@pytest.fixture
-def loads(account: Account) -> None:
-    """Two minutes with 1,500 requests and ten with 100: current limits reject 1,000 of these 4,000."""
-    yesterday = timezone.now().date() - timedelta(days=1)
-    MinuteHistogram.objects.create(account=account, day=yesterday, minutes={"1500": 2, "100": 10})
 
 
 @pytest.fixture(params=["plan", "account"])
@@ -84,31 +62,6 @@ def path(request: pytest.FixtureRequest, account: Account) -> str:
 def cells(page: Any) -> dict[str, tuple[str, str]]:
     row = '<tr><th scope="row">(.*?)</th><td class="number">(.*?)</td><td class="number">(.*?)</td></tr>'
     return {label: (current, simulated) for label, current, simulated in re.findall(row, page.text)}
-
-
-def test_other_limits_are_compared_with_the_current_ones(staff: Client, loads: None, path: str) -> None:
-    page = staff.get(path, {"per_minute": 100, "per_day": 1_100})
-    assert cells(page) == {
-        "Requests per minute": ("1,000", "100"),
-        "Requests per day": ("100,000", "1,100"),
-        "Rejected": ("1,000", "2,900 (72.5%)"),
-        "of these, by the minute limit": ("1,000", "2,800"),
-        "of these, by the daily limit": ("0", "100"),
-        "Accounts with rejections": ("1 of 1", "1 of 1"),
-    }
-    for per_minute, summary in ((100, "1,800 more"), (2_000, "1,000 fewer"), (1_000, "as many")):
-        page = staff.get(path, {"per_minute": per_minute, "per_day": 100_000})
-        assert f"rejected {summary} requests" in page.text
-
-
-def test_form_starts_with_the_current_limits(staff: Client, path: str) -> None:
-    text = staff.get(path).text
-    assert re.search(r'name="per_minute" value="1000"', text)
-    assert re.search(r'name="per_day" value="100000"', text)
-    assert "<table" not in text
-    page = staff.get(path, {"per_minute": 1, "per_day": 1})
-    assert "No requests were recorded in the last 30 days" in page.text
-    assert "would have been rejected" not in page.text
 
 
 def test_recent_minutes_are_counted_and_join_their_day(staff: Client, account: Account, path: str) -> None:

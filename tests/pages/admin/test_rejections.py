@@ -1,9 +1,7 @@
 """The page that explains rejections."""
 
-import re
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from html import unescape
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from accounts.models import Account, ApiKey, Rejection
 from petstore import compatibility
 from tests.conftest import OPERATOR
 from tests.support import customers
-from tests.support.customers import ban
 from tests.support.skips import READS_PLANS
 from tests.support.staff import clerk_with, page_url
 
@@ -37,103 +34,21 @@ def add_rejection(key: ApiKey, **values: Any) -> Rejection:
     return customers.add_rejection(key, **defaults | values)
 
 
-def test_lifted_ban_is_shown_as_lifted(staff: Client, key: ApiKey) -> None:
-    now = timezone.now()
-    end = now + timedelta(minutes=5)
-    add_rejection(key, reason="api_key_banned", rejected_at=now - timedelta(minutes=1), ban_ends_at=end)
-    (explanation,) = staff.get(PAGE, {"q": "req-1"}).context["explanations"]
-    assert explanation["ban"] == f"Ends {end:%Y-%m-%d %H:%M} UTC"
-    ban(key)
-    staff.post(f"/admin/accounts/apikey/{key.pk}/unban/", {"reason": "Fixed"})
-    (explanation,) = staff.get(PAGE, {"q": "req-1"}).context["explanations"]
-    assert re.fullmatch(r"Lifted [\d-]+ [\d:]+ UTC by boss", explanation["ban"])
-
-
-def test_both_windows_are_shown_with_their_bounds_newest_first(staff: Client, key: ApiKey) -> None:
-    add_rejection(key)
-    add_rejection(key, reason="daily_quota_exceeded")
-    page = staff.get(PAGE, {"q": " req-1 "})
-    for text in (
-        "2026-03-04 05:06:07 UTC", "2026-03-04 05:05:20 UTC", "2026-03-04 05:06:20 UTC", "Acme Pets",
-        "2026-03-04 00:00:00 UTC", "2026-03-05 00:00:00 UTC", "4,321", "100,000", key.public_id,
-        "GET /v1/pets", "The account had used up its requests for the minute.",
-    ):  # fmt: skip
-        assert text in unescape(page.text), text
-    assert len(re.findall(r">\s*full\s*<", page.text)) == 2  # The minute of each.
-    reasons = [item["rejection"].get_reason_display() for item in page.context["explanations"]]
-    assert reasons == ["Daily quota", "Minute limit"]
-
-
-EXPLANATIONS = [
-    ("rate_limit_exceeded", "429 <code>rate_limit_exceeded</code>", "Wait as long as Retry-After says"),
-    ("daily_quota_exceeded", "429 <code>daily_quota_exceeded</code>", "Wait until the day ends"),
-    ("api_key_banned", "429 <code>api_key_banned</code>", "Correct the program"),
-    ("revoked", "401 <code>invalid_api_key</code>", "Use another key of the account"),
-    ("expired", "401 <code>expired_api_key</code>", "Use its replacement"),
-    ("network_not_allowed", "401 <code>invalid_api_key</code>", "Send from a network that the key allows"),
-    ("suspended", "403 <code>account_suspended</code>", "lift the suspension"),
-    ("insufficient_scope", "403 <code>insufficient_scope</code>", "Use a key that has the scope"),
-]
-
-
-def test_each_reason_is_explained_with_advice_and_address(staff: Client, issue: Any) -> None:
-    key, _ = issue(allowed_networks=["203.0.113.0/24"])
-    for reason, response, advice in EXPLANATIONS:
-        by_quota = response.startswith("429")
-        scope = "pets:write" if reason == "insufficient_scope" else ""
-        ends = AT + timedelta(minutes=5) if reason == "api_key_banned" else None
-        windows = {} if by_quota else NO_WINDOWS
-        values = {"reason": reason, "request_id": reason, "scope": scope, "ban_ends_at": ends, **windows}
-        add_rejection(key, address="192.0.2.7", **values)
-        text = staff.get(PAGE, {"q": reason}).text
-        for part in (response, advice, "192.0.2.7", scope):
-            assert part in text, reason
-        assert ("203.0.113.0/24" in text) == (reason == "network_not_allowed")
-        assert ("2026-03-04 05:11 UTC" in text) == (reason == "api_key_banned")
-        assert ("Window at that time" in text) == by_quota
-
-
-def test_next_steps_remove_the_cause_if_it_applies_and_is_permitted(staff: Client, issue: Any) -> None:
-    key, _ = issue()
-    account = key.account
-    clerk = clerk_with("view_rejection")
-
-    def list_steps(client: Client, reason: str) -> list[tuple[str, str]]:
-        rejection = add_rejection(key, reason=reason, request_id=reason, ban_ends_at=AT)
-        steps = client.get(PAGE, {"q": reason}).text.partition('<div class="next-steps">')[2]
-        rejection.delete()
-        links = re.findall(r'<a href="([^"]*)" class="step-button plain">([^<]*)</a>', steps)
-        return [(text, link) for link, text in links]
-
-    issue_step = ("Issue a key", f"/admin/accounts/apikey/add/?account={account.pk}")
-    pages = {"Change the plan": "change_plan", "Try other limits": "what_if"}
-    limits = [(text, page_url(account, page)) for text, page in pages.items()]
-    assert list_steps(staff, "api_key_banned") == []  # It has ended.
-    ban(key)
-    new, _ = key.rotate(by=OPERATOR)
-    for reason, steps in {
-        "rate_limit_exceeded": limits,
-        "daily_quota_exceeded": limits,
-        "api_key_banned": [("Lift the ban", page_url(key, "unban"))],
-        "revoked": [issue_step],
-        "expired": [("Open its replacement", page_url(new)), issue_step],
-        "network_not_allowed": [("Open the key", page_url(key)), issue_step],
-        "suspended": [],
-        "insufficient_scope": [issue_step],
+def test_each_reason_is_explained_by_its_response(staff: Client, key: ApiKey) -> None:
+    for reason, response in {
+        "rate_limit_exceeded": "429 <code>rate_limit_exceeded</code>",
+        "daily_quota_exceeded": "429 <code>daily_quota_exceeded</code>",
+        "api_key_banned": "429 <code>api_key_banned</code>",
+        "revoked": "401 <code>invalid_api_key</code>",
+        "expired": "401 <code>expired_api_key</code>",
+        "network_not_allowed": "401 <code>invalid_api_key</code>",
+        "suspended": "403 <code>account_suspended</code>",
+        "insufficient_scope": "403 <code>insufficient_scope</code>",
     }.items():
-        assert list_steps(staff, reason) == steps, reason
-        assert list_steps(clerk, reason) == [], reason
-    account.suspend(reason="Unpaid", by=OPERATOR)
-    assert list_steps(staff, "suspended") == [("Lift the suspension", page_url(account, "lift_suspension"))]
-    assert list_steps(staff, "revoked") == []
-
-
-def test_unknown_request_id_gets_possible_reasons(staff: Client, settings: Any) -> None:
-    settings.REJECTION_RETENTION_DAYS = 3
-    text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
-    for sentence in ("No rejection was found for", "req-unknown", "older than 3 days", "had no key"):
-        assert sentence in text
-    assert "No rejection was found" not in staff.get(PAGE).text
+        values: dict[str, Any] = {} if response.startswith("429") else NO_WINDOWS
+        end = AT if reason == "api_key_banned" else None
+        add_rejection(key, reason=reason, request_id=reason, ban_ends_at=end, **values)
+        assert response in staff.get(PAGE, {"q": reason}).text
 
 
 def test_other_text_finds_nothing(staff: Client, key: ApiKey) -> None:

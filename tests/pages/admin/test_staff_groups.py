@@ -62,6 +62,7 @@ PAGES_BY_GROUPS = {
     ("Stock", "Owner"): """
         inventory/pet/add inventory/pet/{}/change inventory/pet/{}/delete inventory/category/add
         inventory/category/{}/change inventory/category/{}/delete inventory/order/{}/change
+        inventory/order/{}/act/approve
         inventory/pet/import inventory/pet/import/template inventory/pet/process_import
     """,
     GROUPS: "inventory/pet/export",
