@@ -26,7 +26,6 @@ from accounts.models import (
     ApiKey,
     Invitation,
     Membership,
-    OutboxEvent,
     Role,
     WebhookAttempt,
     WebhookEndpoint,
@@ -302,14 +301,6 @@ def endpoint(account: Account, members: None) -> WebhookEndpoint:
     return WebhookEndpoint.objects.add(account, url=url, description=HOSTILE_NAME, by=OPERATOR)
 
 
-def test_failing_webhook_is_announced_after_an_hour_and_after_a_day(endpoint: WebhookEndpoint) -> None:
-    now = timezone.now()
-    for hours, is_announced in ((0, 0), (0.9, 0), (1.1, 1), (2, 0), (23.9, 0), (24.1, 1), (25, 0)):
-        fail(endpoint, now + timedelta(hours=hours))
-        assert len(take_mails()) == (2 if is_announced else 0)
-    assert OutboxEvent.objects.filter(type="webhook.failing").count() == 2
-
-
 def test_mails_about_webhooks_name_ids_and_times_only(endpoint: WebhookEndpoint) -> None:
     now = timezone.now()
     fail(endpoint, now - timedelta(hours=2))
@@ -324,15 +315,6 @@ def test_mails_about_webhooks_name_ids_and_times_only(endpoint: WebhookEndpoint)
     assert all(part in text and part in disabled for part in (endpoint.public_id, page))
     for part in ("Döner", "secret", "93.184.216.34", "Bob"):
         assert part not in text + disabled
-
-
-@pytest.mark.parametrize(("status", "reason"), [(503, "after 5 days without"), (410, "responded with 410")])
-def test_mail_says_why_a_webhook_was_disabled(endpoint: WebhookEndpoint, status: int, reason: str) -> None:
-    now = timezone.now()
-    fail(endpoint, now - timedelta(days=5))
-    fail(endpoint, now, status)
-    mails = QueuedMail.objects.filter(recipient="owner@example.com", body__contains="was disabled")
-    assert reason in mails.get().body
 
 
 def test_invitation_is_mailed_with_its_link(account: Account) -> None:

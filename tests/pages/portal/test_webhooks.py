@@ -14,7 +14,6 @@ from accounts.models import Account, Event, EventType, OutboxEvent, WebhookAttem
 from accounts.models import WebhookEndpoint as Endpoint
 from accounts.models.webhooks import DEFAULT_TYPES
 from accounts.portal import webhook_forms
-from accounts.portal.webhook_forms import GROUPS
 from accounts.webhooks.sender import Failure
 from accounts.webhooks.targets import CheckedURL, check_url
 from tests.conftest import OPERATOR
@@ -58,14 +57,6 @@ def test_added_webhook_gets_the_chosen_events_and_a_test(kim: Client, account: A
     assert list_actions(endpoint) == ["added", "tested"]
     assert endpoint.audit_entries.first().actor_name == "kim"  # type: ignore[union-attr]
     assert "Pending" in kim.get(path(endpoint)).text
-
-
-def test_form_offers_every_type_with_what_it_sends() -> None:
-    offered = {
-        value: label for _, options in webhook_forms.build_type_choices() for value, label in options
-    }
-    assert offered.keys() == {*EventType.values, *GROUPS}
-    assert offered["order.placed"] == "order.placed: An order was placed"
 
 
 INVALID = [
@@ -145,18 +136,6 @@ def test_old_secret_signs_a_day_or_not(kim: Client, endpoint: Endpoint, overlap:
 # --- Disabling and repeating
 
 
-def test_disabled_webhook_waits_until_it_is_enabled(kim: Client, endpoint: Endpoint) -> None:
-    kim.post(path(endpoint, "disable/"))
-    OutboxEvent.build(EventType.ORDER_PLACED, {}, endpoint.account_id).save()
-    sequence_all()
-    page = kim.get(path(endpoint)).text
-    assert ">Disabled</span>" in page
-    assert "since 2" in page
-    kim.post(path(endpoint, "enable/"))
-    assert ">Delivering</span>" in kim.get(path(endpoint)).text
-    assert list_actions(endpoint)[-2:] == ["disabled", "enabled"]
-
-
 def test_members_cannot_enable_what_staff_disabled_or_read_why(kim: Client, endpoint: Endpoint) -> None:
     endpoint.disable(by=OPERATOR, reason="Floods their host", by_staff=True)
     page = kim.get(path(endpoint)).text
@@ -166,17 +145,6 @@ def test_members_cannot_enable_what_staff_disabled_or_read_why(kim: Client, endp
         assert path(endpoint, f"{link}/") not in page
     assert "Ask us to enable it" in get_errors(kim.post(path(endpoint, "enable/")))
     assert "Ask us to enable it" in get_errors(kim.post(path(endpoint, "send-test/")))
-
-
-def test_replay_moves_back_to_a_time_with_stored_events(kim: Client, endpoint: Endpoint) -> None:
-    now = timezone.now()
-    OutboxEvent.build(EventType.ORDER_PLACED, {}, endpoint.account_id).save()
-    sequence_all()
-    Endpoint.objects.update(position=10**6)
-    since = f"{now - timedelta(minutes=1):%Y-%m-%dT%H:%M}"
-    assert kim.post(path(endpoint, "replay/"), {"since": since}).status_code == 302
-    endpoint.refresh_from_db()
-    assert endpoint.position < 10**6
 
 
 def test_replay_needs_a_time_in_the_past(kim: Client, endpoint: Endpoint) -> None:
@@ -223,14 +191,6 @@ def test_attempts_are_listed_page_by_page_and_parked_ones_alone(kim: Client, end
     assert [row.event_id for row, *_ in parked.context["attempts"]] == [3]
 
 
-def test_gap_is_named(kim: Client, endpoint: Endpoint) -> None:
-    attempt = log(endpoint, kind="lost", status=None, error="", event_type="", event_id=40)
-    assert "up to 40" in kim.get(path(endpoint)).text
-    page = path(endpoint, f"attempts/{attempt.pk}/")
-    assert "Events up to 40 waited for longer" in kim.get(page).text
-    assert kim.post(page).status_code == 404
-
-
 def test_event_is_sent_again_with_the_same_id(kim: Client, endpoint: Endpoint) -> None:
     OutboxEvent.build(EventType.ORDER_PLACED, {}, endpoint.account_id).save()
     sequence_all()
@@ -257,20 +217,6 @@ def test_reused_id_does_not_show_an_event_of_another_account(kim: Client, endpoi
 # --- Who may do what
 
 
-def test_suspended_account_only_reduces(kim: Client, account: Account, endpoint: Endpoint) -> None:
-    attempt = log(endpoint)
-    account.suspend(by=OPERATOR, reason="Unpaid")
-    for page in (path(account), path(endpoint), path(endpoint, f"attempts/{attempt.pk}/")):
-        text = kim.get(page).text
-        assert not any(
-            f"/{verb}/" in text for verb in ("add", "change", "rotate-secret", "replay", "send-test")
-        )
-    assert "suspended" in get_errors(kim.post(path(account, "add/"), FORM))
-    assert kim.post(path(endpoint, "disable/")).status_code == 302
-    assert "suspended" in get_errors(kim.post(path(endpoint, "enable/")))
-    assert kim.post(path(endpoint, "remove/")).status_code == 302
-
-
 def test_members_removed_during_the_lookup_add_nothing(
     kim: Client, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,19 +230,3 @@ def test_members_removed_during_the_lookup_add_nothing(
 
 
 # --- Warnings
-
-
-def test_overview_warns_of_webhooks_that_fail_for_an_hour_or_were_disabled(
-    kim: Client, account: Account, endpoint: Endpoint
-) -> None:
-    def get_banner() -> bool:
-        link = f'Webhook <a href="{path(endpoint)}">Warehouse</a>'
-        return link in kim.get(f"/account/{account.public_id}/").text
-
-    now = timezone.now()
-    for minutes, is_warned in ((59, False), (61, True)):
-        Endpoint.objects.update(failing_since=now - timedelta(minutes=minutes))
-        assert get_banner() == is_warned
-    for disabled_by, is_warned in (("member", False), ("staff", True), ("failing", True), ("gone", True)):
-        Endpoint.objects.update(disabled_at=now, disabled_by=disabled_by)
-        assert get_banner() == is_warned

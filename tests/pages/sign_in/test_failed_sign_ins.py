@@ -37,18 +37,6 @@ def test_wrong_password_is_stored_with_user_and_address_but_no_unknown_name(boss
     assert (unknown["reason"], PASSWORD in repr(unknown)) == ("Unknown name.", False)
 
 
-def test_list_links_staff_and_calls_other_users_members(boss: User) -> None:
-    kim = User.objects.create_user("kim")
-    for user in (boss, kim):
-        create_failed_sign_in(user_id=user.pk, username=user.username, request_id="try-1")
-    create_failed_sign_in(user_id=kim.pk + 1, username="deleted")
-    text = signed_in(boss).get(LIST).text
-    assert f'href="/admin/auth/user/{boss.pk}/change/">boss</a>' in text
-    assert ">member kim<" in text
-    assert ">deleted<" in text
-    assert f'href="{LIST}?q=try-1">try-1</a>' in text
-
-
 def row_counts() -> dict[str, int]:
     return {model._meta.label: model._base_manager.count() for model in apps.get_models()}
 
@@ -118,16 +106,3 @@ def test_failed_sign_ins_are_found_by_name_request_and_time(staff: Client) -> No
     assert list_usernames() == ["bob", "ann"]
     assert list_usernames(q="ann") == list_usernames(q="try-1") == list_usernames(days="1") == ["ann"]
     assert 'q=try-2"' in staff.post("/admin/search/", {"s": "try-2"}).text
-
-
-def test_history_of_a_user_includes_recent_failed_sign_ins_in_order(staff: Client, boss: User) -> None:
-    def list_titles() -> list[str]:
-        page = staff.get(f"/admin/auth/user/{boss.pk}/history/")
-        return [entry.title for entry in page.context["history"]]
-
-    create_failed_sign_in(user_id=boss.pk, username="boss", at=timezone.now() - timedelta(days=1))
-    create_failed_sign_in(user_id=boss.pk, username="boss")
-    assert list_titles() == ["Failed to sign in", "Signed in", "Failed to sign in"]
-    for _ in range(20):
-        create_failed_sign_in(user_id=boss.pk, username="boss")
-    assert list_titles() == ["Failed to sign in"] * 20 + ["Signed in"]
