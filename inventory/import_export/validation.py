@@ -11,7 +11,7 @@ from rest_framework.serializers import ValidationError
 
 from inventory.serializer_fields import Int64Field, TextField
 from inventory.serializers import NewPetSerializer
-from petstore.db.names import fold_text, to_nfc
+from petstore.db.names import NAME_LENGTH, fold_text, to_nfc
 from petstore.text import truncate
 
 FIELDS: dict[str, Any] = dict(NewPetSerializer().fields)
@@ -131,13 +131,14 @@ class Validator:
         """Return the id of the category with this name. Raises ValidationError.
 
         An exact match wins. Otherwise surrounding blanks and the normal form are ignored; and then case,
-        unless several categories would match.
+        unless several categories would match. A name longer than NAME_LENGTH matches none.
         """
         if not isinstance(value, str):
             raise ValidationError(TEXT_FIELD.error_messages["type"])
-        name = to_nfc(value.strip())
-        pk = self.ids_by_name.get(value) or self.ids_by_nfc.get(name)
-        pk = pk or self.ids_by_folded_name.get(fold_text(name))
+        pk, name = self.ids_by_name.get(value), value.strip()
+        if pk is None and len(name) <= NAME_LENGTH:  # Normalizing takes quadratic time.
+            name = to_nfc(name)
+            pk = self.ids_by_nfc.get(name) or self.ids_by_folded_name.get(fold_text(name))
         if pk is None:
             raise ValidationError(f"No category has the name {excerpt(value)}.{self.suggest(value)}")
         return pk

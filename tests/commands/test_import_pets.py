@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -211,6 +212,15 @@ def test_category_case_is_ignored_if_unambiguous() -> None:
     ambiguous = validator.validate({"name": "Tom", "category": "cats"})
     assert isinstance(ambiguous, InvalidRecord)
     assert "Did you mean" in ambiguous.reason
+
+
+def test_marks_instead_of_a_category_take_no_quadratic_time(write: Write) -> None:
+    marks = "\u0315" * 30_000 + "\u0316" * 30_000  # Sorted by the normalization.
+    file = write(f"name,category\nRex,Dogs{marks}\n".encode())
+    start = process_time()  # Also on a busy machine.
+    ((_, reason),) = problems(file)
+    assert process_time() - start < 1
+    assert reason.startswith("category: No category has the name 'Dogs")
 
 
 @pytest.mark.parametrize(
