@@ -99,7 +99,7 @@ def test_stopping_service_drains_then_closes_the_port_and_serves_open_requests(
     While it drains, it is not ready, and closes each connection after a response. Missing bodies kill no
     worker.
     """
-    with live_service(tmp_path, workers=2, DRAIN_SECONDS="3", **mode) as service:
+    with live_service(tmp_path, workers=2, DRAIN_SECONDS="2", **mode) as service:
         assert service.process is not None
         key = service.issue_high_limit_key("Stop")
         assert httpx.get(f"{service.url}/readyz").status_code == 200

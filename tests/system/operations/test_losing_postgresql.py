@@ -125,8 +125,7 @@ def test_service_that_starts_without_its_database_waits_for_it(
     assert time.monotonic() - began < RECOVERY_SECONDS
 
 
-@pytest.mark.parametrize(("mode", "end"), [("threads", FAST), ("loop", signal.SIGKILL)])
-def test_service_continues_with_a_promoted_standby(tmp_path: Path, mode: str, end: signal.Signals) -> None:
+def test_service_continues_with_a_promoted_standby(tmp_path: Path) -> None:
     with ExitStack() as stack:
         # Acknowledged commits are on the standby as well.
         primary = stack.enter_context(
@@ -137,12 +136,12 @@ def test_service_continues_with_a_promoted_standby(tmp_path: Path, mode: str, en
             f"postgresql://postgres@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/postgres"
             "?target_session_attrs=read-write"
         )
-        service = stack.enter_context(instance(tmp_path, url, SERVE_MODE=mode))
+        service = stack.enter_context(instance(tmp_path, url))
         key, pet = service.issue_high_limit_key("Loyal"), {"name": "Rex", "categoryId": 1}
         with Customers(8, service.url, key, lambda client: client.post("/pets", json=pet)) as load:
             wait_until(lambda: load.each_got(201, since=0))
             began = time.monotonic()
-            primary.stop(end)
+            primary.stop(signal.SIGKILL)
             wait_until(lambda: load.each_got(503, since=began))
             standby.promote()
             promoted = time.monotonic()
@@ -157,14 +156,13 @@ def test_service_continues_with_a_promoted_standby(tmp_path: Path, mode: str, en
         assert added <= stored
 
 
-@pytest.mark.parametrize("mode", ["threads", "loop"])
-def test_killed_server_forgets_only_the_counts_of_its_last_moment(tmp_path: Path, mode: str) -> None:
+def test_killed_server_forgets_only_the_counts_of_its_last_moment(tmp_path: Path) -> None:
     limits = ("--per-minute", "1000000", "--per-day", str(PER_DAY))
     pet = {"name": "Rex", "categoryId": 1}
     killed: list[float] = []
     with ExitStack() as stack:
         server = stack.enter_context(postgresql_server(copy_of=migrated_server()))
-        service = stack.enter_context(instance(tmp_path, server.url, SERVE_MODE=mode))
+        service = stack.enter_context(instance(tmp_path, server.url))
         key = service.issue("Counted", "enterprise", *limits)["key"]
         writer = service.issue_high_limit_key("Writer")
         with (

@@ -123,6 +123,7 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(pooled: Pooled) -> N
         wait_until(lambda: client.get("/pets").raise_for_status())
 
 
+@pytest.mark.parametrize("pooled", ["loop"], indirect=True)
 def test_counting_behind_pgbouncer_is_exact_and_changes_no_setting_of_others(pooled: Pooled) -> None:
     limits = ("--per-minute", "1000000", "--per-day", "1100")
     key = str(pooled.service.issue("Exact", "enterprise", *limits)["key"])
