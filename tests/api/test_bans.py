@@ -266,15 +266,6 @@ def test_ban_has_one_audit_entry_and_one_event() -> None:
     assert RateLimitState.objects.get(key=acme.keys[0]).banned_until == banned_until
 
 
-def test_reason_states_the_rejections_and_the_length_of_the_ban() -> None:
-    texts = [bans.describe(43, length) for length in BAN_LENGTHS]
-    assert texts[0] == (
-        "Kept sending after 429: 43 requests were rejected within a minute. Banned for 5 minutes."
-    )
-    lengths = [text.rpartition(" Banned for ")[2] for text in texts[1:]]
-    assert lengths == ["15 minutes.", "1 hour.", "6 hours.", "1 day."]
-
-
 def test_requests_during_a_ban_do_not_prolong_it() -> None:
     """They show the remaining requests of the account, whose minute has ended."""
     acme = make_sender()

@@ -13,7 +13,6 @@ from django.test import Client
 from django.utils import timezone
 
 from petstore.health.models import Impact, Incident, Stage
-from petstore.site.feeds import CHANGES
 from petstore.site.reference import get_operations
 from tests.conftest import Api
 
@@ -35,12 +34,6 @@ def test_feed_of_changes_has_those_of_the_page(client: Client) -> None:
     assert [urlsplit(item["link"]).fragment for item in items] == re.findall(r'<h3 id="([\w-]+)"', page)
     assert [item["title"] for item in items] == re.findall(r"<h3[^>]*>(.*?)</h3>", page)
     assert all(item["description"] in page for item in items)
-
-
-def test_page_of_changes_says_when_the_deprecated_operation_is_removed() -> None:
-    texts = [change["text"] for change in CHANGES if "will be removed" in change["text"]]
-    assert all(f"removed on {settings.GET_PET_REMOVED_AT:%Y-%m-%d}" in text for text in texts)
-    assert texts
 
 
 def test_feed_of_incidents_has_the_updates_of_the_status_page(client: Client, db: None) -> None:

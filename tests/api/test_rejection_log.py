@@ -95,21 +95,6 @@ def test_exhausted_daily_quota_is_named_as_the_rule(
     assert rejection.route == rejection_log.NO_SUCH_PATH
 
 
-def test_reused_id_finds_all_its_rejections_the_newest_first(
-    api: Api, low_limit: None, usage_recorder: UsageRecorder
-) -> None:
-    for path in ("/pets", "/pets", "/pets", "/categories"):
-        api.get(path, X_Request_Id="again")
-    usage_recorder.write()
-    routes = [rejection.route for rejection in Rejection.objects.for_request("  again\n")]
-    assert routes == ["/v1/categories", "/v1/pets"]
-
-
-def test_invalid_request_id_finds_nothing(db: None) -> None:
-    for text in ("", " ", "\0", "\ud800", "a'b", "x" * 100_000, "../.."):
-        assert list(Rejection.objects.for_request(text)) == []
-
-
 def test_rejections_of_a_key_are_bounded_per_hour_and_the_others_counted(key: ApiKey) -> None:
     recorder, before, bound = UsageRecorder(), dropped_count(), rejection_log.MAX_PER_KEY_AND_HOUR
     record(recorder, bound + 20, build_rejection(key))

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
-from markdownify import MarkdownConverter
 
-from petstore.site.docs import GUIDES
 from petstore.site.markdown import convert_to_markdown
-from petstore.site.reference import SAMPLES
 
 pytestmark = pytest.mark.same_on_both
 
@@ -57,25 +54,6 @@ def test_robots_may_read_the_pages_of_production_only(client: Client, settings: 
         assert lines[:2] == ["User-agent: *", f"Disallow: {disallowed}"]
 
 
-def test_llms_txt_lists_every_guide_and_operation_in_markdown(client: Client) -> None:
-    text = client.get("/llms.txt").text
-    assert text.startswith("# Pet Store\n\n> ")
-    for name, title in GUIDES.items():
-        assert f"- [{title}](http://testserver/docs/{name}.md)" in text
-    for name in SAMPLES:
-        assert f"](http://testserver/docs/operations/{name}.md)" in text
-
-
-def test_page_as_markdown_has_its_headings_and_no_markup(client: Client) -> None:
-    for name in (*GUIDES, *(f"operations/{name}" for name in SAMPLES)):
-        page, response = client.get(f"/docs/{name}").text, client.get(f"/docs/{name}.md")
-        assert response["Content-Type"] == "text/markdown; charset=utf-8"
-        text = re.sub(r"^```.*?^```$|`[^`]*`", "", response.text, flags=re.DOTALL | re.MULTILINE)
-        assert text.startswith(f"# {re.findall('<h1>(.*)</h1>', page)[0]}\n\n")
-        assert len(re.findall("^#+ ", text, re.MULTILINE)) == len(re.findall("<h[1-4]", page)), name
-        assert not re.search(r"</?[a-z]|&[a-z]+;|\]\(/", text), name
-
-
 def test_markdown_keeps_examples_tables_and_links() -> None:
     page = (
         '<nav>Menu</nav><main><h1>One</h1> <p>See <a href="/docs">it</a> and <code>a &lt; b</code>.</p>'
@@ -91,21 +69,6 @@ def test_markdown_keeps_examples_tables_and_links() -> None:
     )
 
 
-def test_markdown_is_converted_once_for_all_visitors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes up to a tenth of a second of CPU time."""
-    conversions, convert = [], MarkdownConverter.convert_soup
-
-    def count(self: Any, soup: Any) -> Any:
-        conversions.append(soup)
-        return convert(self, soup)
-
-    monkeypatch.setattr(MarkdownConverter, "convert_soup", count)
-    for link in ("Sign in", "Your account"):
-        page = f"<nav>{link}</nav><main><h1>Converted once</h1></main><footer>{link}</footer>"
-        assert convert_to_markdown(page, "https://pets.example") == "# Converted once\n"
-    assert len(conversions) == 1
-
-
 @pytest.mark.parametrize("name", ["retries", "operations/listPets"])
 def test_page_is_markdown_if_accept_prefers_it(client: Client, name: str) -> None:
     response = client.get(f"/docs/{name}", headers={"Accept": "text/markdown, text/html;q=0.5"})
@@ -119,18 +82,3 @@ def test_page_is_markdown_if_accept_prefers_it(client: Client, name: str) -> Non
     assert [relation for _, relation, _ in links] == ["service-desc", "service-doc", "alternate"]
     for target, _, media_type in links:
         assert client.get(target)["Content-Type"].startswith(media_type)
-
-
-def test_sitemap_lists_every_page_and_robots_name_it(client: Client) -> None:
-    urls = re.findall(r"<loc>http://testserver(/[^<]*)</loc>", client.get("/sitemap.xml").text)
-    pages = {f"/docs/{name}" for name in GUIDES} | {f"/docs/operations/{name}" for name in SAMPLES}
-    assert set(urls) == {"/", "/docs", "/status"} | pages
-    assert client.get("/robots.txt").text.splitlines()[-1] == "Sitemap: http://testserver/sitemap.xml"
-
-
-def test_skill_has_front_matter_and_the_address(client: Client) -> None:
-    response = client.get("/docs/SKILL.md")
-    assert response["Content-Type"] == "text/markdown; charset=utf-8"
-    assert re.match(r"---\nname: [a-z-]+\ndescription: .+\n---\n", response.text)
-    assert "`http://testserver/v1`" in response.text
-    assert "http://testserver/docs/SKILL.md" in client.get("/llms.txt").text
