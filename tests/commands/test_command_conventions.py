@@ -1,9 +1,7 @@
-"""Rules for all commands: help with examples and exit statuses, --json, progress bars."""
+"""Rules for all commands: help with examples and exit statuses, and output that controls no terminal."""
 
-import io
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ from django.core.management import get_commands, load_command_class
 
 from accounts.keys import key_format
 from accounts.models import Account, ApiKey, RateLimitState
-from petstore.management.base import DocumentedCommand, JsonCommand
+from petstore.management.base import DocumentedCommand
 from tests.support.commands import run, run_json
 from tests.support.live import ROOT
 
@@ -119,33 +117,3 @@ def test_errors_cannot_control_the_terminal(
 
 def test_json_has_unescaped_names(hostile_key: ApiKey) -> None:
     assert {row["name"] for row in run_json("list_keys")} == {HOSTILE}
-
-
-# --- JSON ----------------------------------------------------------------------------------------
-
-
-# --- Progress bars ----------------------------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_bar_is_drawn_on_terminals_only_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
-    for stream, drawn in ((Terminal(), True), (io.StringIO(), False)):
-        monkeypatch.setattr(sys, "stderr", stream)
-        with JsonCommand().progress_bar("Adding", 10) as bar:
-            bar.update(5)
-            bar.refresh()
-        assert ("Adding:  50%|" in stream.getvalue()) is drawn
-        assert (stream.getvalue().endswith(" \r")) is drawn
-
-
-@pytest.mark.django_db
-def test_commands_with_json_draw_no_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    for options, drawn in (((), True), (("--json",), False)):
-        terminal = Terminal()
-        monkeypatch.setattr(sys, "stderr", terminal)
-        run("seed_demo", "--pets", "3", *options)
-        assert ("Adding" in terminal.getvalue()) is drawn

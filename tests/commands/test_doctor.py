@@ -144,10 +144,6 @@ def test_folders_must_be_writable_and_have_space(
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     state, detail, _ = run("folders")
     assert (state, f"{tmp_path} (METRICS_DIR) is not writable" in detail) == ("problem", True)
-    settings.METRICS_DIR = ""
-    fail = Mock(side_effect=FileNotFoundError(2, "No usable temporary directory found"))
-    monkeypatch.setattr("tempfile.gettempdir", fail)
-    assert run("folders")[0] == "problem"
 
 
 @pytest.mark.parametrize(("value", "state"), [("1\n", "ok"), ("0\n", "problem"), (None, "skipped")])
@@ -164,24 +160,18 @@ def test_kernel_must_migrate_connections_to_another_worker(
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "state", "finding"),
+    ("status", "location", "state", "finding"),
     [
-        (200, {}, "ok", "responds."),
-        (
-            301,
-            {"Location": "http://testserver/"},
-            "problem",
-            "responds with status 301 to http://testserver/.",
-        ),
-        (400, {}, "problem", "responds with status 400."),
+        (200, "", "ok", "responds."),
+        (301, "http://testserver/", "problem", "responds with status 301 to http://testserver/."),
     ],
 )
 def test_base_url_must_respond_with_the_home_page(
-    monkeypatch: pytest.MonkeyPatch, status: int, headers: dict[str, str], state: str, finding: str
+    monkeypatch: pytest.MonkeyPatch, status: int, location: str, state: str, finding: str
 ) -> None:
     message = Message()
-    for name, value in headers.items():
-        message[name] = value
+    if location:
+        message["Location"] = location
     send = Mock(return_value=Response(status, message, b""))
     monkeypatch.setattr(doctor, "send", send)
     found, detail, advice = run("address")

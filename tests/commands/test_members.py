@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from django.contrib.auth.models import User
 
 from accounts.models import Account, Invitation, Membership
@@ -29,18 +28,6 @@ def test_invite_prints_a_link_that_works(account: Account) -> None:
     result = run_json("invite", "--account", account.public_id, "--email", EMAIL)
     assert result.keys() == {"id", "account", "role", "expires_at", "link"}
     assert (result["account"], result["role"]) == (account.public_id, "developer")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--account", "Acme Pets", "--email", EMAIL), "No account has the ID Acme Pets."),
-        (("--account", "{}", "--email", "x"), "email: Enter a valid email address."),
-        (("--account", "{}", "--email", EMAIL, "--role", "reader"), "has no owner"),
-    ],
-)
-def test_invite_explains_an_error(account: Account, options: tuple[str, ...], message: str) -> None:
-    assert message in get_error("invite", *(option.format(account.public_id) for option in options))
 
 
 def test_members_are_listed_and_removed(account: Account) -> None:
