@@ -230,9 +230,6 @@ def test_staff_invite_and_see_the_link_once(account: Account, staff: Client) -> 
     assert "already has an invitation" in staff.post(f"{page}invite/", invited).text
     entry = AuditEntry.objects.get(action="member_invited")
     assert (entry.actor_name, entry.object_text) == ("boss", "Acme Pets")
-    viewer = signed_in(member_of("Viewer")).get(f"{page}change/").text
-    assert "Invite a member" in text
-    assert "Invite a member" not in viewer
     withdraw = f"{page}withdraw/{Invitation.objects.get().pk}/"
     assert staff.post(withdraw, {"reason": "Typo"}).status_code == 302
     assert EMAIL not in staff.get(f"{page}change/").text
@@ -243,15 +240,11 @@ def test_staff_change_roles_and_remove_members(account: Account, staff: Client) 
     member = add_member(account, "ben", Role.READER)
     change, remove = (f"{account_page(account)}{verb}/{member.pk}/" for verb in ("change-role", "remove"))
     sent = {"role": "owner", "reason": "Asked"}
-    assert "ben, Account owner of Acme Pets: changed." in staff.post(change, sent, follow=True).text
-    assert "is already Account owner" in staff.post(change, sent).text
+    assert [staff.post(change, sent).status_code for _ in range(2)] == [302, 200]
     for role in ("boss", ""):
         assert staff.post(change, sent | {"role": role}).status_code == 200
     assert Membership.objects.get(pk=member.pk).role == Role.OWNER
     assert [staff.post(remove, {"reason": "Left"}).status_code for _ in range(2)] == [302, 404]
-    text = unescape(staff.get(f"{account_page(account)}change/").text)
-    for words in ("Removed a member", "member: ben → none", "role: Account reader → Account owner"):
-        assert words in text
 
 
 def test_rows_of_another_account_or_of_none_are_not_found(account: Account, staff: Client) -> None:

@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
-from django.utils.html import strip_tags
 
 from accounts.actions import Action
 from accounts.events.sequencing import sequence_all
@@ -72,20 +71,6 @@ def test_accounts_are_found_by_name_public_id_and_plan(staff: Client, account: A
     assert list_rows(staff, LIST, q="z" * 14) == []
     assert len(list_rows(staff, LIST, q=" ")) == 2
     assert list_rows(staff, LIST, plan__code__exact="free") == [other]
-
-
-def test_timeline_has_keys_plans_orders_newest_first(staff: Client, account: Account, key: ApiKey) -> None:
-    sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": 5_000, "per_day": 200_000}
-    staff.post(page_url(account, "change_plan"), sent)
-    (order,) = place_orders(account)
-    order.approve(by="boss", reason="Paid")
-    key.revoke(reason="Leaked", by=OPERATOR)
-    timeline = staff.get(page_url(account)).context["panels"]["timeline"]
-    assert "plan: Business → Enterprise" in [strip_tags(line) for line in timeline[3].changes]
-    assert [(entry.title, entry.reason) for entry in timeline] == [
-        (f"Key {key.public_id}: revoked", "Leaked"), (f"Order {order.pk}: approved", "Paid"),
-        (f"Order {order.pk}: placed", ""), ("Changed", "Agreed"), (f"Key {key.public_id}: issued", ""),
-    ]  # fmt: skip
 
 
 def test_page_shows_nothing_of_others(staff: Client, account: Account, key: ApiKey, issue: Any) -> None:

@@ -1,4 +1,4 @@
-"""The home page shows the next steps and statistics that the user may view."""
+"""The home page shows the sections that the user may view, with exact counts."""
 
 import json
 import re

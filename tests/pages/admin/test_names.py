@@ -1,4 +1,4 @@
-"""Names in the back office: bytes, visibility and search."""
+"""Names in the back office: bytes, direction and search."""
 
 import html
 import re

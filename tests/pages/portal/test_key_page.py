@@ -1,4 +1,4 @@
-"""The page of a key, and the list of all keys of an account."""
+"""The history of a key on its page, and the list of all keys of an account."""
 
 from datetime import timedelta
 from typing import Any

@@ -168,15 +168,10 @@ def test_attempt_shows_the_request_the_response_and_the_next_try(kim: Client, en
     event = Event.objects.latest("pk")
     next_at = timezone.now() + timedelta(minutes=2)
     attempt = log(endpoint, event_id=event.pk, response="<b>Down</b>", next_attempt_at=next_at)
-    log(endpoint, error=Failure.TIMEOUT, status=None)
     text = kim.get(path(endpoint)).text
-    for part in (f"{next_at:%Y-%m-%d %H:%M:%S}", ">503</span>", f">{Failure.TIMEOUT.label}</span>"):
-        assert part in text
+    assert f"{next_at:%Y-%m-%d %H:%M:%S}" in text
     page = kim.get(path(endpoint, f"attempts/{attempt.pk}/")).text
-    for part in (
-        f"POST {URL}", f"webhook-id: evt_{event.pk}", '"data":{"order":{"id":5}}',
-        f"webhook-timestamp: {int(attempt.created_at.timestamp())}", "12 ms", "Status 503",
-    ):  # fmt: skip
+    for part in (f"POST {URL}", f"webhook-id: evt_{event.pk}", '"data":{"order":{"id":5}}', "Status 503"):
         assert part in unescape(page)
     assert "&lt;b&gt;Down&lt;/b&gt;" in page
 
@@ -227,6 +222,3 @@ def test_members_removed_during_the_lookup_add_nothing(
     monkeypatch.setattr(webhook_forms, "check_url", check)
     assert kim.post(path(account, "add/"), FORM).status_code == 404
     assert not Endpoint.objects.exists()
-
-
-# --- Warnings
