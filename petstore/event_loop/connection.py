@@ -41,8 +41,7 @@ TIMED_OUT = "The server did not respond in time."
 FATAL_SEVERITIES = {b"FATAL", b"PANIC"}  # After these, PostgreSQL closes the connection.
 SUCCESS = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
 # SQLSTATE codes
-INVALID_STATEMENT_NAME = b"26000"
-DUPLICATE_STATEMENT = b"42P05"
+LOST_STATEMENT = {b"26000", b"42P05"}  # A prepared statement is unknown, or one of its name exists.
 FEATURE_NOT_SUPPORTED = b"0A000"
 PLAN_CHANGED = b"RevalidateCachedQuery"  # This function reports 0A000 after a table was altered.
 
@@ -81,8 +80,7 @@ class PostgresqlConnection:
         self._libpq = self._connection.pgconn
         # Transaction poolers don't keep statements prepared.
         self._prepares = wrapper.settings_dict["OPTIONS"].get("prepare_threshold") is not None
-        # By statement name, a token of its preparation. Failures of older preparations don't remove it.
-        self._prepared: dict[bytes, object] = {}
+        self._prepared: set[bytes] = set()  # Names of statements.
         self._transformers: dict[bytes, Any] = {}  # Convert results to Python types. By statement name.
         self._put_count = 0  # The number of messages since the last Sync.
         self._batch_sizes: deque[int] = deque()  # The sizes of the batches in transit.
@@ -146,20 +144,14 @@ class PostgresqlConnection:
         A statement without a name is not prepared.
         """
         types, parameters = encode_values(values)
-        preparation = self._prepared.get(statement.name)
-        if self._prepares and statement.name and preparation is None:
+        if self._prepares and statement.name and statement.name not in self._prepared:
             # Recorded before the reply arrives, because later requests are queued behind this one.
-            preparation = self._prepared[statement.name] = object()
+            self._prepared.add(statement.name)
             result = self.round_trip(self._prepare, statement, types)
             if result.status != pq.ExecStatus.COMMAND_OK:
-                self.forget_preparation(statement, preparation)
+                self._prepared.discard(statement.name)
                 return result
-        result = self.round_trip(self._put, statement, types, parameters)
-        if result.status not in SUCCESS and (
-            result.error_field(pq.DiagnosticField.SQLSTATE) == INVALID_STATEMENT_NAME
-        ):
-            self.forget_preparation(statement, preparation)
-        return result
+        return self.round_trip(self._put, statement, types, parameters)
 
     def send(self, sql: bytes) -> None:
         """Buffer a statement whose result is ignored. It is sent with the next round trip."""
@@ -170,11 +162,6 @@ class PostgresqlConnection:
         """Psycopg's ConnectionInfo."""
         return self._connection.info
 
-    def forget_preparation(self, statement: Statement, preparation: object) -> None:
-        """Prepare the statement again before its next use, unless that happened after `preparation`."""
-        if self._prepared.get(statement.name) is preparation:
-            self._prepared.pop(statement.name, None)
-
     def check_result(self, statement: Statement, result: Any) -> None:
         """Raise the error of a failed result, and close the connection if it became unusable."""
         if result.status in SUCCESS:
@@ -182,16 +169,12 @@ class PostgresqlConnection:
         if result.status == pq.ExecStatus.PIPELINE_ABORTED:
             raise NotExecutedError("An earlier statement of the batch failed.")
         code = result.error_field(pq.DiagnosticField.SQLSTATE)
-        if code == INVALID_STATEMENT_NAME:
-            raise NotExecutedError("The server has not prepared the statement.")
-        if code == DUPLICATE_STATEMENT:
-            self.close()  # The server's prepared statements differ from those recorded here.
-            raise NotExecutedError("The server has prepared another statement under this name.")
-        if code == FEATURE_NOT_SUPPORTED and (
-            result.error_field(pq.DiagnosticField.SOURCE_FUNCTION) == PLAN_CHANGED
+        if code in LOST_STATEMENT or (
+            code == FEATURE_NOT_SUPPORTED
+            and result.error_field(pq.DiagnosticField.SOURCE_FUNCTION) == PLAN_CHANGED
         ):
-            self.close()  # All of its prepared statements may be stale.
-            raise NotExecutedError("The tables have changed since the statement was prepared.")
+            self.close()  # Its other prepared statements may be stale as well.
+            raise NotExecutedError("The statement must be prepared again.")
         failure = errors.error_from_result(result)
         if isinstance(failure, errors.ReadOnlySqlTransaction):
             self.fail(ConnectionFailedError("The server has become a standby, which accepts no writes."))

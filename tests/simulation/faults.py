@@ -57,7 +57,6 @@ real_connect = SharedConnection._connect
 real_enqueue = PostgresqlConnection._enqueue
 real_resolve_next = PostgresqlConnection._resolve_next
 real_fetch_rows = PostgresqlConnection.fetch_rows
-real_forget = PostgresqlConnection.forget_preparation
 
 
 async def connect_with_inherited_queue(self: SharedConnection) -> PostgresqlConnection:
@@ -123,10 +122,6 @@ def fetch_rows_in_shared_batch(
     self: PostgresqlConnection, statement: Any, values: Any, *, isolated: bool = False
 ) -> Any:
     return real_fetch_rows(self, statement, values)
-
-
-def forget_any(self: PostgresqlConnection, statement: Any, preparation: object) -> None:
-    real_forget(self, statement, self._prepared.get(statement.name))
 
 
 def deliver_without_commit(self: TransactionPipeline, results: list[Any]) -> None:
@@ -203,12 +198,6 @@ FAULTS: dict[str, Fault] = {
     ),
     "a failed request leaves its place in the queue": Fault(
         "reads", Patch(PostgresqlConnection, "_resolve_next", resolve_without_dequeuing)
-    ),
-    "a statement is prepared again although another request has done so": Fault(
-        "",
-        Patch(PostgresqlConnection, "forget_preparation", forget_any),
-        SHARED_BATCH,
-        Patch(connection, "DUPLICATE_STATEMENT", b""),
     ),
     "a statement aborted by another's failure is retried in a shared batch": Fault("reads", SHARED_BATCH),
     "a connection that opens after its timeout stays open": Fault(
