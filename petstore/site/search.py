@@ -30,9 +30,8 @@ CREATE = "CREATE VIRTUAL TABLE page USING fts5(kind UNINDEXED, title, url UNINDE
 # Titles count most, then pages, and the history of the API least. Lower scores are better.
 SELECT = """
 SELECT kind, highlight(page, 1, char(2), char(3)), url, snippet(page, 3, char(2), char(3), '…', 24)
-FROM page WHERE page MATCH ? ORDER BY round(
-    bm25(page, 0, 6, 0, 1) + (kind = 'Operation') + (url LIKE '%#%') + 3 * (url LIKE '%changes#%')
-), rowid LIMIT 20
+FROM page WHERE page MATCH ?
+ORDER BY round(bm25(page, 0, 6, 0, 1) + (url LIKE '%#%') + 3 * (url LIKE '%changes#%')), rowid LIMIT 20
 """
 
 
