@@ -36,22 +36,13 @@ from petstore.audit.forms import ActionForm, ReasonForm
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.model_admin import change_url, page_url
-from petstore.backoffice.palette import MAX_RESULTS, ListCommand, PaletteCommand, SearchResult, list_result
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, list_result
 from petstore.db.names import fold_text
 from petstore.text import format_count, format_time
 
 MAX_NEWEST_KEYS = 100  # Of an account, among which its last use is looked for.
 LINKS_TEMPLATE = "admin/accounts/account/links.html"
-MAY_ISSUE, MAY_CHANGE = "accounts.add_apikey", "accounts.change_account"
-LIST_COMMANDS = [
-    ListCommand("key", "Issue a key for", "new", MAY_ISSUE),
-    ListCommand("pause_circle", "Suspend", "block", MAY_CHANGE, {"state": "active"}),
-    ListCommand(
-        "play_circle", "Lift the suspension of", "unsuspend unblock", MAY_CHANGE, {"state": "suspended"}
-    ),
-    ListCommand("speed", "Change the plan of", "limits upgrade downgrade", MAY_CHANGE),
-    ListCommand("query_stats", "Try other limits for", "what-if simulate", "accounts.view_account"),
-]
+MAY_ISSUE = "accounts.add_apikey"
 
 
 class UsageFilter(ChoiceFilter):
@@ -131,7 +122,7 @@ class AccountAdmin(ActionFormsMixin):
     readonly_fields = ["public_id", "created_at"]
     deletion_hint = "Suspend it instead: its keys stop working."
     palette_commands = (PaletteCommand("add_business", "Add an account"),)
-    list_commands = LIST_COMMANDS
+    row_commands = {"Suspend": "active", "Unsuspend": "suspended"}
 
     # --- The list
 
@@ -214,8 +205,7 @@ class AccountAdmin(ActionFormsMixin):
             if not account.suspended_at and request.user.has_perm(MAY_ISSUE):
                 yield SearchResult(3, "key", f"Issue a key for {account}", "", issue_key_url(account))
         if len(found) > MAX_RESULTS:
-            query = {SEARCH_VAR: term}
-            yield list_result("storefront", "All accounts that match", Account, query, found)
+            yield list_result("All accounts that match", Account, {SEARCH_VAR: term})
 
     # --- The form
 

@@ -35,18 +35,11 @@ from petstore.backoffice.confirmation import ActionFormsMixin
 from petstore.backoffice.history import build_history
 from petstore.backoffice.model_admin import change_url
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import MAX_RESULTS, ListCommand, PaletteCommand, SearchResult
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.db.names import visible_name
 from petstore.text import format_time
 
 LINKS_TEMPLATE = "admin/accounts/apikey/links.html"
-MAY_CHANGE = "accounts.change_apikey"
-LIST_COMMANDS = [
-    ListCommand("lock_open", "Lift the ban on", "unban banned", MAY_CHANGE, {"state": "banned"}),
-    ListCommand("autorenew", "Rotate", "renew replace", MAY_CHANGE, {"state": "active"}),
-    ListCommand("block", "Revoke", "disable delete", MAY_CHANGE, {"state": "active"}),
-    ListCommand("tune", "Restrict", "narrow scopes networks", MAY_CHANGE, {"state": "active"}),
-]
 
 
 class UnbanForm(ReasonForm):
@@ -111,7 +104,7 @@ class ApiKeyAdmin(ActionFormsMixin):
     search_fields = ["public_id"]  # Shows the search box; `search` builds the query.
     search_help_text = "The name of a key or an account, or the start of a key's public ID"
     palette_commands = (PaletteCommand("key", "Issue a key"),)
-    list_commands = LIST_COMMANDS
+    row_commands = {"Unban": "banned", "Rotate": "active", "Revoke": "active", "Restrict": "active"}
     change_fields = [
         "name", "account", "public_id", "mode", "scope_list", "network_list", "created_at", "expiry",
         "rotated_from", "revoked_at", "revoked_reason",

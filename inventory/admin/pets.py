@@ -147,7 +147,7 @@ class PetAdmin(ActionFormsMixin, LargeTableMixin):
         for pet in by_name[:MAX_RESULTS]:
             yield self.build_result(2, pet)
         if len(by_name) > MAX_RESULTS:
-            yield list_result("pets", "All pets that match", Pet, {SEARCH_VAR: term}, by_name)
+            yield list_result("All pets that match", Pet, {SEARCH_VAR: term})
 
     def build_result(self, rank: int, pet: Pet) -> SearchResult:
         description = f"Pet, {pet.get_status_display().lower()}, {pet.category}"

@@ -61,7 +61,7 @@ class PetstoreModelAdmin(ModelAdmin):
     pages: Mapping[str, tuple[str, str]] = {}
     deletion_hint = ""  # Suggests an alternative to deleting a protected row.
     palette_commands: Sequence[palette.PaletteCommand] = ()
-    list_commands: Sequence[palette.ListCommand] = ()
+    row_commands: Mapping[str, str] = {}  # Verbs, and the states of the rows to which they apply.
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.can_add and super().has_add_permission(request)

@@ -5,8 +5,7 @@ Each ModelAdmin declares its actions in `palette_commands`, and finds rows by an
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sized
-from itertools import dropwhile
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from django.contrib import admin
@@ -30,8 +29,7 @@ class SearchResult(NamedTuple):
     icon: str  # A Material Symbol.
     title: str
     description: str
-    link: str  # Empty for signing out, which a form does.
-    has_more: bool = False  # Whether it leads to a list of more than MAX_RESULTS rows.
+    link: str
 
 
 class PaletteCommand(NamedTuple):
@@ -39,24 +37,6 @@ class PaletteCommand(NamedTuple):
     title: str
     page: str = "add"  # The last part of the URL name.
     permission: str = "add"
-
-
-class ListCommand(NamedTuple):
-    """A command for rows, which a list shows with its links. `suspend acme` leads to the list of Acme."""
-
-    icon: str
-    phrase: str  # Precedes the name of the row.
-    keywords: str  # Further words that find it.
-    permission: str
-    filters: Mapping[str, str] = {}
-
-    def get_name(self, term: str) -> str | None:
-        """Return the text after the words of the command, "" for their beginnings, else None."""
-        if rank_title(term, self.phrase, self.keywords):
-            return ""
-        words, known = term.split(), f"{self.phrase} {self.keywords}".lower().split()
-        name = list(dropwhile(lambda word: word.lower() in known, words))
-        return " ".join(name) if len(name) < len(words) else None
 
 
 def strip_secret(term: str) -> str:
@@ -88,32 +68,28 @@ def find_pages(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for item in [*items, *get_account_menu(request)]:
         if rank := rank_title(term, item["title"], item.get("keywords", "")):
             yield SearchResult(rank, item.get("icon", "person"), item["title"], "Page", str(item["link"]))
-    if rank := rank_title(term, "Sign out", "log out logout"):
-        yield SearchResult(rank, "logout", "Sign out", "", "")
 
 
 def find_rows(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model_admin in admin.site._registry.values():
         if model_admin.has_view_permission(request):
             yield from model_admin.get_palette_results(request, term)  # type: ignore[attr-defined]
-            yield from find_list_commands(request, term, model_admin)
+        if model_admin.has_change_permission(request):
+            yield from find_row_commands(model_admin, term)
 
 
-def find_list_commands(request: HttpRequest, term: str, model_admin: Any) -> Iterator[SearchResult]:
-    """Link to the rows that a command applies to, or to those with the name after its words."""
-    for command in model_admin.list_commands:
-        name = command.get_name(term)
-        if name is not None and request.user.has_perm(command.permission):
-            query = {**command.filters, SEARCH_VAR: name} if name else command.filters
-            yield list_result(command.icon, f"{command.phrase} {name or '...'}", model_admin.model, query)
+def find_row_commands(model_admin: Any, term: str) -> Iterator[SearchResult]:
+    """Link to the rows that a command applies to. `suspend acme` leads to the list of Acme."""
+    verb, _, name = term.partition(" ")
+    for title, state in model_admin.row_commands.items():
+        if len(verb) >= MIN_VERB_LENGTH and title.lower().startswith(verb.lower()):
+            query = {"state": state, SEARCH_VAR: name} if name else {"state": state}
+            yield list_result(f"{title} {name or '...'}", model_admin.model, query)
 
 
-def list_result(
-    icon: str, title: str, model: type[Model], query: Mapping[str, str], rows: Sized = ()
-) -> SearchResult:
-    """Link to a list. `rows` are the first ones, at most MAX_RESULTS + 1, if they are results as well."""
+def list_result(title: str, model: type[Model], query: Mapping[str, str]) -> SearchResult:
     link = list_url(model._meta.label_lower.replace(".", "_"), **query)
-    return SearchResult(2, icon, title, "List", link, len(rows) > MAX_RESULTS)
+    return SearchResult(2, "list", title, "List", link)
 
 
 def rank_title(term: str, title: str, keywords: str = "") -> int:

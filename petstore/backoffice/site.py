@@ -128,6 +128,4 @@ class PetstoreAdminSite(UnfoldAdminSite):
     def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         """Replace Unfold's search, which caches its results."""
         results = palette.search(request, request.POST.get("s", ""))
-        limit = palette.MAX_RESULTS if any(result.has_more for result in results) else None
-        context = {"results": results, "limit": limit}
-        return TemplateResponse(request, "admin/palette_results.html", context)
+        return TemplateResponse(request, "admin/palette_results.html", {"results": results})

@@ -9,7 +9,6 @@ document.addEventListener("DOMContentLoaded", () => {
   const [form, list, status] = ["form", "ul", "[role=status]"].map((selector) => dialog.querySelector(selector));
   const input = form.elements.s;
   const openers = [...document.querySelectorAll(".palette-opener")];
-  const RESULT = "a, button";
   const DEBOUNCE = 150; // Milliseconds.
   const FAILED = "The search failed. Try again or reload the page.";
   let previousFocus;
@@ -20,7 +19,7 @@ document.addEventListener("DOMContentLoaded", () => {
   function show(items, message) {
     const hadFocus = list.contains(document.activeElement);
     list.replaceChildren(...items);
-    if (hadFocus) (list.querySelector(RESULT) ?? input).focus();
+    if (hadFocus) (list.querySelector("a") ?? input).focus();
     status.textContent = message;
   }
 
@@ -67,11 +66,11 @@ document.addEventListener("DOMContentLoaded", () => {
     event.preventDefault();
     if (timer) searchNow();
     await searching;
-    list.querySelector(RESULT)?.click();
+    list.querySelector("a")?.click();
   });
 
   dialog.addEventListener("keydown", (event) => {
-    const links = [...list.querySelectorAll(RESULT)];
+    const links = [...list.querySelectorAll("a")];
     const index = links.indexOf(document.activeElement);
     if (event.key === "Escape") dialog.close();
     else if (event.key === "ArrowDown") (links[index + 1] ?? links[index])?.focus();

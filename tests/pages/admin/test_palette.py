@@ -33,37 +33,30 @@ def find_titles(client: Client, text: str) -> list[str]:
     return [title for title, _ in find(client, text)]
 
 
-ISSUE = ("Issue a key for Acme Pets", "/admin/accounts/apikey/add/?account={account.pk}")
 ACCOUNTS, KEYS = "/admin/accounts/account/", "/admin/accounts/apikey/"
-ACCOUNT, KEY = ACCOUNTS + "{account.pk}", KEYS + "{key.pk}"
-PET = "/admin/inventory/pet/{pet.pk}"
+ISSUE = ("Issue a key for Acme Pets", KEYS + "add/?account={account.pk}")
 FOUND = [  # The text, and the title and link of one of its results.
-    ("acme", "Acme Pets", f"{ACCOUNT}/change/"),
-    ("{account.public_id}", "Acme Pets", f"{ACCOUNT}/change/"),
-    ("Ann@exam", "Acme Pets", f"{ACCOUNT}/change/"),
+    *(
+        (text, "Acme Pets", ACCOUNTS + "{account.pk}/change/")
+        for text in ("acme", "{account.public_id}", "Ann@exam")
+    ),
     ("acme", *ISSUE),
-    *((text, "Issue a key for ...", ACCOUNTS) for text in ("issue key", "issue a key f")),
-    ("Issue acme pets", "Issue a key for acme pets", f"{ACCOUNTS}?q=acme+pets"),
-    ("{key.public_id}", "{key}", f"{KEY}/change/"),
-    ("  Authorization: Bearer {key.text} ", "{key}", f"{KEY}/change/"),
-    *((text, "Rex ({pet.pk})", f"{PET}/change/") for text in ("rex", "{pet.pk}", "Pet #{pet.pk}")),
+    *(
+        (text, "{key}", KEYS + "{key.pk}/change/")
+        for text in ("{key.public_id}", " Authorization: Bearer {key.text} ")
+    ),
+    *(
+        (text, "Rex ({pet.pk})", "/admin/inventory/pet/{pet.pk}/change/")
+        for text in ("rex", "{pet.pk}", "Pet #{pet.pk}")
+    ),
     ("bo", "boss", "/admin/auth/user/{boss.pk}/change/"),
     ("Event #{event.pk}", "Event {event.pk}", "/admin/accounts/event/{event.pk}/change/"),
-    ("ban", "Lift the ban on ...", f"{KEYS}?state=banned"),
-    ("unban", "Lift the ban on ...", f"{KEYS}?state=banned"),
-    ("rotate", "Rotate ...", f"{KEYS}?state=active"),
-    ("rotate {key}", "Rotate {key}", f"{KEYS}?state=active&q={{key}}"),
-    ("revoke acme", "Revoke acme", f"{KEYS}?state=active&q=acme"),
-    ("lift acme", "Lift the ban on acme", f"{KEYS}?state=banned&q=acme"),
-    ("lift the susp", "Lift the suspension of ...", f"{ACCOUNTS}?state=suspended"),
-    ("change plan", "Change the plan of ...", ACCOUNTS),
-    ("limits", "Change the plan of ...", ACCOUNTS),
-    ("limits acme", "Try other limits for acme", f"{ACCOUNTS}?q=acme"),
-    ("suspend", "Suspend ...", f"{ACCOUNTS}?state=active"),
-    ("invite members", "Accounts", "/admin/accounts/account/"),
-    ("outage", "Incidents", "/admin/health/incident/"),
+    ("unban", "Unban ...", f"{KEYS}?state=banned"),
+    ("Rotate {key}", "Rotate {key}", f"{KEYS}?state=active&q={{key}}"),
+    ("sus acme pets", "Suspend acme pets", f"{ACCOUNTS}?state=active&q=acme+pets"),
+    ("invite members", "Accounts", ACCOUNTS),
+    ("ban", "API keys", KEYS),
     ("2fa", "Security", "/account/security/"),
-    ("log out", "Sign out", ""),
 ]
 
 
@@ -93,7 +86,7 @@ def test_waiting_orders_are_found_by_their_next_action(staff: Client, order: Ord
         assert find_titles(viewer, text) == []
 
 
-def test_more_rows_than_shown_are_announced_with_a_link_to_all(
+def test_more_rows_than_shown_have_a_link_to_all(
     staff: Client, account: Account, category: Category
 ) -> None:
     assert "1 result" in search(staff, "suspend acme").text
@@ -101,7 +94,6 @@ def test_more_rows_than_shown_are_announced_with_a_link_to_all(
     for number in range(5):
         Account.objects.create(name=f"Acme {number}", plan_id=PlanCode.FREE)
     assert ("All accounts that match", f"{ACCOUNTS}?q=acme") in find(staff, "acme")
-    assert "The first 5 of each kind." in search(staff, "acme").text
     Pet.objects.bulk_create(Pet(name=f"Rex {number}", category=category) for number in range(6))
     assert ("All pets that match", "/admin/inventory/pet/?q=rex") in find(staff, "rex")
 
@@ -130,7 +122,7 @@ def test_pages_and_actions_are_found_by_prefixes_of_their_words(staff: Client, p
 @pytest.mark.same_on_both
 def test_every_link_leads_to_an_existing_page(staff: Client, order: Order, key: ApiKey, pet: Pet) -> None:
     found = {link for text in ("", "acme", str(order.pk), key.public_id) for _, link in find(staff, text)}
-    for link in found - {""}:  # That of "Sign out".
+    for link in found:
         assert staff.get(link).status_code == 200, link
 
 
@@ -141,7 +133,7 @@ def test_each_group_finds_only_permitted_results(order: Order) -> None:
         (viewer, "acme", ["Acme Pets"]), (viewer, title, [title.capitalize()]), (viewer, "add a pet", []),
         (support, "acme", ["Acme Pets", "Issue a key for Acme Pets"]), (stock, "acme", []),
         (stock, title, [title.capitalize(), f"Approve {title}", f"Cancel {title}"]),
-        (stock, "add a pet", ["Add a pet"]),
+        (stock, "add a pet", ["Add a pet"]), (viewer, "rotate", ["API keys"]), (stock, "rotate", []),
     ):  # fmt: skip
         assert find_titles(client, text) == titles
 

@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from tests.support.live import Service
-from tests.support.thorough import some
 from tests.system.browser.conftest import Open
 from tests.system.browser.test_office_pages import find_problems
 
@@ -32,13 +31,7 @@ def search(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
-PATHS = [
-    "", "inventory/order/", "inventory/pet/1/change/", "inventory/pet/import/", "accounts/apikey/add/",
-    "accounts/rejection/", "accounts/plan/free/change/",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("path", some(PATHS, 4))
+@pytest.mark.parametrize("path", ["", "inventory/pet/1/change/", "accounts/apikey/add/"])
 def test_palette_opens_and_closes_on_every_page(open_page: Open, path: str) -> None:
     page = open_page(f"/admin/{path}", as_="owner")
     for close in ("Escape", "Control+k"):
@@ -46,14 +39,6 @@ def test_palette_opens_and_closes_on_every_page(open_page: Open, path: str) -> N
         expect(results(page).first).to_be_visible()
         page.keyboard.press(close)
         expect(palette(page)).to_be_hidden()
-
-
-def test_palette_opens_while_typing_and_returns_the_focus(open_page: Open) -> None:
-    page = open_page("/admin/inventory/pet/add/", as_="owner")
-    page.get_by_label("Name").focus()
-    search(page, "orders")
-    page.keyboard.press("Escape")
-    expect(page.get_by_label("Name")).to_be_focused()
 
 
 def test_enter_follows_the_first_result_before_it_is_displayed(open_page: Open) -> None:
@@ -67,30 +52,25 @@ def test_arrow_keys_move_through_the_results(open_page: Open) -> None:
     page = open_page("/admin/", as_="support")
     search(page, "palette pets")
     expect(results(page)).to_have_count(2)
-    for key, focused in (
-        ("ArrowDown", 0),
-        ("ArrowDown", 1),
-        ("ArrowDown", 1),
-        ("ArrowUp", 0),
-        ("ArrowDown", 1),
-    ):
+    for key, focused in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 1), ("ArrowUp", 0)):
         page.keyboard.press(key)
         expect(results(page).nth(focused)).to_be_focused()
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url("**/apikey/add/?account=*")
     expect(page.get_by_role("combobox", name="Account")).to_contain_text("Palette Pets")
 
 
-def test_typing_on_a_result_continues_the_search(open_page: Open) -> None:
-    page = open_page("/admin/", as_="owner")
+def test_typing_on_a_result_continues_the_search_and_closing_returns_the_focus(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/add/", as_="owner")
+    page.get_by_label("Name").focus()
     search(page, "order")
     expect(results(page).first).to_be_visible()
     page.keyboard.press("ArrowDown")
-    expect(results(page).first).to_be_focused()
     page.keyboard.type("s")
     expect(palette(page).get_by_role("searchbox")).to_have_value("orders")
     page.keyboard.press("Escape")
-    expect(page.locator(".palette-opener:focus")).to_have_count(1)  # No element had the focus before.
+    expect(page.get_by_label("Name")).to_be_focused()
 
 
 def test_late_results_leave_the_focus_on_the_first(open_page: Open) -> None:
@@ -150,9 +130,3 @@ def test_palette_is_accessible_and_has_a_button(open_page: Open) -> None:
     page.keyboard.insert_text("pets")
     expect(results(page).first).to_have_text(re.compile("Pets"))
     assert not find_problems(page)
-
-
-def test_palette_is_absent_for_anonymous_users(open_page: Open) -> None:
-    page = open_page("/account/login/")
-    page.keyboard.press("Control+k")
-    expect(palette(page)).to_have_count(0)
