@@ -342,7 +342,6 @@ if TRUSTED_PROXY_COUNT:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # The lifetime of a password link, in seconds.
-PASSWORD_HASHERS = ["petstore.site.password_hashers.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

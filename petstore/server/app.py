@@ -32,9 +32,8 @@ from petstore.server.bodies import BODILESS_METHODS, EMPTY_BODY, SMALL_BODY, Bod
 from petstore.server.django_requests import RSGIRequest, build_meta
 from petstore.server.serving import Headers, request_threads, serve_in_thread, serve_on_loop
 from petstore.server.wsgi import application as wsgi
-from petstore.site.middleware import PROBES
+from petstore.site.middleware import FORM_QUEUE_SECONDS, PROBES
 from petstore.site.page_limit import count_page
-from petstore.site.password_hashers import QUEUE_SECONDS
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -130,8 +129,9 @@ class Application:
     ) -> None:
         """Serve the forms of a queue one at a time, and reject further ones of a client that has many.
 
-        They may need to hash a password, which is slow, and must not occupy all threads. While its body
-        arrives, a form does not count as one of its client: a slow client would lock out its network.
+        They may need to hash a password, which is slow, and must not occupy all threads. Forms of the back
+        office, which has no passwords, skip the queue. While its body arrives, a form does not count as one
+        of its client: a slow client would lock out its network.
         """
         network = get_client_network(RSGIRequest(scope, body))
         in_progress = self._forms.setdefault(network, asyncio.Semaphore(MAX_FORMS))
@@ -140,7 +140,7 @@ class Application:
             return
         async with in_progress:
             try:
-                async with asyncio.timeout(QUEUE_SECONDS):
+                async with asyncio.timeout(FORM_QUEUE_SECONDS):
                     await queue.acquire()
             except TimeoutError:
                 await serve_in_thread(scope, exchange, Body(error=ApiError(ErrorCode.SERVICE_UNAVAILABLE)))

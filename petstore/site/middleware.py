@@ -16,7 +16,6 @@ from petstore.api.request_headers import BODY_ERROR, check_content, check_head
 from petstore.observability import tracing
 from petstore.observability.instrumentation import InstrumentedHandler
 from petstore.site.error_pages import render_too_large
-from petstore.site.password_hashers import HashingBusyError
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
@@ -103,6 +102,7 @@ class PermissionsPolicyMiddleware(MiddlewareMixin):
         return response
 
 
+FORM_QUEUE_SECONDS = 5  # The maximum time in the queue of forms: see petstore/server/app.py.
 BUSY_RETRY_SECONDS = 10
 BUSY_TEXT = (
     "Too many people are signing in or choosing a password right now, so your form was not processed. "
@@ -111,16 +111,13 @@ BUSY_TEXT = (
 
 
 class UnreadFormMiddleware(MiddlewareMixin):
-    """Responds with 503 if the queue of forms or the password hasher is busy, with 413 to unread forms."""
+    """Responds to forms that the server has not read: with 503 if their queue was too long, else 413."""
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
         error = request.META.get(BODY_ERROR)
         if error and error.code is ErrorCode.SERVICE_UNAVAILABLE:
             return render_busy_page(request)
         return render_too_large(request) if error else None
-
-    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        return render_busy_page(request) if isinstance(exception, HashingBusyError) else None
 
 
 def render_busy_page(request: HttpRequest) -> HttpResponse:

@@ -18,7 +18,7 @@ from accounts.webhooks.targets import (
     parse_address,
     parse_url,
 )
-from petstore.site.password_hashers import QUEUE_SECONDS
+from petstore.site.middleware import FORM_QUEUE_SECONDS
 
 FORBIDDEN = """
     0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 127.255.255.254 169.254.169.254 172.16.0.1 172.31.255.255
@@ -111,7 +111,7 @@ def test_urls_that_mislead_are_rejected(url: str) -> None:
 
 def test_slow_names_of_a_client_do_not_make_other_forms_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker serves one form at a time, of up to four that a client sends at once."""
-    assert 4 * targets.RESOLVE_SECONDS < QUEUE_SECONDS
+    assert 4 * targets.RESOLVE_SECONDS < FORM_QUEUE_SECONDS
     released, waits = Event(), list[bool]()
 
     def resolve(*_: Any, **__: Any) -> list[Any]:

@@ -7,6 +7,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.request_headers import BODY_ERROR
 from petstore.audit.models import FailedSignIn
 from tests.support.isolation import Clock
 from tests.support.staff import PASSWORD
@@ -30,6 +32,14 @@ def test_form_loaded_before_sign_in_is_rejected_with_an_explanation(boss: User) 
     assert page.status_code == 403
     assert "You may have signed in or out in another tab" in page.text
     assert "<style" not in page.text
+
+
+def test_form_that_queued_for_too_long_gets_503_and_advice() -> None:
+    client: Any = Client()
+    client.defaults |= {BODY_ERROR: ApiError(ErrorCode.SERVICE_UNAVAILABLE)}
+    response = client.post(LOGIN)
+    assert (response.status_code, response["Retry-After"]) == (503, "10")
+    assert "Wait 10 seconds, go back, and try again." in response.text
 
 
 def test_eleventh_attempt_of_an_address_in_a_minute_is_rejected(clock: Clock) -> None:

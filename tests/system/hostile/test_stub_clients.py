@@ -1,8 +1,9 @@
 """A worker with clients that are stubs of granian's protocol.
 
-Forms of anonymous clients, which may cost a password hash each, are served one at a time, and few wait for
-each client. A finished request must not keep the server's protocol alive: granian closes the connection of
-a client that never sent all of its body only once its protocol is released.
+Forms, which may cost a password hash each, are served one at a time, anonymous ones and those of signed-in
+users separately, and few wait for each client. A finished request must not keep the server's protocol
+alive: granian closes the connection of a client that never sent all of its body only once its protocol is
+released.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.http import HttpRequest, HttpResponse
 
 from petstore.api.errors import ApiError
@@ -90,17 +92,18 @@ class SlowFormHandler:
 
 
 def serve_forms(
-    queue_seconds: int, rejected_forms: int, addresses: list[str]
+    queue_seconds: int, rejected_forms: int, addresses: list[str], signed_in: int = 0
 ) -> tuple[int, dict[int | str, int]]:
     """Serve a form of each address, a page and posts to missing pages concurrently, in a separate process.
 
-    The first address also has forms whose bodies never arrive.
+    The first address also has forms whose bodies never arrive. The last ones are of signed-in users.
 
     Returns how many forms were in threads at the same time, and the count of each status.
     """
     from petstore.server import app, serving  # They start all that a worker has.
 
-    app.QUEUE_SECONDS = queue_seconds  # type: ignore[attr-defined]
+    app.FORM_QUEUE_SECONDS = queue_seconds  # type: ignore[attr-defined]
+    app.find_session_user = lambda _: get_user_model()(is_staff=True)  # type: ignore[assignment, attr-defined]
     handler = serving.wsgi = SlowFormHandler()  # type: ignore[assignment, attr-defined]
 
     async def main() -> Counter[int | str]:
@@ -108,7 +111,8 @@ def serve_forms(
 
         async def send(method: str, address: str, path: str = "/account/login/") -> int | str:
             seen: list[int | str] = []
-            headers = {"content-length": "0", "cookie": "csrftoken=x"}
+            cookie = "sessionid=x" if address in addresses[len(addresses) - signed_in :] else "csrftoken=x"
+            headers = {"content-length": "0", "cookie": cookie}
             asked = scope(method, path, address, **headers)
             await application.__rsgi__(asked, Protocol(seen, is_silent=False))
             await asyncio.sleep(0)  # A thread had the loop send the response.
@@ -146,6 +150,12 @@ def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page_and_no_other
 ) -> None:
     addresses = [f"192.0.2.{number}" for number in range(FORMS)]
     assert process.submit(serve_forms, queue_seconds, rejected_forms, addresses).result() == (1, statuses)
+
+
+def test_signed_in_users_have_a_queue_of_their_own(process: ProcessPoolExecutor) -> None:
+    addresses = [f"192.0.2.{number}" for number in range(FORMS)]
+    _, statuses = process.submit(serve_forms, 0, FORMS - 2, addresses, FORMS // 2).result()
+    assert statuses == {200: 2, 503: FORMS - 2}
 
 
 def test_one_client_can_not_fill_the_queue_of_forms(process: ProcessPoolExecutor) -> None:
