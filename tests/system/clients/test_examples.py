@@ -1,8 +1,8 @@
-"""Every example of the documentation runs as shown on its page, in production and in staging."""
+"""Every example of the documentation runs as shown on its page."""
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from http.server import BaseHTTPRequestHandler
@@ -32,29 +32,21 @@ from tests.system.clients.outputs import (
     wait_for_event,
 )
 
-KINDS: dict[str, dict[str, str]] = {
-    "production": {},
-    "staging": {"ENVIRONMENT": "staging", "STAGING_BASE_URL": ""},
-}
 ONE_A_MINUTE = ("--per-minute", "1", "--per-day", "1000")
 WAITING = [name for name in NAMES if name.startswith(("backoff", "retries", "retry_"))]
 PLACING, CANCELLING = ([name for name in NAMES if f"{step}_order" in name] for step in ("place", "cancel"))
 PAGINATION, EVENTS = ([f"{example}.{suffix}" for suffix in RUN] for example in ("pagination", "events"))
 # The tests of what these do with faults, or in several runs, compare the output as well.
 COMPARED_BELOW = {*WAITING, *PLACING, *CANCELLING, *PAGINATION, *EVENTS}
-IN_STAGING = ["client_first_call.py", "first_call.sh", "orders.mjs"]  # Only the URL differs.
 REGENERATE = (
     "If the change is intended, regenerate the sample outputs and read their diff:\n"
     ".venv/bin/python -m tests.system.clients.outputs"
 )
 
 
-@pytest.fixture(scope="module", params=["production"])
-def deployment(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
-    """A deployment of production, unless a test requests staging."""
-    with live_service(tmp_path_factory.mktemp(request.param), workers=1, **KINDS[request.param]) as service:
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with live_service(tmp_path_factory.mktemp("production"), workers=1) as service:
         yield service
 
 
@@ -70,19 +62,12 @@ def examples(deployment: Service, key: str) -> dict[str, str]:
     return copy_from_pages(deployment)
 
 
-@pytest.mark.parametrize("deployment", KINDS, indirect=True, scope="module")
 def test_every_example_is_run(deployment: Service, examples: dict[str, str]) -> None:
     assert all(deployment.url in code for code in examples.values())
     assert sorted(examples) == NAMES == sorted(path.stem for path in output("").parent.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("deployment", "name"),
-    [("production", name) for name in NAMES if name not in COMPARED_BELOW]
-    + [("staging", name) for name in IN_STAGING],
-    indirect=["deployment"],
-    scope="module",
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in COMPARED_BELOW])
 def test_example_works_as_documented(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
@@ -159,29 +144,15 @@ def test_example_of_pagination_reads_every_page(
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_example_of_events_continues_where_it_stopped(
+def test_example_of_events_continues_where_it_stopped_also_after_a_304(
     deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
-    key = issue_key_with_order(deployment, f"Restarted {name}", tmp_path)
-    with deployment.client(key) as client:
-        wait_for_event(client, "/events?type=order.placed")
-        first = ids_of_events(run(name, examples[name], key, tmp_path))
-        order = client.get("/store/orders").json()[0]["id"]
-        client.delete(f"/store/orders/{order}").raise_for_status()
-        wait_for_event(client, "/events?type=order.cancelled")
-        second = ids_of_events(run(name, examples[name], key, tmp_path))
-        assert [*first, *second] == read_feed(client)
-    assert second
-
-
-@pytest.mark.parametrize("name", EVENTS)
-def test_example_of_events_stores_the_link_of_a_304(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
-) -> None:
+    key = str(deployment.issue(f"Restarted {name}")["key"])
+    prepare(deployment, name, key, tmp_path)
     place = tmp_path / "events.next"
-    check_output(
-        name, run(name, examples[name], prepare(deployment, name, key, tmp_path), tmp_path), deployment
-    )
+    start = place.read_text()
+    printed = run(name, examples[name], key, tmp_path)
+    check_output(name, printed, deployment)
     address, etag = place.read_text().split()
     with deployment.client(str(deployment.issue(f"Other {name}")["key"])) as other:
         wait_for_event(other, "/events?type=key.issued")
@@ -190,6 +161,13 @@ def test_example_of_events_stores_the_link_of_a_304(
         run(name, examples[name], key, tmp_path)
     assert before.statuses == [304]
     assert place.read_text().split()[0] != address
+    with deployment.client(key) as client:
+        order = client.get("/store/orders").json()[0]["id"]
+        client.delete(f"/store/orders/{order}").raise_for_status()
+        wait_for_event(client, "/events?type=order.cancelled")
+        later = ids_of_events(run(name, examples[name], key, tmp_path))
+        assert [*ids_of_events(printed), *later] == read_feed(client, start)
+    assert later
 
 
 def ids_of_events(printed: str) -> list[int]:
@@ -197,10 +175,9 @@ def ids_of_events(printed: str) -> list[int]:
     return [int(found) for found in re.findall(r'(?:^|{"id":)(\d+)(?: |,"type")', printed, re.MULTILINE)]
 
 
-def read_feed(client: httpx.Client) -> list[int]:
-    """Return the ids of all events so far."""
+def read_feed(client: httpx.Client, url: str) -> list[int]:
+    """Return the ids of all events from this page on."""
     found: list[int] = []
-    url = "/events?limit=100"
     while events := (response := client.get(url).raise_for_status()).json():
         found += [event["id"] for event in events]
         url = response.links["next"]["url"]
@@ -277,21 +254,29 @@ def test_example_of_backoff_shares_one_wait_among_concurrent_requests(
     assert len(during) < 4  # Requests that the other three had in flight.
 
 
-@pytest.mark.parametrize("name", WAITING)
-def test_example_gives_up_at_once_on_a_wait_of_hours_and_says_when_to_retry(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+def run_concurrently(run_one: Callable[[str, Path], None], names: list[str], folder: Path) -> None:
+    """Run a check of each example in a folder of its own."""
+    for name in names:
+        (folder / name).mkdir()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run_one, names, [folder / name for name in names]))
+
+
+def test_examples_give_up_at_once_on_a_wait_of_hours_and_say_when_to_retry(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path
 ) -> None:
-    with proxy(deployment) as before:
-        before.actions = [forward, *[partial(reject, seconds=20_000)] * 9]
-        code = examples[name].replace(deployment.url, before.url)
-        if name == "backoff.sh":
-            before.actions.pop(0)
-        done = attempt(name, code, key, tmp_path)
-    assert done.returncode or name.endswith(".sh")
-    assert re.search(
-        r"[Rr]etry (in 20000 s|after \d{4}-)|Try again in 20000 s", done.stdout + done.stderr
-    ), done
-    assert len(before.arrivals) <= (5 if name in {"backoff.py", "backoff.mjs"} else 2)
+    def run_one(name: str, folder: Path) -> None:
+        with proxy(deployment) as before:
+            before.actions = [forward, *[partial(reject, seconds=20_000)] * 9]
+            if name == "backoff.sh":
+                before.actions.pop(0)
+            done = attempt(name, examples[name].replace(deployment.url, before.url), key, folder)
+        assert done.returncode or name.endswith(".sh")
+        said = r"[Rr]etry (in 20000 s|after \d{4}-)|Try again in 20000 s"
+        assert re.search(said, done.stdout + done.stderr), done
+        assert len(before.arrivals) <= (5 if name in {"backoff.py", "backoff.mjs"} else 2), name
+
+    run_concurrently(run_one, WAITING, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["account.py", "account.mjs"])
@@ -307,18 +292,19 @@ def test_account_example_says_when_an_exhausted_minute_resets(
     assert left <= int(wait[1]) <= 61
 
 
-@pytest.mark.parametrize(
-    "name", [f"{example}.{suffix}" for example in ("place_order", "retries") for suffix in RUN]
-)
-def test_example_says_that_there_is_no_pet_to_order(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+def test_examples_say_that_there_is_no_pet_to_order(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path
 ) -> None:
-    with proxy(deployment) as before:
-        before.actions = [respond_without_pets]
-        done = attempt(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
-    assert done.returncode
-    assert "There is no pet to order." in done.stdout + done.stderr
-    assert len(before.arrivals) == 1
+    def run_one(name: str, folder: Path) -> None:
+        with proxy(deployment) as before:
+            before.actions = [respond_without_pets]
+            done = attempt(name, examples[name].replace(deployment.url, before.url), key, folder)
+        assert done.returncode, name
+        assert "There is no pet to order." in done.stdout + done.stderr, name
+        assert len(before.arrivals) == 1, name
+
+    names = [f"{example}.{suffix}" for example in ("place_order", "retries") for suffix in RUN]
+    run_concurrently(run_one, names, tmp_path)
 
 
 @pytest.mark.parametrize("name", [name for name in WAITING if name.startswith("retr")])

@@ -191,7 +191,7 @@ def test_slow_body_times_out(shop: Service, run: Run, key: str) -> None:
     with proxy(shop) as before:
         before.actions = [send_slowly, send_slowly]
         try:
-            limits = {"timeout": 1, "retries": 1}
+            limits = {"timeout": 0.4, "retries": 1}
             assert run("time_out", before.url, key, client=limits) == "ConnectionFailedError"
             wait_until(lambda: len(before.exchanges) >= 2)  # On a busy machine, the proxy is late.
         finally:
