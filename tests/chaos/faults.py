@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -45,11 +44,8 @@ class Fault(NamedTuple):
     seconds: float
     seed: int  # Of its effect on each connection.
 
-    def __str__(self) -> str:
-        return f"{self.kind} for {self.seconds:.2g} s"
 
-
-def plan(seed: int, cycle: int, kinds: Collection[FaultKind], durations: Durations) -> list[Fault]:
+def plan(seed: int, cycle: int, durations: Durations) -> list[Fault]:
     """Schedule the faults of a cycle: each kind occurs once before any is repeated."""
     chance = random.Random(f"{seed} {cycle}")
     faults: list[Fault] = []
@@ -57,7 +53,7 @@ def plan(seed: int, cycle: int, kinds: Collection[FaultKind], durations: Duratio
     seconds_left = durations.total
     while seconds_left > 0:
         if not remaining:
-            remaining = chance.sample(sorted(kinds), len(kinds))
+            remaining = chance.sample(sorted(FaultKind), len(FaultKind))
         kind = remaining.pop()
         choices = durations.slow if kind in SLOW else durations.brief
         pause, seconds = chance.uniform(*PAUSE), min(seconds_left, chance.choice(choices))

@@ -6,7 +6,6 @@ import asyncio
 import random
 import socket
 import struct
-from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
 from enum import Enum
@@ -68,7 +67,6 @@ class Proxy:
         """Take the backend's port, and the end of its greeting; by default, any first bytes end it."""
         self.backend = backend
         self.port = 0
-        self.affected: Counter[FaultKind] = Counter()  # Connections or chunks, by fault.
         self._greeting = greeting
         self._fault: Fault | None = None
         self._chance = random.Random()
@@ -97,7 +95,6 @@ class Proxy:
             self._thawed.clear()
         for link in list(self._links):
             if fault.kind in {FaultKind.AT_ACCEPT, FaultKind.AFTER_GREETING, FaultKind.RESET}:
-                self.affected[fault.kind] += 1
                 link.close(reset=fault.kind is FaultKind.RESET)
             link.plan_cut(self._chance)
 
@@ -128,13 +125,11 @@ class Proxy:
     async def _serve(self, link: Link, reader: asyncio.StreamReader) -> None:
         kind = self._fault.kind if self._fault else None
         if kind in {FaultKind.AT_ACCEPT, FaultKind.RESET}:
-            self.affected[kind] += 1
             if self._chance.random() < NO_BACKEND:
                 await self._close_soon(link, reset=kind is FaultKind.RESET)
                 return
             self._start_task(self._close_soon(link, reset=kind is FaultKind.RESET))
         if kind is FaultKind.BLACK_HOLE:
-            self.affected[kind] += 1
             link.dropped_bytes = True
             while await reader.read(CHUNK):
                 pass
@@ -157,8 +152,6 @@ class Proxy:
         """Forward data as the current fault allows, until the connection ends."""
         while data := await source.read(CHUNK):
             kind = self._fault.kind if self._fault else None
-            if kind is not None:
-                self.affected[kind] += 1
             if kind is FaultKind.DELAY:
                 await asyncio.sleep(self._chance.uniform(*DELAYS))
             await self._thawed.wait()

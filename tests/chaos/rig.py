@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from tests.chaos.faults import Fault, FaultKind
+from tests.chaos.faults import Fault
 from tests.chaos.proxy import READY_FOR_QUERY, Proxy
 from tests.support.live import Service, stopped_service
 from tests.support.migrated import temporary_database
@@ -39,18 +38,15 @@ class Rig:
     database: str  # The URL without the proxy.
     proxy: Proxy
     rows: dict[str, Any]  # What `tests.chaos.fill` created.
-    injected: Counter[FaultKind] = field(default_factory=Counter)
 
     @property
     def port(self) -> int:
         return int(self.service.environment["PORT"])
 
-    async def inject(self, faults: list[Fault], log: Callable[[str], None]) -> None:
+    async def inject(self, faults: list[Fault]) -> None:
         """Run faults in sequence."""
         for fault in faults:
             await asyncio.sleep(fault.pause)
-            log(str(fault))
-            self.injected[fault.kind] += 1
             self.proxy.inject(fault)
             try:
                 await asyncio.sleep(fault.seconds)
@@ -86,9 +82,7 @@ def fill(database: str, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def rig(
-    folder: Path, template: str, wanted: dict[str, Any], settings: dict[str, str]
-) -> AsyncIterator[Rig]:
+async def rig(folder: Path, template: str, wanted: dict[str, Any]) -> AsyncIterator[Rig]:
     """Yield a running service with the wanted rows in its database."""
     async with AsyncExitStack() as stack:
         database = stack.enter_context(temporary_database(folder, copy_of=template))
@@ -97,7 +91,7 @@ async def rig(
         rows = await asyncio.to_thread(fill, database, wanted)
         own = {"ANONYMOUS_PER_MINUTE": "300"}  # The default: no valid key may be counted as its address.
         url = replace_address(database, proxy.port)
-        service = stopped_service(folder, url, **(own | settings))
+        service = stopped_service(folder, url, **own)
         stack.push_async_callback(asyncio.to_thread, service.stop)
         await asyncio.to_thread(service.start, WORKERS, timeout=START_SECONDS)
         yield Rig(service, database, proxy, rows)

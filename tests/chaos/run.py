@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
 from tests.chaos.checks import RECOVERY_SECONDS, Kind, Violation, check_limits
 from tests.chaos.client import Client
-from tests.chaos.customers import CALM_PAUSE, FAULT_PAUSE, Shop
-from tests.chaos.faults import DURATIONS, SHORT_DURATIONS, FaultKind, plan
+from tests.chaos.customers import CALM_PAUSE, FAULT_PAUSE, Finding, Shop
+from tests.chaos.faults import DURATIONS, SHORT_DURATIONS, plan
 from tests.chaos.follower import Follower, check_feed, outbox_is_empty
 from tests.chaos.journal import Account
 from tests.chaos.records import Records, check_records
@@ -31,30 +28,7 @@ MAX_MIB_GROWTH = 100.0  # A worker keeps the memory that its first 100,000 reque
 MAX_SOCKET_GROWTH = 40  # At the start of the load, not every thread and writer has its connection yet.
 PETS = 200  # That are never ordered, so lists are full.
 PER_DAY_PER_SECOND = 5  # Small daily limits by the seconds of the run: reached in half of it.
-NO_USAGE = Usage(0.0, 0)
 SMALL_PER_MINUTE = 200  # Is reached, but without enough rejections in a minute for a ban.
-
-
-@dataclass
-class Outcome:
-    """The results of a run."""
-
-    seed: int
-    kinds: Collection[FaultKind]
-    log: Callable[[str], None]
-    is_short: bool
-    shop: Shop
-    injected: Counter[FaultKind]
-    affected: Counter[FaultKind] = field(default_factory=Counter)
-    recoveries: list[float] = field(default_factory=list)  # Seconds.
-    revoked: Counter[str] = field(default_factory=Counter)
-    bans: int = 0
-    before: Usage = NO_USAGE
-    after: Usage = NO_USAGE
-
-    @property
-    def violations(self) -> list[Violation]:
-        return [finding.violation for finding in self.shop.findings]
 
 
 def choose_limits(seconds: float) -> dict[str, tuple[int, int, str]]:
@@ -65,21 +39,10 @@ def choose_limits(seconds: float) -> dict[str, tuple[int, int, str]]:
     return unlimited | minute | {f"Day {n}": (4_000_000_000 + n, per_day + n, "day") for n in range(2)}
 
 
-async def run(
-    folder: Path,
-    template: str,
-    *,
-    seed: int,
-    seconds: float,
-    kinds: Collection[FaultKind] = tuple(FaultKind),
-    log: Callable[[str], None] = print,
-    is_short: bool = False,
-    **settings: str,
-) -> Outcome:
-    """Run for about this many seconds, on a copy of a migrated database.
+async def run(folder: Path, template: str, *, seed: int, seconds: float, is_short: bool) -> list[Finding]:
+    """Run for about this many seconds, on a copy of a migrated database, and return the violations.
 
-    A short run has shorter faults, and does not wait for a late failure after the recovery. `settings` are
-    environment variables of the service.
+    A short run has shorter faults, and does not wait for a late failure after the recovery.
     """
     limits = choose_limits(seconds)
     cycles = max(1, round(seconds / CYCLE_SECONDS))
@@ -87,35 +50,36 @@ async def run(
         "accounts": {name: numbers[:2] for name, numbers in limits.items()},
         "spare": 3 * cycles, "banned": cycles, "pets": PETS, "staff": LOGIN,
     }  # fmt: skip
-    async with rig(folder, template, wanted, settings) as service_rig:
+    async with rig(folder, template, wanted) as service_rig:
         keys = {name: one["key"] for name, one in service_rig.rows["accounts"].items()}
         accounts = [Account(name, keys[name], *values) for name, values in limits.items()]
         run_id = f"chaos-{seed}"
         shop = Shop(service_rig.port, accounts, run_id)
-        outcome = Outcome(seed, kinds, log, is_short, shop, service_rig.injected)
         async with Staff.signed_in(service_rig.service, run_id) as staff, asyncio.TaskGroup() as group:
             follower = Follower(shop, shop.journals[0])
             busy = group.create_task(shop.keep_busy(seed, follower))
-            await Chaos(service_rig, outcome, staff).run(cycles)
+            await asyncio.sleep(WARM_UP_SECONDS)
+            before = service_rig.usage()
+            chaos = Chaos(service_rig, shop, staff, seed, is_short=is_short)
+            for cycle in range(cycles):
+                await chaos.run_cycle(cycle)
             shop.stop()
             await busy
         sequenced = partial(outbox_is_empty, service_rig.database)
         await asyncio.to_thread(wait_until, sequenced, RECOVERY_SECONDS)
         await follower.read_all()
         with suppress(AssertionError):  # Reported by `check_final_state`.
-            max_sockets = outcome.before.sockets + MAX_SOCKET_GROWTH
+            max_sockets = before.sockets + MAX_SOCKET_GROWTH
             await asyncio.to_thread(
                 wait_until, lambda: service_rig.usage().sockets <= max_sockets, RECOVERY_SECONDS
             )
-        check_final_state(service_rig, outcome, follower)
-        return outcome
+        check_final_state(service_rig, shop, before, follower)
+        return shop.findings
 
 
-def check_final_state(service_rig: Rig, outcome: Outcome, follower: Follower) -> None:
+def check_final_state(service_rig: Rig, shop: Shop, before: Usage, follower: Follower) -> None:
     """Check the state after the last request."""
-    shop = outcome.shop
-    before, after = outcome.before, service_rig.usage()
-    outcome.after = after
+    after = service_rig.usage()
     if after.mib > before.mib + MAX_MIB_GROWTH:
         shop.report([Violation(Kind.LEFT, "", f"{before.mib:.0f} MiB, then {after.mib:.0f}")])
     if after.sockets > before.sockets + MAX_SOCKET_GROWTH:
@@ -125,48 +89,37 @@ def check_final_state(service_rig: Rig, outcome: Outcome, follower: Follower) ->
     records = Records.read(service_rig.database, shop.run)
     shop.report(check_records(shop, records))
     shop.report(check_feed(follower.events, shop.journals[0].account.name, shop.run, records))
-    outcome.affected.update(service_rig.proxy.affected)
 
 
 class Chaos:
     """The cycles."""
 
-    def __init__(self, service_rig: Rig, outcome: Outcome, staff: Staff) -> None:
+    def __init__(self, service_rig: Rig, shop: Shop, staff: Staff, seed: int, *, is_short: bool) -> None:
         self._rig = service_rig
-        self._outcome = outcome
-        self._shop = outcome.shop
+        self._shop = shop
         self._staff = staff
+        self._seed = seed
+        self._is_short = is_short
         self._spare = [Key(**one) for one in service_rig.rows["spare"]]
         self._banned = [Key(**one) for one in service_rig.rows["banned"]]
         self._revoked: list[tuple[Key, str]] = []
 
-    async def run(self, cycles: int) -> None:
-        await asyncio.sleep(WARM_UP_SECONDS)
-        self._outcome.before = self._rig.usage()
-        for cycle in range(cycles):
-            await self._run_cycle(cycle)
-
-    async def _run_cycle(self, cycle: int) -> None:
+    async def run_cycle(self, cycle: int) -> None:
         """Inject faults while staff revoke a key, then check the recovery."""
         self._shop.pause = FAULT_PAUSE
-        durations = SHORT_DURATIONS if self._outcome.is_short else DURATIONS
+        durations = SHORT_DURATIONS if self._is_short else DURATIONS
         async with asyncio.TaskGroup() as staff:
             staff.create_task(self._revoke(by_site=cycle % 2 == 0, when="during faults"))
-            await self._rig.inject(
-                plan(self._outcome.seed, cycle, self._outcome.kinds, durations), self._log
-            )
+            await self._rig.inject(plan(self._seed, cycle, durations))
             ended = monotonic()
             self._shop.pause = CALM_PAUSE
             seconds = await self._recover(ended)
         await self._check_staff(cycle)
-        if not self._outcome.is_short:
+        if not self._is_short:
             await asyncio.sleep(max(0.0, ended + RECOVERY_SECONDS + POLL_SECONDS - monotonic()))
         if seconds <= RECOVERY_SECONDS < (late := self._shop.last_failure - ended):
             detail = f"503 {late:.1f} s after the end of the faults"
             self._shop.report([Violation(Kind.NOT_READY, "", detail)])
-
-    def _log(self, line: str) -> None:
-        self._outcome.log(f"{monotonic() - self._shop.started_at:6.1f} s  {line}")
 
     async def _revoke(self, *, by_site: bool, when: str) -> None:
         """Revoke a key; if that is acknowledged, it is checked after the recovery."""
@@ -174,13 +127,10 @@ class Chaos:
         how = f"{'in the back office' if by_site else 'by command'} {when}"
         if await self._staff.revoke(key, by_site=by_site):
             self._revoked.append((key, how))
-            self._outcome.revoked[how] += 1
 
     async def _recover(self, ended: float) -> float:
         """Wait for the recovery; returns its seconds."""
         seconds, state = await self._wait_until_ready(ended)
-        self._outcome.recoveries.append(seconds)
-        self._log(f"{state} after {seconds:.1f} s")
         if seconds > RECOVERY_SECONDS:
             self._shop.report([Violation(Kind.NOT_READY, "", f"{state} after {seconds:.1f} s")])
         return seconds
@@ -197,7 +147,6 @@ class Chaos:
     async def _ban_and_unban(self, *, by_site: bool) -> None:
         key = self._banned.pop()
         if await self._staff.ban(key):
-            self._outcome.bans += 1
             self._shop.report(await self._staff.unban(key, by_site=by_site))
 
     async def _wait_until_ready(self, ended: float) -> tuple[float, str]:
@@ -205,10 +154,10 @@ class Chaos:
         while True:
             polled = monotonic()
             states = await self._poll_workers()
-            served = self._shop.replies.total()
+            served = self._shop.replies
             await asyncio.sleep(POLL_SECONDS)
             failed = self._shop.last_failure > polled
-            if states == {"ok"} and not failed and self._shop.replies.total() > served:
+            if states == {"ok"} and not failed and self._shop.replies > served:
                 return polled - ended, "ready"
             if monotonic() - ended > TIMEOUT:
                 return monotonic() - ended, f"{', '.join(sorted(states))}, with 503: {failed}"

@@ -11,18 +11,44 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from itertools import count
 from typing import Any, cast
 
 from greenlet import getcurrent, greenlet
 
-from tests.simulation.handle import Handle
 from tests.simulation.network import Network, Socket
 from tests.simulation.world import ViolationError, World
 
 MAX_ITERATIONS = 20_000
 STALL = 0.005  # Seconds: the shortest stall.
+
+
+class Handle:
+    """A lean asyncio.Handle."""
+
+    __slots__ = ("_args", "_callback", "_context", "_when", "is_cancelled")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, when: float
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self._when = when
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self._when
+
+    def run(self) -> None:
+        self._context.run(self._callback, *self._args)
 
 
 class Loop:
