@@ -21,8 +21,8 @@ from accounts.keys.identity import get_caller
 from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode, invalid_parameter
 from petstore.api.responses import Response, from_drf
+from petstore.db.event_loop.compiled_reads import Read
 from petstore.db.identity import is_postgresql
-from petstore.event_loop.compiled_reads import Read
 from petstore.observability.redaction import contains_key
 
 RETENTION = timedelta(hours=24)

@@ -13,7 +13,7 @@ from accounts.quota.limits import SECOND, RateLimitDecision, Window, to_datetime
 from petstore.api.context import RequestContext
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
-from petstore.event_loop.compiled_reads import Read
+from petstore.db.event_loop.compiled_reads import Read
 
 KEYS = Read(
     ApiKey,

@@ -2,7 +2,7 @@
 
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
 from petstore.api.query_params import Filter, Filters, IdsFilter
-from petstore.event_loop.compiled_reads import Read
+from petstore.db.event_loop.compiled_reads import Read
 
 CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "description"))
 

@@ -13,7 +13,7 @@ from accounts.models.events import PUBLIC_ACCOUNT_ID
 from accounts.quota.limits import to_datetime
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import MAX_LIMIT
-from petstore.event_loop.compiled_reads import RawRead
+from petstore.db.event_loop.compiled_reads import RawRead
 
 # Each subquery follows one index, so PostgreSQL merges them and reads about a page of rows in total. The
 # LIMIT is a literal: with a parameter, PostgreSQL would expect a tenth of all events and never use a

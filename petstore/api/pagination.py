@@ -18,7 +18,7 @@ from petstore.api.link_header import format_link
 from petstore.api.query_params import Filters, get_bounded_integer, get_single_value
 from petstore.api.responses import Response
 from petstore.db import replicas
-from petstore.event_loop.compiled_reads import Read
+from petstore.db.event_loop.compiled_reads import Read
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100

@@ -24,7 +24,7 @@ from petstore.api.client_ip import get_client_network
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, build_error_body, build_help_link
 from petstore.api.pipeline import ApiPipeline, is_api_path
 from petstore.backoffice.sessions import STAFF_PAGES, find_session_user
-from petstore.event_loop import django_connections
+from petstore.db.event_loop import django_connections
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import get_request_id
 from petstore.server import bodies, body_limits, shutdown

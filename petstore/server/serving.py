@@ -12,7 +12,7 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_started
 from whitenoise.middleware import WhiteNoiseFileResponse
 
-from petstore.event_loop.greenlets import RequestTask, StartLimiter
+from petstore.db.event_loop.greenlets import RequestTask, StartLimiter
 from petstore.server.bodies import Body, Exchange
 from petstore.server.django_requests import RSGIRequest
 from petstore.server.shutdown import is_draining

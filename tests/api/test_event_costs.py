@@ -14,7 +14,7 @@ from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, Plan
 from accounts.models.events import TYPES
 from accounts.quota.limits import to_microseconds
 from accounts.webhooks.delivery import wake
-from petstore.event_loop.compiled_reads import RawRead
+from petstore.db.event_loop.compiled_reads import RawRead
 from tests.conftest import COMMITTED
 from tests.support.costs import check_blocks, check_cost, check_page, check_steps, recorded_statements
 from tests.support.staff import signed_in, superuser

@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 
 from accounts.models import Account
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
-from petstore.event_loop import compiled_reads
-from petstore.event_loop.compiled_reads import Read
+from petstore.db.event_loop import compiled_reads
+from petstore.db.event_loop.compiled_reads import Read
 
 
 @pytest.fixture

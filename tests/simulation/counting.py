@@ -9,12 +9,12 @@ from typing import Any
 from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 
+from petstore.db.event_loop.connection import MAX_ATTEMPTS
+from petstore.db.event_loop.connector import get_connect_timeout
+from petstore.db.event_loop.counting import BLOCKED_SECONDS, CountingConnections
+from petstore.db.event_loop.libpq import Statement
+from petstore.db.event_loop.shared_connection import SharedConnection
 from petstore.db.monitor import get_response_timeout
-from petstore.event_loop.connection import MAX_ATTEMPTS
-from petstore.event_loop.connector import get_connect_timeout
-from petstore.event_loop.counting import BLOCKED_SECONDS, CountingConnections
-from petstore.event_loop.libpq import Statement
-from petstore.event_loop.shared_connection import SharedConnection
 from tests.simulation.postgresql import ALIAS
 from tests.simulation.reads import FAIL, QUEUE_TIMEOUT, WRITE_ERRORS, PostgresqlScenario, get_error
 from tests.simulation.scenario import Request, response_bound

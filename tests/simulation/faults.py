@@ -11,21 +11,21 @@ from unittest import mock
 
 from psycopg import pq
 
-from petstore.event_loop import (
+from petstore.db.event_loop import (
     connection,
     connector,
     counting,
     dbapi,
     shared_connection,
 )
-from petstore.event_loop.connection import PostgresqlConnection
-from petstore.event_loop.connection_pool import ConnectionPool
-from petstore.event_loop.counting import CountingConnections
-from petstore.event_loop.dbapi import COMMIT, ROLLED_BACK, LoopConnection
-from petstore.event_loop.errors import ConnectionFailedError
-from petstore.event_loop.greenlets import TICK, RequestTask
-from petstore.event_loop.shared_connection import SharedConnection
-from petstore.event_loop.transaction_pipeline import MESSAGES, TransactionPipeline
+from petstore.db.event_loop.connection import PostgresqlConnection
+from petstore.db.event_loop.connection_pool import ConnectionPool
+from petstore.db.event_loop.counting import CountingConnections
+from petstore.db.event_loop.dbapi import COMMIT, ROLLED_BACK, LoopConnection
+from petstore.db.event_loop.errors import ConnectionFailedError
+from petstore.db.event_loop.greenlets import TICK, RequestTask
+from petstore.db.event_loop.shared_connection import SharedConnection
+from petstore.db.event_loop.transaction_pipeline import MESSAGES, TransactionPipeline
 
 
 class Patch(NamedTuple):

@@ -134,7 +134,7 @@ class Loop:
         return True
 
     def _check_caller(self) -> None:
-        """Reject calls from requests: uvloop would crash, see petstore/event_loop/connection.py."""
+        """Reject calls from requests: uvloop would crash, see petstore/db/event_loop/connection.py."""
         if getcurrent() is not self.hub:
             self.world.violate("A request changes the loop's readers or writers.")
 

@@ -22,16 +22,16 @@ from greenlet import GreenletExit
 from psycopg.errors import QueryCanceled
 
 from petstore.db import monitor
+from petstore.db.event_loop import connector, dbapi
+from petstore.db.event_loop.connection import MAX_ATTEMPTS, PostgresqlConnection
+from petstore.db.event_loop.connection_pool import ConnectionPool
+from petstore.db.event_loop.connector import CONNECT_THREADS, RECONNECT_DELAY, get_connect_timeout
+from petstore.db.event_loop.dbapi import ROLLED_BACK
+from petstore.db.event_loop.django_connections import install
+from petstore.db.event_loop.greenlets import RequestTask, current_task
+from petstore.db.event_loop.libpq import Statement
+from petstore.db.event_loop.shared_connection import RETRY_WITHIN, ReadPipeline
 from petstore.db.monitor import get_response_timeout
-from petstore.event_loop import connector, dbapi
-from petstore.event_loop.connection import MAX_ATTEMPTS, PostgresqlConnection
-from petstore.event_loop.connection_pool import ConnectionPool
-from petstore.event_loop.connector import CONNECT_THREADS, RECONNECT_DELAY, get_connect_timeout
-from petstore.event_loop.dbapi import ROLLED_BACK
-from petstore.event_loop.django_connections import install
-from petstore.event_loop.greenlets import RequestTask, current_task
-from petstore.event_loop.libpq import Statement
-from petstore.event_loop.shared_connection import RETRY_WITHIN, ReadPipeline
 from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
 from tests.simulation.postgresql import ALIAS, SLOWEST_HANDSHAKE, SimulatedPostgresql
 from tests.simulation.scenario import Request, Scenario, response_bound

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
-from petstore.event_loop.connection import PostgresqlConnection
-from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, RequestTask, timeout_in_ticks
+from petstore.db.event_loop.connection import PostgresqlConnection
+from petstore.db.event_loop.greenlets import QUEUED_TOO_LONG, TICK, RequestTask, timeout_in_ticks
 from tests.simulation.loop import Loop
 from tests.simulation.network import Network
 from tests.simulation.world import ViolationError, World

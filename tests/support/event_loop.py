@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import uvloop
 from django.db import connection
 
-from petstore.event_loop.connection import PostgresqlConnection
-from petstore.event_loop.django_connections import install
-from petstore.event_loop.greenlets import RequestTask
+from petstore.db.event_loop.connection import PostgresqlConnection
+from petstore.db.event_loop.django_connections import install
+from petstore.db.event_loop.greenlets import RequestTask
 from tests.support.concurrency import in_other_thread
 
 Function = Callable[[], Any]

@@ -13,7 +13,7 @@ from psycopg import Binary
 from psycopg.types.json import Jsonb
 
 from petstore.apps import check_field_types
-from petstore.event_loop.libpq import encode_values
+from petstore.db.event_loop.libpq import encode_values
 
 
 @pytest.mark.parametrize(

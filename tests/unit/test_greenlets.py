@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from petstore.event_loop import greenlets
-from petstore.event_loop.greenlets import (
+from petstore.db.event_loop import greenlets
+from petstore.db.event_loop.greenlets import (
     MAX_IDLE,
     PooledGreenlet,
     RequestTask,

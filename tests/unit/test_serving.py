@@ -14,7 +14,7 @@ import pytest
 from petstore.api.errors import ErrorCode
 from petstore.api.request_headers import HEAD_ERROR, MAX_CONTENT_TYPE_LENGTH, UNREADABLE
 from petstore.api.responses import Response
-from petstore.event_loop.greenlets import wait
+from petstore.db.event_loop.greenlets import wait
 from petstore.server import bodies
 from petstore.server.bodies import Exchange
 from petstore.server.django_requests import RSGIRequest, build_meta, get_meta_name

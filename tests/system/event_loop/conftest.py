@@ -2,7 +2,7 @@
 
 import pytest
 
-from petstore.event_loop.connection_pool import ConnectionPool, get_write_pool
+from petstore.db.event_loop.connection_pool import ConnectionPool, get_write_pool
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,15 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from petstore.db.event_loop import connector
+from petstore.db.event_loop.connection import PostgresqlConnection
+from petstore.db.event_loop.connection_pool import ConnectionPool
+from petstore.db.event_loop.connector import connect
+from petstore.db.event_loop.errors import ConnectionClosedError, ConnectionFailedError
+from petstore.db.event_loop.greenlets import RequestTask
+from petstore.db.event_loop.libpq import Statement
+from petstore.db.event_loop.shared_connection import ReadPipeline, get_read_pipeline
 from petstore.db.monitor import Server, servers
-from petstore.event_loop import connector
-from petstore.event_loop.connection import PostgresqlConnection
-from petstore.event_loop.connection_pool import ConnectionPool
-from petstore.event_loop.connector import connect
-from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError
-from petstore.event_loop.greenlets import RequestTask
-from petstore.event_loop.libpq import Statement
-from petstore.event_loop.shared_connection import ReadPipeline, get_read_pipeline
 from tests.support.event_loop import run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.sql import fetch_value

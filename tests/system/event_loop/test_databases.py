@@ -16,8 +16,8 @@ from accounts.models import Account
 from petstore.api.errors import ErrorCode, convert_exception
 from petstore.db import base, monitor
 from petstore.db.base import DatabaseWrapper, wait_for_monitor
+from petstore.db.event_loop.connector import connect
 from petstore.db.monitor import DatabaseUnavailableError, Server
-from petstore.event_loop.connector import connect
 from tests.conftest import COMMITTED, Api
 from tests.support.skips import NEEDS_POSTGRESQL
 

@@ -12,10 +12,10 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError, connection
 
 from inventory.models import Category, Pet
+from petstore.db.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, wait
+from petstore.db.event_loop.libpq import Statement
+from petstore.db.event_loop.shared_connection import ReadPipeline
 from petstore.db.monitor import get_response_timeout
-from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, wait
-from petstore.event_loop.libpq import Statement
-from petstore.event_loop.shared_connection import ReadPipeline
 from tests.conftest import COMMITTED
 from tests.support.event_loop import Function, run, run_request, serve
 from tests.support.skips import NEEDS_POSTGRESQL

@@ -16,9 +16,9 @@ from accounts.models import Account, IdempotencyRecord
 from inventory.models import Category, Order, Pet
 from inventory.views import OrderViewSet, PetViewSet
 from petstore.api.context import Caller, RequestContext
-from petstore.event_loop import connector
-from petstore.event_loop.connection import PostgresqlConnection
-from petstore.event_loop.connector import connect
+from petstore.db.event_loop import connector
+from petstore.db.event_loop.connection import PostgresqlConnection
+from petstore.db.event_loop.connector import connect
 from tests.conftest import COMMITTED
 from tests.support.concurrency import uncommitted
 from tests.support.event_loop import run, run_request, serve, terminate_backend

@@ -7,8 +7,8 @@ import pytest
 from django.db import OperationalError, connection
 
 from petstore.api.errors import ErrorCode, convert_exception
-from petstore.event_loop import greenlets
-from petstore.event_loop.connection_pool import ConnectionPool
+from petstore.db.event_loop import greenlets
+from petstore.db.event_loop.connection_pool import ConnectionPool
 from tests.conftest import COMMITTED
 from tests.support.event_loop import run, run_request
 from tests.support.servers import wait_until

@@ -23,14 +23,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from greenlet import GreenletExit
 
 from inventory.models import Category
+from petstore.db.event_loop import connector
+from petstore.db.event_loop.compiled_reads import Read
+from petstore.db.event_loop.connection import PostgresqlConnection
+from petstore.db.event_loop.connection_pool import ConnectionPool
+from petstore.db.event_loop.connector import connect
+from petstore.db.event_loop.dbapi import MAX_PREPARED, REENTERED, ROLLED_BACK, UNCONFIRMED, statements
+from petstore.db.event_loop.greenlets import RequestTask, current_task, is_on_loop, wait
 from petstore.db.monitor import Server, servers
-from petstore.event_loop import connector
-from petstore.event_loop.compiled_reads import Read
-from petstore.event_loop.connection import PostgresqlConnection
-from petstore.event_loop.connection_pool import ConnectionPool
-from petstore.event_loop.connector import connect
-from petstore.event_loop.dbapi import MAX_PREPARED, REENTERED, ROLLED_BACK, UNCONFIRMED, statements
-from petstore.event_loop.greenlets import RequestTask, current_task, is_on_loop, wait
 from tests.support.concurrency import in_other_thread
 from tests.support.event_loop import Function, run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -255,7 +255,7 @@ def test_iterator_reads_all_rows() -> None:
 
 
 def test_number_of_prepared_statements_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("petstore.event_loop.dbapi.statements", dict.fromkeys(range(MAX_PREPARED)))
+    monkeypatch.setattr("petstore.db.event_loop.dbapi.statements", dict.fromkeys(range(MAX_PREPARED)))
 
     def count() -> Any:
         before = fetch_value("SELECT count(*) FROM pg_prepared_statements")

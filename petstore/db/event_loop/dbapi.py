@@ -18,10 +18,10 @@ import psycopg
 from django.db import Error, OperationalError
 from greenlet import GreenletExit
 
-from petstore.event_loop.connection import MAX_ATTEMPTS, PostgresqlConnection, Rows
-from petstore.event_loop.connection_pool import get_write_pool
-from petstore.event_loop.errors import ConnectionFailedError, NotExecutedError, to_django_error
-from petstore.event_loop.libpq import Statement, Value, compile_statement
+from petstore.db.event_loop.connection import MAX_ATTEMPTS, PostgresqlConnection, Rows
+from petstore.db.event_loop.connection_pool import get_write_pool
+from petstore.db.event_loop.errors import ConnectionFailedError, NotExecutedError, to_django_error
+from petstore.db.event_loop.libpq import Statement, Value, compile_statement
 
 Parameters = Sequence[Value] | Mapping[str, Value] | None
 

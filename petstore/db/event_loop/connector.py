@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from petstore.event_loop.errors import ConnectionFailedError
-from petstore.event_loop.greenlets import TICK, timeout_in_ticks
+from petstore.db.event_loop.errors import ConnectionFailedError
+from petstore.db.event_loop.greenlets import TICK, timeout_in_ticks
 
 Result = TypeVar("Result")
 

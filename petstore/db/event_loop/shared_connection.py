@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import count
 
-from petstore.db.monitor import is_unavailable
-from petstore.event_loop.connection import MAX_ATTEMPTS, PostgresqlConnection, Rows
-from petstore.event_loop.connector import RECONNECT_DELAY
-from petstore.event_loop.errors import (
+from petstore.db.event_loop.connection import MAX_ATTEMPTS, PostgresqlConnection, Rows
+from petstore.db.event_loop.connector import RECONNECT_DELAY
+from petstore.db.event_loop.errors import (
     ConnectionClosedError,
     ConnectionFailedError,
     NotExecutedError,
     to_django_error,
 )
-from petstore.event_loop.greenlets import wait
-from petstore.event_loop.libpq import Statement, Value
+from petstore.db.event_loop.greenlets import wait
+from petstore.db.event_loop.libpq import Statement, Value
+from petstore.db.monitor import is_unavailable
 
 RETRY_WITHIN = 1.0  # Seconds since the first attempt, within which closed connections cause a retry.
 

@@ -18,11 +18,11 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError
 from psycopg.errors import LockNotAvailable
 
-from petstore.event_loop.connection import PostgresqlConnection, Rows
-from petstore.event_loop.greenlets import RequestQueue
-from petstore.event_loop.libpq import Statement, Value
-from petstore.event_loop.shared_connection import SharedConnection
-from petstore.event_loop.transaction_pipeline import TransactionPipeline
+from petstore.db.event_loop.connection import PostgresqlConnection, Rows
+from petstore.db.event_loop.greenlets import RequestQueue
+from petstore.db.event_loop.libpq import Statement, Value
+from petstore.db.event_loop.shared_connection import SharedConnection
+from petstore.db.event_loop.transaction_pipeline import TransactionPipeline
 
 MAX_IN_FLIGHT = 3  # Statements per group. If they wait for a lock, so do the others of the connection.
 BLOCKED_SECONDS = 60  # Since the last statement of a group that waited too long for a lock.

@@ -16,10 +16,10 @@ from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import Case, F, QuerySet, When
 
 from petstore.db import replicas
+from petstore.db.event_loop.greenlets import current_connections, is_on_loop
+from petstore.db.event_loop.libpq import Statement, compile_named_parameters, compile_statement
+from petstore.db.event_loop.shared_connection import get_read_pipeline
 from petstore.db.keysets import choose_order, is_one_row
-from petstore.event_loop.greenlets import current_connections, is_on_loop
-from petstore.event_loop.libpq import Statement, compile_named_parameters, compile_statement
-from petstore.event_loop.shared_connection import get_read_pipeline
 
 Rows = list[dict[str, Any]]
 

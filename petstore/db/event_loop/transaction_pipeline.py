@@ -7,9 +7,9 @@ from typing import Any
 
 from psycopg import pq
 
-from petstore.event_loop.connection import SUCCESS, PostgresqlConnection
-from petstore.event_loop.errors import NotExecutedError
-from petstore.event_loop.libpq import Parameters, Statement, Types
+from petstore.db.event_loop.connection import SUCCESS, PostgresqlConnection
+from petstore.db.event_loop.errors import NotExecutedError
+from petstore.db.event_loop.libpq import Parameters, Statement, Types
 
 MESSAGES = 3  # BEGIN, the statement or its preparation, and COMMIT.
 IN_FAILED_SQL_TRANSACTION = b"25P02"  # An SQLSTATE code.

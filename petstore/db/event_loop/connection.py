@@ -28,11 +28,11 @@ from psycopg import errors, pq
 from psycopg.adapt import Transformer
 from psycopg.types.datetime import TimestamptzLoader
 
+from petstore.db.event_loop.connector import connect_in_thread
+from petstore.db.event_loop.errors import ConnectionClosedError, ConnectionFailedError, NotExecutedError
+from petstore.db.event_loop.greenlets import TICK, current_task, pause, timeout_in_ticks
+from petstore.db.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
 from petstore.db.monitor import get_response_timeout, is_unavailable, servers
-from petstore.event_loop.connector import connect_in_thread
-from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError, NotExecutedError
-from petstore.event_loop.greenlets import TICK, current_task, pause, timeout_in_ticks
-from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
 
 Rows = list[tuple[Any, ...]]
 

@@ -14,11 +14,11 @@ from django.db.utils import ConnectionHandler
 from greenlet import getcurrent
 
 from petstore.db import base
-from petstore.event_loop.connection import Rows
-from petstore.event_loop.counting import get_counting_connections
-from petstore.event_loop.dbapi import LoopConnection, LoopCursor
-from petstore.event_loop.greenlets import PooledGreenlet, current_connections, is_on_loop
-from petstore.event_loop.libpq import compile_named_parameters
+from petstore.db.event_loop.connection import Rows
+from petstore.db.event_loop.counting import get_counting_connections
+from petstore.db.event_loop.dbapi import LoopConnection, LoopCursor
+from petstore.db.event_loop.greenlets import PooledGreenlet, current_connections, is_on_loop
+from petstore.db.event_loop.libpq import compile_named_parameters
 
 # Django's methods that reject calls in the thread of an event loop, because they would block it.
 BLOCKING = (

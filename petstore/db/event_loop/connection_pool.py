@@ -5,11 +5,11 @@ from functools import cache
 
 from django.conf import settings
 
+from petstore.db.event_loop.connection import PostgresqlConnection
+from petstore.db.event_loop.connector import CONNECT_THREADS, RECONNECT_DELAY
+from petstore.db.event_loop.errors import ConnectionClosedError, ConnectionFailedError
+from petstore.db.event_loop.greenlets import TICK, RequestQueue, RequestTask
 from petstore.db.monitor import is_unavailable
-from petstore.event_loop.connection import PostgresqlConnection
-from petstore.event_loop.connector import CONNECT_THREADS, RECONNECT_DELAY
-from petstore.event_loop.errors import ConnectionClosedError, ConnectionFailedError
-from petstore.event_loop.greenlets import TICK, RequestQueue, RequestTask
 
 MAX_CONCURRENT_OPENS = CONNECT_THREADS - 1  # One thread remains free for reads.
 
