@@ -29,7 +29,11 @@ from accounts.webhooks.targets import (
 from petstore.addresses import DEFAULT_PORTS
 
 TIMEOUT_SECONDS = 10.0  # For the whole exchange, from the name to the body.
-MAX_RESPONSE_BYTES = 64 * 1024  # With the headers and what TLS adds, and as much for its handshake.
+MAX_RESPONSE_BYTES = 64 * 1024  # With what TLS adds, and as much for its handshake.
+# Parsing takes CPU time, during which a worker serves no request.
+MAX_PARSED_BYTES = 16 * 1024  # Of the headers, also those of interim responses, and of the body.
+MAX_INTERIM_RESPONSES = 10
+MIN_PART_COST = 64  # Bytes. Smaller parts of a response count as this size.
 MAX_BODY_BYTES = 8 * 1024
 MAX_TEXT_BYTES = 2 * 1024
 MAX_ADDRESSES = 8  # Of a name, that are tried.
@@ -95,7 +99,7 @@ class Stream:
             return b""
 
     def makefile(self, _: str) -> io.BufferedReader:
-        """Return the next response, of which at most MAX_RESPONSE_BYTES are read."""
+        """Return the next response. Raises HTTPException after MAX_PARSED_BYTES."""
         self._remaining = MAX_RESPONSE_BYTES
         return io.BufferedReader(LimitedReader(self, self._sock.makefile("rb", buffering=0)))
 
@@ -124,20 +128,29 @@ class Stream:
     def _receive(self, size: int) -> bytes:
         self._sock.settimeout(self._get_timeout())
         data = self._sock.recv(min(size, self._remaining))
-        self._remaining -= len(data)
+        self._remaining = deduct(data, self._remaining)
         return data
+
+
+def deduct(data: bytes, remaining: int) -> int:
+    """Return how many bytes may still be read."""
+    return max(0, remaining - max(len(data), MIN_PART_COST))
 
 
 class LimitedReader(io.RawIOBase):
     def __init__(self, stream: Stream, raw: Any) -> None:
         self._stream, self._raw = stream, raw  # The latter keeps the socket open.
+        self._remaining = MAX_PARSED_BYTES
         self.has_ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._stream.receive(len(buffer))
+        if not self._remaining:
+            raise http.client.HTTPException
+        data = self._stream.receive(min(len(buffer), self._remaining))
+        self._remaining = deduct(data, self._remaining)
         buffer[: len(data)] = data
         self.has_ended = not data
         return len(data)
@@ -150,11 +163,12 @@ class LimitedReader(io.RawIOBase):
 class LimitedResponse(http.client.HTTPResponse):
     def _read_status(self) -> tuple[str, int, str]:
         """Skip interim responses (RFC 9110 section 15.2), of which http.client skips only 100."""
-        while True:
+        for _ in range(MAX_INTERIM_RESPONSES + 1):
             version, status, reason = super()._read_status()  # type: ignore[misc]
             if status not in range(102, 200):
                 return version, status, reason
             http.client.parse_headers(self.fp)
+        raise http.client.HTTPException
 
     def begin(self) -> None:
         """Read the headers. Raises HTTPException if they don't end, which http.client ignores."""

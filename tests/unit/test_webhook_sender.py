@@ -5,18 +5,27 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http.client import HTTPException
 from ipaddress import ip_network
 from pathlib import Path
 from select import select
 from time import monotonic
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from accounts.webhooks.sender import MAX_RESPONSE_BYTES, Failure, Outcome, Sender, parse_retry_after
+from accounts.webhooks.sender import (
+    MAX_RESPONSE_BYTES,
+    Failure,
+    Outcome,
+    Sender,
+    Stream,
+    parse_retry_after,
+)
 from accounts.webhooks.targets import Policy
 from tests.support.receiver import Receiver, build_client_context, read_request, receiving, respond
 
@@ -389,7 +398,7 @@ def test_status_counts_even_if_the_body_does_not_end(begun: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", (Failure.RESPONSE, None)),
         (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 65536, (Failure.RESPONSE, None)),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n", (Failure.RESPONSE, None)),
-        (b"", b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n", (Failure.CONNECTION, None)),
+        (b"", b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n", (Failure.RESPONSE, None)),
         (b"", b"x" * 65536, (Failure.RESPONSE, None)),
     ],
     ids=["body", "chunks", "chunk", "headers", "many headers", "header", "100s", "103s", "status line"],
@@ -400,6 +409,26 @@ def test_endless_responses_are_cut_off(head: bytes, part: bytes, expected: Any) 
     assert (outcome.error, outcome.status) == expected
     assert len(outcome.text) <= 2048
     assert outcome.milliseconds < 4000
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" * 11,
+        b"HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed; " + b"a*0*=';" * 2_400 + b"\r\n",
+    ],
+    ids=["103s", "parameters"],
+)
+def test_heads_that_are_expensive_to_parse_are_cut_off(head: bytes) -> None:
+    with receiving(lambda connection, _: connection.sendall(head + OK)) as receiver:
+        assert send(f"http://127.0.0.1:{receiver.port}/").error == Failure.RESPONSE
+
+
+def test_response_in_tiny_parts_is_cut_off() -> None:
+    sock = Mock(recv=Mock(side_effect=lambda size: b"x"[:size]))
+    with pytest.raises(HTTPException):
+        Stream(sock, lambda: 1.0).makefile("rb").read()
+    assert sock.recv.call_count <= 300
 
 
 def test_little_is_read_and_nothing_decompressed() -> None:
