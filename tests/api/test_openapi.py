@@ -56,9 +56,9 @@ def test_document_is_the_golden_one_and_builds_without_a_warning(tmp_path: Path)
 
 
 def test_served_documents_are_the_golden_one(client: Client) -> None:
-    golden = yaml.safe_load(GOLDEN.read_text())
-    assert client.get("/openapi.json").json() == golden
-    assert yaml.safe_load(client.get("/openapi.yaml").content) == golden
+    golden = GOLDEN.read_text()
+    assert client.get("/openapi.yaml").text == golden
+    assert client.get("/openapi.json").json() == yaml.load(golden, yaml.CSafeLoader)  # Fast.
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/openapi.yaml"])
@@ -146,14 +146,3 @@ def test_example_of_an_error_is_the_actual_response(
     response = api(method, path + "?limit=0" * (method == "GET"), body, **headers)
     examples = operation["responses"][str(response.status_code)]["content"]["application/json"]["examples"]
     assert response.json() == examples[code]["value"]
-
-
-def test_examples_of_requests_are_accepted(api: Api, operations: Operations) -> None:
-    for name in CREATIONS:
-        path, _, operation = operations[name]
-        content = operation["requestBody"]["content"]["application/json"]
-        for example in content["examples"].values():
-            body = example["value"]
-            if "petId" in body:
-                body = {"petId": api.get("/pets?status=available").json()[0]["id"]}
-            assert api.post(path, body).status_code == 201

@@ -1,12 +1,10 @@
 """Plans and the limits of accounts (D27)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import ProtectedError
 
 from accounts.models import Account, Plan, PlanCode
 from accounts.models.plans import MAX_REQUEST_LIMIT
@@ -92,14 +90,3 @@ def test_database_rejects_an_account_with_invalid_values(account: Account) -> No
     for values in invalid:
         with pytest.raises(IntegrityError), transaction.atomic():
             Account.objects.filter(pk=account.pk).update(**values)
-
-
-def test_plan_with_accounts_cannot_be_deleted(account: Account) -> None:
-    with pytest.raises(ProtectedError):
-        account.plan.delete()
-
-
-def test_account_with_keys_cannot_be_deleted(account: Account, issue: Callable[..., Any]) -> None:
-    issue()
-    with pytest.raises(ProtectedError):
-        account.delete()
