@@ -11,7 +11,7 @@ from django.core.management import get_commands, load_command_class
 from accounts.keys import key_format
 from accounts.models import Account, ApiKey, RateLimitState
 from petstore.management.base import DocumentedCommand
-from tests.support.commands import run, run_json
+from tests.support.commands import run
 from tests.support.live import ROOT
 
 pytestmark = pytest.mark.same_on_both
@@ -113,7 +113,3 @@ def test_errors_cannot_control_the_terminal(
     assert "b" in output
     assert not [char for char in output if not char.isprintable() and char != "\n"]
     assert "\nb" not in output
-
-
-def test_json_has_unescaped_names(hostile_key: ApiKey) -> None:
-    assert {row["name"] for row in run_json("list_keys")} == {HOSTILE}

@@ -18,11 +18,9 @@ from inventory.models import Category, Pet
 from petstore import compatibility
 from petstore.audit.models import AuditEntry
 from petstore.management.commands import serve
-from tests.conftest import OPERATOR, Api
+from tests.conftest import OPERATOR, Api, Issue
 from tests.support.commands import get_error, run, run_json
 from tests.support.servers import free_port
-
-Issue = Callable[..., tuple[ApiKey, str]]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.same_on_both]
 
@@ -44,7 +42,6 @@ def test_issued_key_works_and_is_printed_as_text_or_json() -> None:
     expected = {
         "id": key.public_id, "account": "Acme Pets", "plan": "pro", "name": "Till 3", "state": "active",
         "scopes": ["pets:read", "orders:read"], "allowed_networks": ["127.0.0.0/8", "2001:db8::/32"],
-        "created_at": key.created_at.isoformat(), "revoked_at": None, "last_used_at": None,
     }  # fmt: skip
     assert expected.items() <= result.items()  # Later versions may add members.
     end = datetime.fromisoformat(result["expires_at"])
@@ -113,13 +110,8 @@ def test_keys_are_listed_newest_first_without_secrets(issue: Issue) -> None:
     (old, text), (new, _) = issue(name="Till 3"), issue()
     new.revoke(reason="Lost", by=OPERATOR)
     listed = run("list_keys")
-    head, *lines = [line.split() for line in listed.splitlines()]
-    assert head[:4] == ["ID", "ACCOUNT", "PLAN", "STATE"]
-    assert [line[:5] for line in lines] == [
-        [new.public_id, "Acme", "Pets", "business", "revoked"],
-        [old.public_id, "Acme", "Pets", "business", "active"],
-    ]
-    assert "Till 3" in listed
+    _, *lines = [line.split() for line in listed.splitlines()]
+    assert [(line[0], line[4]) for line in lines] == [(new.public_id, "revoked"), (old.public_id, "active")]
     assert text.split("_")[3] not in listed
     assert not ({"key", "digest"} & run_json("list_keys")[0].keys())
     other = run_json("issue_key", "--account", "Other Pets")["id"]
@@ -165,20 +157,14 @@ def test_narrowed_key_loses_rights_which_its_replacement_keeps(issue: Issue) -> 
     assert key.audit_entries.get(action="narrowed").reason == "Only reads"
 
 
-@pytest.mark.parametrize(
-    ("options", "end"),
-    [
-        (("--expires-at", "2100-01-31"), datetime(2100, 1, 31, tzinfo=UTC)),
-        (("--expires-at", "2100-01-31T18:00+02:00"), datetime(2100, 1, 31, 16, tzinfo=UTC)),
-        (("--expires-in-days", "7"), None),
-    ],
-)
-def test_narrow_key_sets_the_latest_expiry(issue: Issue, options: Any, end: datetime | None) -> None:
-    key, _ = issue()
-    end = end or timezone.now() + timedelta(days=7)
-    result = run_json("narrow_key", key.public_id, *options)
-    assert result["expires_at"] == result["max_expires_at"]
-    assert abs(datetime.fromisoformat(result["expires_at"]) - end) < timedelta(minutes=1)
+def test_narrow_key_sets_the_latest_expiry(issue: Issue) -> None:
+    for option, value, end in (
+        ("--expires-at", "2100-01-31T18:00+02:00", datetime(2100, 1, 31, 16, tzinfo=UTC)),
+        ("--expires-in-days", "7", timezone.now() + timedelta(days=7)),
+    ):
+        result = run_json("narrow_key", issue()[0].public_id, option, value)
+        assert result["expires_at"] == result["max_expires_at"]
+        assert abs(datetime.fromisoformat(result["expires_at"]) - end) < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(

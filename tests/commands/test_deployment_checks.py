@@ -10,16 +10,12 @@ def find_ids() -> set[str | None]:
     return {message.id for message in run_checks(include_deployment_checks=True, tags=["security"])}
 
 
-def test_weak_pepper_is_reported(settings: Any) -> None:
+def test_weak_pepper_is_reported_and_a_long_random_one_is_not(settings: Any) -> None:
     settings.API_KEY_PEPPERS = {1: b"x" * 31}
     assert "accounts.W001" in find_ids()
     settings.API_KEY_PEPPERS = {1: settings.SECRET_KEY.encode()}
     assert "accounts.W002" in find_ids()
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_long_random_pepper_is_accepted(settings: Any, number: int) -> None:
-    settings.API_KEY_PEPPERS = {number: b"x" * 32}
+    settings.API_KEY_PEPPERS = {2: b"x" * 32}
     assert not find_ids() & {"accounts.W001", "accounts.W002"}
 
 

@@ -23,7 +23,7 @@ from accounts.management.commands.scan_keys import (
     find_in_stream,
 )
 from accounts.models import ApiKey
-from tests.conftest import OPERATOR
+from tests.conftest import OPERATOR, Issue
 from tests.support.commands import get_error, run, run_json
 
 pytestmark = pytest.mark.same_on_both
@@ -38,9 +38,6 @@ def zipped(data: bytes) -> bytes:
 
 def zlib_of_git(data: bytes) -> bytes:
     return zlib.compress(data, 1)
-
-
-Issue = Callable[..., tuple[ApiKey, str]]
 
 
 def find_keys(data: bytes) -> list[tuple[str, int]]:
