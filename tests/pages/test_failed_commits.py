@@ -16,7 +16,7 @@ from accounts.models import Account, Actor, ApiKey, IdempotencyRecord, Plan, Rat
 from inventory.models import Category, PetEvent
 from petstore.audit.models import AuditEntry
 from tests.conftest import COMMITTED
-from tests.support.staff import page_url, signed_in, superuser
+from tests.support.staff import page_url
 
 pytestmark = COMMITTED
 ADD_KEY = "/admin/accounts/apikey/add/"
@@ -34,16 +34,6 @@ def failing_commit(model: type[models.Model]) -> Iterator[None]:
         yield
     finally:
         post_save.disconnect(sender=model, dispatch_uid="orphan")
-
-
-@pytest.fixture
-def staff() -> Client:
-    return signed_in(superuser())
-
-
-@pytest.fixture
-def account() -> Account:
-    return Account.objects.create(name="Acme Pets", plan_id="free")
 
 
 def form_of(staff: Client, account: Account) -> dict[str, Any]:

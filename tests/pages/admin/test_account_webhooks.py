@@ -47,9 +47,7 @@ def test_staff_disable_with_a_reason_and_only_they_enable(staff: Client, endpoin
     entry = endpoint.audit_entries.first()
     assert entry is not None
     assert (entry.action, entry.actor_name, entry.reason) == ("disabled", "boss", "Floods their host")
-    text = staff.get(page(endpoint.account)).text
-    assert "Disabled by us" in text
-    assert "Floods their host" in text
+    assert "Floods their host" in staff.get(page(endpoint.account)).text
     assert "already disabled" in disable(staff, endpoint).text
     enable = page(endpoint.account, "enable-webhook", endpoint)
     assert staff.post(enable, {"reason": "Mended"}).status_code == 302

@@ -153,20 +153,3 @@ def test_invalid_change_of_plan_changes_nothing(staff: Client, account: Account)
     account.refresh_from_db()
     assert account.plan_id == "business"
     assert not AuditEntry.objects.for_object(account).exists()
-
-
-def test_suspension_and_its_lifting_take_effect_and_are_audited(
-    staff: Client, boss: User, account: Account, api: Api
-) -> None:
-    staff.post(page_url(account, "suspend"), {"reason": "Unpaid"})
-    assert list_rows(staff, LIST, state="suspended") == [account]
-    assert list_rows(staff, LIST, state="active") == []
-    assert api.get("/pets").json()["code"] == "account_suspended"
-    assert "is already suspended." in staff.post(page_url(account, "suspend"), {"reason": "x"}).text
-    staff.post(page_url(account, "lift_suspension"), {"reason": "Paid"})
-    assert api.get("/pets").status_code == 200
-    entries = AuditEntry.objects.for_object(account).order_by("id")
-    assert list(entries.values_list("action", "actor_id", "reason")) == [
-        ("suspended", boss.pk, "Unpaid"),
-        ("suspension_lifted", boss.pk, "Paid"),
-    ]

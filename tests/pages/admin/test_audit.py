@@ -143,7 +143,6 @@ def test_entries_are_listed_newest_first_and_filtered_by_staff_kind_action_objec
     assert find(staff, staff=boss.pk) == ["thing 2", "thing 0"]
     assert find(staff, kind="inventory.pet") == ["thing 1", "thing 0"]
     assert find(staff, action__exact="changed") == ["thing 2", "thing 1"]
-    assert find(staff, days="1") == ["thing 2", "thing 1", "thing 0"]
     assert find(staff, days="older") == []
     assert find(staff, q="thing 1") == find(staff, q="try-1") == find(staff, q=" 1 ") == ["thing 1"]
     assert find(staff, staff=boss.pk, kind="auth.group", action__exact="changed") == ["thing 2"]
@@ -184,9 +183,7 @@ def test_export_follows_the_filters(
     for query in ({"nothing": "1"}, {"action__exact": "\0"}, {"q": "x" * 251}):
         assert staff.get(f"{LIST}export/", query).status_code in {302, 400}
     monkeypatch.setattr("petstore.backoffice.admin.MAX_EXPORTED", 2)
-    page = staff.get(f"{LIST}export/", {"days": "1"}, follow=True)
-    assert "Narrow it with filters" in page.text
-    assert page.redirect_chain == [(f"{LIST}?days=1", 302)]
+    assert staff.get(f"{LIST}export/", {"days": "1"})["Location"] == f"{LIST}?days=1"
     assert len(export_rows(staff, kind="inventory.pet")) == 2
 
 

@@ -6,23 +6,13 @@ import pytest
 from django.test import Client
 
 from accounts.models import Account
-from inventory.models import Category
 from petstore.audit.models import AuditEntry
 from petstore.backoffice.sessions import LAST_SEEN_AT
-from tests.support.staff import PASSWORD
+from tests.support.staff import PASSWORD, page_url
 
 pytestmark = pytest.mark.same_on_both
 LOGIN, LIST = "/account/login/", "/admin/inventory/pet/"
 WARNING = "You were signed out, so your form was not saved."
-
-
-@pytest.fixture
-def account(db: None) -> Account:
-    return Account.objects.create(name="Acme Pets", plan_id="free")
-
-
-def change_url(row: Account | Category) -> str:
-    return f"/admin/{row._meta.app_label}/{row._meta.model_name}/{row.pk}/change/"
 
 
 def make_lines(length: int, number: int = 50) -> str:
@@ -36,10 +26,10 @@ def test_line_break_counts_once_and_is_stored_as_lf(staff: Client, account: Acco
         for length, status in ((5000, 302), (5001, 200)):
             notes = make_lines(length).replace("\n", sent_as)
             data = {"name": account.name, "notes": notes}
-            assert staff.post(change_url(account), data).status_code == status
+            assert staff.post(page_url(account), data).status_code == status
         account.refresh_from_db()
         assert account.notes == make_lines(5000)
-    page = staff.post(change_url(account), {"name": account.name, "notes": "x" * 4_000_000})
+    page = staff.post(page_url(account), {"name": account.name, "notes": "x" * 4_000_000})
     assert "at most 5000 characters" in page.text
 
 
@@ -53,7 +43,7 @@ TOO_LARGE: dict[str, dict[str, Any]] = {
 
 
 def test_too_large_form_gets_an_error_page(staff: Client, account: Account) -> None:
-    pages = [staff.post(change_url(account), **form) for form in TOO_LARGE.values()]
+    pages = [staff.post(page_url(account), **form) for form in TOO_LARGE.values()]
     pages.append(Client().post(LOGIN, **TOO_LARGE["bytes"]))
     for page in pages:
         assert page.status_code == 413
@@ -78,10 +68,10 @@ def sign_in(client: Client, response: Any) -> Any:
 
 def test_form_posted_after_session_expiry_is_reported_as_not_saved(staff: Client, account: Account) -> None:
     expire_session(staff)
-    page = sign_in(staff, staff.post(change_url(account), {"name": "New", "notes": "x" * 4_000}))
-    assert page.request["PATH_INFO"] == change_url(account)
+    page = sign_in(staff, staff.post(page_url(account), {"name": "New", "notes": "x" * 4_000}))
+    assert page.request["PATH_INFO"] == page_url(account)
     assert WARNING in page.text
-    assert WARNING not in staff.get(change_url(account)).text
+    assert WARNING not in staff.get(page_url(account)).text
     account.refresh_from_db()
     assert account.name == "Acme Pets"
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
 from typing import Any
@@ -15,11 +14,9 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, PlanCode
 from inventory import stock
 from inventory.models import Category, Order, Pet
-from tests.conftest import OPERATOR
+from tests.conftest import OPERATOR, Issue
 from tests.support.customers import ban, use_quota
 from tests.support.staff import clerk_with
-
-Issue = Callable[..., tuple[ApiKey, str]]
 
 
 @pytest.fixture

@@ -266,16 +266,6 @@ def test_permission_to_add_does_not_include_viewing_nor_that_to_change_rotating(
     assert clerk_with("view_apikey", "change_apikey").post(page_url(key, "rotate")).status_code == 403
 
 
-def test_ban_is_lifted_with_a_reason(staff: Client, key: ApiKey, api: Api) -> None:
-    ban(key)
-    assert api.get("/pets").json()["code"] == "api_key_banned"
-    staff.post(page_url(key, "unban"), {"reason": "Their loop is mended."})
-    assert api.get("/pets").status_code == 200
-    event = key.audit_entries.latest("id")
-    assert (event.action, event.actor_name, event.reason) == ("unbanned", "boss", "Their loop is mended.")
-    assert "is not banned" in staff.post(page_url(key, "unban"), {"reason": "Why not."}).text
-
-
 def test_key_pasted_into_a_reason_is_redacted(staff: Client, key: ApiKey) -> None:
     secret = f"psk_live_{key.public_id}_{'x' * 40}"
     staff.post(page_url(key, "revoke"), {"reason": f"Leaked: {secret}"})

@@ -12,6 +12,7 @@ from accounts.models import Account, Actor, ApiKey
 from inventory.models import Category, Pet
 from inventory.search import filter_by_prefix
 from petstore.db.names import to_nfc, visible_name
+from tests.support.staff import page_url
 
 ODD_NAMES = (
     "Line1\nLine2\r\nLine3\rLine4", "\t Rex\u2003 ", "a\tb\x0b\x01\x7f\x85\u2028\u2029c\ufeff",
@@ -38,10 +39,6 @@ def row_of(model: str, category: Category, **texts: str) -> Any:
     return ApiKey.objects.issue(account, name=name, by=Actor("tests"))[0]
 
 
-def page_of(row: Any) -> str:
-    return f"/admin/{row._meta.label_lower.replace('.', '/')}/{row.pk}/change/"
-
-
 def read_form_like_a_browser(page: str) -> dict[str, str]:
     """Return a page's form as a browser submits it (HTML 13.2.3.5, 13.2.5.1, 4.10.5.1.2, 4.10.11)."""
     page = page.replace("\r\n", "\n").replace("\r", "\n")
@@ -65,16 +62,16 @@ def test_untouched_text_keeps_its_bytes(staff: Client, category: Category, model
     other = Category.objects.latest("id")
     for name in ODD_NAMES:
         row, text = row_of(model, category, name=name, text=f"\n\n{name}\n"), f"\n\n{name}\n"
-        sent = read_form_like_a_browser(staff.get(page_of(row)).text)
+        sent = read_form_like_a_browser(staff.get(page_url(row)).text)
         assert sent["name"] == re.sub("[\r\n]", "", name)
         changed = {"category": str(other.pk)} if model == "pet" else {}
-        assert staff.post(page_of(row), sent | changed).status_code == 302
+        assert staff.post(page_url(row), sent | changed).status_code == 302
         stored = type(row).objects.get(pk=row.pk)
         assert stored.name == name
         assert getattr(stored, "notes", text) == getattr(stored, "description", text) == text
         assert model != "pet" or stored.category == other
         if model == "account":
-            staff.post(page_of(row), sent | {"name": f" Typed {row.pk}", "notes": "onetwo"})
+            staff.post(page_url(row), sent | {"name": f" Typed {row.pk}", "notes": "onetwo"})
             row.refresh_from_db()
             assert (row.name, row.notes) == (f"Typed {row.pk}", "onetwo")
 
@@ -90,9 +87,9 @@ def test_bidi_controls_in_names_are_not_rendered(staff: Client, category: Catego
     pet = row_of("pet", category, name="\u202eRex\u2066\u2069\u2069\u202e", text="")
     assert str(pet) == f"Rex ({pet.pk})"
     key = row_of("key", category, name="\u202eTill")
-    history = f"{page_of(key).removesuffix('change/')}history/"
+    history = f"{page_url(key).removesuffix('change/')}history/"
     for name, page in (
-        ("Rex", "/admin/inventory/pet/"), ("Till", history), ("Till", page_of(key.account)),
+        ("Rex", "/admin/inventory/pet/"), ("Till", history), ("Till", page_url(key.account)),
         ("Till", "/admin/backoffice/auditentry/"),
     ):  # fmt: skip
         shown = staff.get(page).text
@@ -140,12 +137,12 @@ def test_duplicate_name_in_another_normal_form_is_rejected_but_existing_ones_can
 ) -> None:
     row = row_of(model, category, name=NFD, text="")
     plan = {"plan": "free", "notes": ""} if model == "account" else {"description": ""}
-    response = staff.post(page_of(row).replace(f"{row.pk}/change", "add"), {"name": NFC} | plan)
+    response = staff.post(page_url(row).replace(f"{row.pk}/change", "add"), {"name": NFC} | plan)
     assert f"{row.pk} has this name already" in response.text
     assert [found.name for found in type(row).objects.all() if to_nfc(found.name) == NFC] == [NFD]
     row_of(model, category, name=NFC, text="")
     text = "notes" if model == "account" else "description"
-    sent = read_form_like_a_browser(staff.get(page_of(row)).text) | {text: "New."}
-    assert staff.post(page_of(row), sent).status_code == 302
+    sent = read_form_like_a_browser(staff.get(page_url(row)).text) | {text: "New."}
+    assert staff.post(page_url(row), sent).status_code == 302
     row.refresh_from_db()
     assert (row.name, getattr(row, text)) == (NFD, "New.")

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey
-from inventory.models import Category, Pet, PetEvent
+from inventory.models import Category, Order, Pet, PetEvent
 from tests.support.staff import page_url
 from tests.support.thorough import some
 
@@ -137,9 +137,11 @@ def test_sign_in_page_leads_staff_who_are_signed_in_to_no_other_target(staff: Cl
     assert staff.get("/admin/login/", {"next": target})["Location"] == "/admin/"
 
 
-def test_long_filters_survive_a_visit_to_a_row(staff: Client, pet: Pet) -> None:
-    filters = {"_changelist_filters": "q=" + "%F0%9F%90%B6" * 250}
-    assert staff.get(url("inventory_pet_change", pet.pk), filters).status_code == 200
+def test_any_filters_survive_a_visit_to_a_row(staff: Client, pet: Pet, order: Order) -> None:
+    long = {"_changelist_filters": "q=" + "%F0%9F%90%B6" * 250}
+    assert staff.get(url("inventory_pet_change", pet.pk), long).status_code == 200
+    for filters in ("pet__name=x", "o=1&before=2", "status__exact=%00"):  # The page links its neighbours.
+        assert_handled(staff.get(page_url(order), {"_changelist_filters": filters}), filters)
 
 
 def test_lookups_outside_the_filters_of_a_list_are_rejected(staff: Client, key: ApiKey) -> None:

@@ -34,12 +34,9 @@ def ann(db: None) -> User:
 def test_new_user_chooses_a_password_and_joins(
     link: str, account: Account, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    page = Client().get(link).text
-    for part in ("to the account <strong>Acme Pets</strong>", "Account owner", "petstore/send-once"):
-        assert part in page
+    assert "petstore/send-once" in Client().get(link).text
     response = Client().post(link, NEW_USER, follow=True)
     assert response.redirect_chain == [(f"/account/{account.public_id}/", 302)]
-    assert "You have joined Acme Pets as Account owner." in response.text
     user = User.objects.get()
     assert (user.is_staff, user.email, user.check_password(PASSWORD)) == (False, "", True)
     assert account.memberships.get().user == user

@@ -1,7 +1,6 @@
 """Members issue, narrow, rotate and revoke the keys of their account."""
 
 from datetime import timedelta
-from html import unescape
 from typing import Any
 
 import pytest
@@ -55,12 +54,10 @@ def test_first_key_may_do_what_the_quickstart_needs(kim: Client, account: Accoun
 
 
 def test_key_text_is_in_one_response_only(
-    kim: Client, account: Account, capfd: pytest.CaptureFixture[str], settings: Any
+    kim: Client, account: Account, capfd: pytest.CaptureFixture[str]
 ) -> None:
     page = issue_key(kim, account)
     (text,) = set(KEY_TEXT.findall(page.text))
-    call = f"curl -H 'Authorization: Bearer {text}' '{settings.BASE_URL}/pets?limit=3'"
-    assert call in unescape(page.text)
     assert "no-store" in page["Cache-Control"]
     secret = text.split("_")[-1]
     stored = [list(model._default_manager.values()) for model in apps.get_models()]
@@ -69,8 +66,6 @@ def test_key_text_is_in_one_response_only(
     rotate = url(account, "rotate/", ApiKey.objects.get())
     for path in (url(account), f"/account/{account.public_id}/", rotate):
         assert secret not in kim.get(path).text
-    page = issue_key(kim, account, scopes=["orders:write"])  # A call that these scopes allow.
-    assert page.context["curl"].endswith(f"'{settings.BASE_URL}/account'")
 
 
 def test_active_keys_of_an_account_are_limited(

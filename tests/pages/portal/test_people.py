@@ -118,9 +118,7 @@ def test_any_member_may_leave(account: Account, dev: Membership, reader: Members
 def test_invalid_invitation_is_explained(ann: Membership, invitation: Invitation, page: str) -> None:
     client = sign_in(ann.user)
     for values, text in (
-        ({"email": "no address"}, "Enter a valid email address."),
         ({"email": "a@" + "\u00fc" * 60 + ".example"}, "Enter a valid email address."),
-        ({"email": ""}, "This field is required."),
         ({"role": "admin"}, "Select a valid choice."),
         ({"email": "KIM@example.com"}, "This address already has an invitation."),
     ):

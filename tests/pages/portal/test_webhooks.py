@@ -141,8 +141,6 @@ def test_members_cannot_enable_what_staff_disabled_or_read_why(kim: Client, endp
     page = kim.get(path(endpoint)).text
     assert "We have disabled this webhook." in page
     assert "Floods" not in page
-    for link in ("enable", "disable", "send-test"):
-        assert path(endpoint, f"{link}/") not in page
     assert "Ask us to enable it" in get_errors(kim.post(path(endpoint, "enable/")))
     assert "Ask us to enable it" in get_errors(kim.post(path(endpoint, "send-test/")))
 

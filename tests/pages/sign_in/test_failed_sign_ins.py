@@ -94,15 +94,3 @@ def test_list_is_read_only(boss: User) -> None:
     assert viewer.get(f"{LIST}{row.pk}/change/").status_code == 403
     for page in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/"):
         assert owner.post(f"{LIST}{page}", {"post": "yes"}).status_code == 403
-
-
-def test_failed_sign_ins_are_found_by_name_request_and_time(staff: Client) -> None:
-    create_failed_sign_in(username="ann", request_id="try-1")
-    create_failed_sign_in(username="bob", request_id="try-2", at=timezone.now() - timedelta(days=2))
-
-    def list_usernames(**query: str) -> list[str]:
-        return [entry.username for entry in staff.get(LIST, query).context["cl"].result_list]
-
-    assert list_usernames() == ["bob", "ann"]
-    assert list_usernames(q="ann") == list_usernames(q="try-1") == list_usernames(days="1") == ["ann"]
-    assert 'q=try-2"' in staff.post("/admin/search/", {"s": "try-2"}).text

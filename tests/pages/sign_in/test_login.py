@@ -4,7 +4,6 @@ import zlib
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from petstore.api.errors import ApiError, ErrorCode
@@ -20,18 +19,6 @@ pytestmark = [pytest.mark.usefixtures("boss"), pytest.mark.same_on_both]
 def attempt(name: str = "boss", password: str = "wrong", address: str = "192.0.2.1", **headers: str) -> Any:
     client = Client(raise_request_exception=False, REMOTE_ADDR=address)
     return client.post(LOGIN, {"login": name, "password": password, "next": "/admin/"}, headers=headers)
-
-
-def test_form_loaded_before_sign_in_is_rejected_with_an_explanation(boss: User) -> None:
-    browser = Client(enforce_csrf_checks=True)
-    browser.get(LOGIN)
-    token = browser.cookies["csrftoken"].value
-    data = {"login": "boss", "password": PASSWORD, "csrfmiddlewaretoken": token}
-    assert browser.post(LOGIN, data).status_code == 302
-    page = browser.post(LOGIN, data)
-    assert page.status_code == 403
-    assert "You may have signed in or out in another tab" in page.text
-    assert "<style" not in page.text
 
 
 def test_form_that_queued_for_too_long_gets_503_and_advice() -> None:

@@ -60,10 +60,8 @@ def test_bad_input_creates_nothing(account: Account, monkeypatch: pytest.MonkeyP
         ({"account_name": "\u0410cme Pets"}, "in a single script"),
         ({"username": "ann@example.com"}, "must not contain an @"),
         ({"account_name": "Acme Pets"}, "already exists"),
-        ({"account_name": " "}, "This field is required"),
         ({"account_name": "x" * 101}, "at most 100 characters"),
         ({"password1": "password", "password2": "password"}, "too common"),
-        ({"password1": "kim", "password2": "kim"}, "too short"),
     ):
         response = client.post(PAGE, VALUES | fields)
         assert response.status_code == 200

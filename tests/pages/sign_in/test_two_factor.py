@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
-from urllib.parse import unquote
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -153,17 +152,11 @@ def test_required_two_factor_limits_users_without_app_to_the_set_up_page(boss: U
 def test_set_up_shows_the_secret_and_after_a_code_ten_recovery_codes_once(boss: User) -> None:
     client = enter_password()
     page = client.get(SET_UP)
-    assert re.search(r'src="data:image/svg\+xml;base64,[^"]+"', page.text)
-    link = f"otpauth://totp/boss?secret={get_secret(page)}&amp;issuer=Pet%20Store"
-    assert link in page.text
     assert "no-store" in page["Cache-Control"]
     page = client.post(SET_UP, {"code": current_code(get_secret(page))}, follow=True)
     codes = re.findall(r"<li><code>([0-9]{8})</code></li>", page.text)
     assert len(set(codes)) == 10
     assert set(codes) == set(get_recovery_codes(boss))
-    download = re.search(r'href="data:text/plain;charset=utf-8,([^"]+)" download=', page.text)
-    assert download
-    assert unquote(download[1]).split("\n") == codes
     assert "no-store" in page["Cache-Control"]
     again = client.get(RECOVERY).text
     assert "10 of your recovery codes are left" in again
