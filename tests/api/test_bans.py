@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.db import OperationalError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -304,6 +305,9 @@ def test_lifted_ban_ends_at_once_and_lowers_the_level_without_strikes() -> None:
     acme.keys[0].unban(reason="A loop in their code, fixed.", by=OPERATOR)
     entry = acme.keys[0].audit_entries.get(action=Action.UNBANNED)
     assert entry.reason == "A loop in their code, fixed."
+    for reason, message in ((" ", "Say why"), ("Again", "is not banned")):
+        with pytest.raises(ValidationError, match=message):
+            acme.keys[0].unban(reason=reason, by=OPERATOR)
     start = acme.now = time.time_ns() // 1000
     banned_at = acme.get_banned().now
     assert banned_at - start == 21 * SECOND
