@@ -20,7 +20,6 @@ from petstore.health import checks
 from petstore.health.history import read_days, read_hours
 from petstore.health.models import DAYS, PARTS, Incident, Stage, State
 from petstore.health.sampling import measure
-from petstore.observability.metrics import deferred_updates
 from petstore.observability.metrics_port import MultiprocessRegistry
 from petstore.server.shutdown import is_draining
 
@@ -47,7 +46,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
     allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
     if settings.METRICS_PORT or not allowed:
         raise Http404
-    deferred_updates.flush()
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     registry = MultiprocessRegistry(folder) if folder else REGISTRY
     return HttpResponse(generate_latest(registry), CONTENT_TYPE_LATEST)

@@ -1,7 +1,7 @@
 """Counts, times and logs each request.
 
-Metrics are updated off the request path (see metrics.py). Their labels come from closed lists (routes,
-methods and statuses), so clients can't create new time series.
+The labels of metrics come from closed lists (routes, methods and statuses), so clients can't create new
+time series.
 """
 
 import re
@@ -15,13 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from petstore.observability import logs
-from petstore.observability.metrics import (
-    METHODS,
-    OTHER_METHOD,
-    REQUEST_SECONDS,
-    REQUESTS,
-    deferred_updates,
-)
+from petstore.observability.metrics import METHODS, OTHER_METHOD, REQUEST_SECONDS, REQUESTS
 from petstore.observability.request_log import RequestLog
 
 UNKNOWN_ROUTE = "unknown"  # No URL pattern, or a regular expression.
@@ -61,7 +55,7 @@ class InstrumentedHandler(Generic[ResponseT]):
         seconds = perf_counter() - start
         status = response.status_code
         metrics = get_request_metrics(request, status)
-        deferred_updates.add(metrics.record, seconds)
+        metrics.record(seconds)
         self._log.write(context, metrics.method, metrics.route, status, seconds)
         return response
 

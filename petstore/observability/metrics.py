@@ -4,8 +4,6 @@
 for all. In tests and commands, a process reports its own values.
 """
 
-from collections import deque
-from collections.abc import Callable
 from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -102,47 +100,12 @@ BUILD = Gauge(
     multiprocess_mode="livemax",
 )
 
-
-class DeferredUpdates:
-    """Collects updates of metrics in a worker and applies them in batches off the request path."""
-
-    def __init__(self) -> None:
-        self._queue: deque[tuple[Callable[[float], None], float]] = deque()
-        self._max_queued = 0
-
-    def start(self, max_queued: int = 20_000) -> None:
-        """Queue updates until the next flush. While `max_queued` are waiting, apply others immediately."""
-        self._max_queued = max_queued
-
-    def stop(self) -> None:
-        self._max_queued = 0
-        self.flush()
-
-    def add(self, update: Callable[[float], None], amount: float = 1) -> None:
-        if len(self._queue) < self._max_queued:
-            self._queue.append((update, amount))
-        else:
-            update(amount)
-
-    def flush(self) -> None:
-        """Apply queued updates. Thread-safe."""
-        for _ in range(len(self._queue)):
-            try:
-                update, amount = self._queue.popleft()
-            except IndexError:  # Another thread has emptied the queue.
-                return
-            update(amount)
-
-
-deferred_updates = DeferredUpdates()
-
-
 # Looking up the labels costs more than the update.
 get_decision_counter = cache(DECISIONS.labels)
 
 
 def count_decision(outcome: str, counted_for: str) -> None:
-    deferred_updates.add(get_decision_counter(outcome, counted_for).inc)
+    get_decision_counter(outcome, counted_for).inc()
 
 
 def count_rejected_key(reason: str) -> None:

@@ -1,9 +1,8 @@
-"""A worker's thread that samples gauges and flushes deferred updates of metrics."""
+"""A worker's thread that samples gauges."""
 
 import logging
 import platform
 import threading
-from multiprocessing.util import Finalize
 from time import sleep
 from typing import Any
 from weakref import WeakSet
@@ -15,13 +14,12 @@ from django.db.backends.signals import connection_created
 
 from petstore.observability.instrumentation import count_in_flight
 from petstore.observability.log_writer import log_writer
-from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS, deferred_updates
+from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS
 from petstore.observability.metrics_files import lacks_space
 
 logger = logging.getLogger(__name__)
 
-FLUSH_SECONDS = 0.2  # A killed worker loses the updates since its last flush.
-FLUSHES_PER_SAMPLE = 5
+SAMPLE_SECONDS = 1
 
 
 class ConnectionTracker:
@@ -51,8 +49,6 @@ connection_tracker = ConnectionTracker()
 
 def start() -> None:
     log_writer.start()
-    deferred_updates.start()
-    Finalize(None, deferred_updates.stop, exitpriority=0)  # Workers don't run atexit handlers.
     connection_created.connect(connection_tracker.add)
     WORKERS.set(1)
     if lacks_space():
@@ -67,6 +63,4 @@ def sample_forever() -> None:
         IN_FLIGHT.set(count_in_flight())
         for alias, count in connection_tracker.count().items():
             DATABASE_CONNECTIONS.labels(alias).set(count)
-        for _ in range(FLUSHES_PER_SAMPLE):
-            sleep(FLUSH_SECONDS)
-            deferred_updates.flush()
+        sleep(SAMPLE_SECONDS)

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from accounts.models import Account
 from petstore.observability.instrumentation import count_in_flight
-from petstore.observability.metrics import METHODS, DeferredUpdates
+from petstore.observability.metrics import METHODS
 from petstore.observability.sampler import ConnectionTracker
 from tests.conftest import Api
 
@@ -83,25 +83,6 @@ def test_request_is_in_flight_until_its_response(client: Any, monkeypatch: pytes
     before = count_in_flight()
     client.get("/")
     assert (before, during, count_in_flight()) == (0, [1], 0)
-
-
-def test_deferred_updates_are_applied_by_flush() -> None:
-    applied: list[float] = []
-    deferred_updates = DeferredUpdates()
-    deferred_updates.add(applied.append)
-    assert applied == [1]  # Immediately, because it is not started.
-    deferred_updates.start(max_queued=2)
-    deferred_updates.add(applied.append, 2)
-    deferred_updates.add(applied.append, 3)
-    assert applied == [1]
-    deferred_updates.add(applied.append, 4)
-    assert applied == [1, 4]  # Immediately, because the queue is full.
-    deferred_updates.flush()
-    assert applied == [1, 4, 2, 3]
-    deferred_updates.add(applied.append, 5)
-    deferred_updates.stop()
-    deferred_updates.add(applied.append, 6)
-    assert applied == [1, 4, 2, 3, 5, 6]
 
 
 @pytest.mark.parametrize("counted_for", ["account", "address"])
