@@ -1,65 +1,33 @@
-"""Generates a demo history: accounts, keys, and their usage, bans and rejections.
-
-The same random seed gives the same history, except for the digests, which are always random, so that no key
-can authenticate.
-"""
+"""Generates a demo history: accounts, keys that can't authenticate, their usage, rejections, and a ban."""
 
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from random import Random
 from typing import Any
 
 from django.conf import settings
-from django.core.signing import BASE62_ALPHABET
 from django.db.models import Model
 
+from accounts import models
 from accounts.actions import Action
-from accounts.keys.key_format import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
-from accounts.models import (
-    EPOCH,
-    ROTATION_OVERLAP,
-    Account,
-    ApiKey,
-    DailyUsage,
-    DeprecatedUse,
-    MinuteHistogram,
-    OperationUsage,
-    Plan,
-    PlanCode,
-    QuotaUsage,
-    RateLimitState,
-    Rejection,
-    UsageGeneration,
-    get_key_mode,
-    get_signing_pepper_number,
-)
+from accounts.keys import key_format
+from accounts.models import EPOCH, Account, ApiKey, OperationUsage, Plan, Rejection
 from accounts.models.api_keys import SERVICE
-from accounts.quota import bans
-from accounts.quota.bans import BAN_LENGTHS, get_rejections_to_ban
-from accounts.quota.limits import DAY, MINUTE, to_datetime, to_microseconds
+from accounts.quota.bans import get_rejections_to_ban
+from accounts.quota.limits import to_microseconds
 from accounts.usage.retention import OPERATION_USAGE_DAYS
-from petstore.api.client_ip import NO_ADDRESS
 from petstore.audit.models import AuditEntry
 
 BATCH_SIZE = 2_000
 PLACES = "Amber Brook Cedar Coast Elm Harbour Hill Island Juniper Lake Meadow Orchard River Station".split()
 BUSINESSES = "Pets|Rescue|Animal Clinic|Pet Supplies|Adoption|Kennels".split("|")
-PLANS = [
-    PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.BUSINESS,
-    PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.ENTERPRISE,
-]  # fmt: skip
-# The states of the accounts' second keys, assigned in turn. An integer is the number of days until expiry.
-SECOND_KEY_STATES = ("in use", "revoked", "rotated", 3, 20, -9)
-BAN_LEVELS = {2: 1, 6: 2, 10: 3}  # Of the accounts' first keys, by index. The others are not banned.
-BAN_AGE = 12 * MINUTE
-WEEKDAY_FACTORS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # Monday first.
-MINUTES_PER_DAY = 24 * 60
-RECENT_DAYS = 30  # The days that have minute counts and deprecated calls.
-ROUTES = [f"/v1/{name}" for name in "pets store/orders pets categories pets store/orders pets".split()]
+DAYS_UNTIL_EXPIRY = (None, 3, 20, -9)  # Of the accounts' second keys, in turn.
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.6, 1.5)  # Of the daily quota that accounts use.
+LIST, ORDER = "GET /v1/pets", "POST /v1/store/orders"
 
-Orders = Counter[tuple[int, int]]  # Placed orders, by account ID and hour since the epoch.
+Orders = Counter[tuple[int, date]]  # Placed orders, by account ID and day.
 
 
 def add_history(
@@ -67,14 +35,14 @@ def add_history(
 ) -> Orders:
     """Add `count` accounts with up to `days` of history, and their orders. Call it in a transaction."""
     accounts = add_accounts(rng, now, days, count)
-    rows: dict[type[Model], list[Any]] = defaultdict(list)
-    keys = add_keys(rng, now, accounts)
+    keys = add_keys(now, accounts)
     orders = add_orders(accounts)
-    for index, account_keys in enumerate(keys):
-        for row in generate_usage_rows(rng, now, days, account_keys, index, orders=orders):
+    rows: dict[type[Model], list[Any]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        ban = ban_key(key, now) if index == 1 else []
+        for row in generate_usage(rng, now, days, key, orders=orders, ban=ban):
             rows[type(row)].append(row)
     rows[Rejection].sort(key=lambda rejection: rejection.rejected_at)
-    rows[AuditEntry].sort(key=lambda entry: entry.at)
     for model, instances in rows.items():
         model._default_manager.bulk_create(instances, BATCH_SIZE)
     return orders
@@ -82,17 +50,13 @@ def add_history(
 
 def add_accounts(rng: Random, now: datetime, days: int, count: int) -> list[Account]:
     """Create accounts. The first third date back to the start of the history."""
-    plans, first = Plan.objects.in_bulk(), Account.objects.count()
-    names = [f"{place} {business}" for business in BUSINESSES for place in PLACES]
+    plans, first = list(Plan.objects.exclude(per_day=None)), Account.objects.count()
     accounts = []
+    names = [f"{place} {business}" for business in BUSINESSES for place in PLACES]
     for index in range(count):
         repetition, name_index = divmod(first + index, len(names))
         name = names[name_index] + (f" {repetition + 1}" if repetition else "")
-        account = Account(name=name, plan=plans[PLANS[index % len(PLANS)]])
-        account.public_id = "".join(rng.choices(BASE62_ALPHABET, k=ACCOUNT_ID_LENGTH))
-        if account.plan_id == PlanCode.ENTERPRISE:
-            account.per_minute, account.per_day = 3_000, 120_000
-        accounts.append(account)
+        accounts.append(Account(name=name, plan=plans[index % len(plans)]))
     Account.objects.bulk_create(accounts, BATCH_SIZE)
     for index, account in enumerate(accounts):  # After bulk_create(), which sets the times to now.
         age = days if index < count / 3 else rng.randint(1, days)
@@ -101,209 +65,85 @@ def add_accounts(rng: Random, now: datetime, days: int, count: int) -> list[Acco
     return accounts
 
 
-def add_keys(rng: Random, now: datetime, accounts: list[Account]) -> list[list[ApiKey]]:
-    """Add two keys in various states for each account, any replacement, and their audit trail."""
-    keys, replacements, entries = [], {}, []
-    for index, account in enumerate(accounts):
-        first, second = build_key(rng, now, account, "Production"), build_key(rng, now, account, "Website")
-        match SECOND_KEY_STATES[index % len(SECOND_KEY_STATES)]:
-            case "revoked":
-                second.revoked_at = now - (now - second.created_at) * rng.uniform(0.1, 0.6)
-                second.revoked_reason = "Found in a public repository."
-                entries.append((second, Action.REVOKED, second.revoked_at, second.revoked_reason))
-            case "rotated":
-                second.expires_at = now + timedelta(hours=10)
-                replacement = build_key(rng, now, account, second.name)
-                replacement.created_at = second.expires_at - ROTATION_OVERLAP
-                replacement.rotated_from = second
-                replacements[index] = replacement
-                reason = f"Replaced by {replacement.public_id}."
-                entries.append((second, Action.ROTATED, replacement.created_at, reason))
-            case int(days):
-                second.expires_at = max(now + timedelta(days=days), second.created_at + timedelta(hours=1))
-        end = min(now, second.revoked_at or second.expires_at or now)
-        second.last_used_at = get_last_use(end, timedelta(minutes=3))
-        keys.append([first, second])
-    initial_keys = [key for pair in keys for key in pair]
-    ApiKey.objects.bulk_create(initial_keys, BATCH_SIZE)
-    ApiKey.objects.bulk_create(replacements.values(), BATCH_SIZE)
-    for index, replacement in replacements.items():
-        keys[index].append(replacement)
-    entries += [(key, Action.ISSUED, key.created_at, "") for own in keys for key in own]
-    trail = [build_audit_entry(*entry) for entry in sorted(entries, key=lambda entry: entry[2])]
-    AuditEntry.objects.bulk_create(trail, BATCH_SIZE)
-    return keys
+def add_keys(now: datetime, accounts: list[Account]) -> list[ApiKey]:
+    """Add a key in use and an unused one for each account. Return those in use."""
+    used = [build_key(account, "Production", last_used_at=now) for account in accounts]
+    unused = [build_key(account, "Website") for account in accounts]
+    for index, key in enumerate(unused):
+        if days := DAYS_UNTIL_EXPIRY[index % len(DAYS_UNTIL_EXPIRY)]:
+            key.expires_at = max(now + timedelta(days=days), key.created_at + timedelta(hours=1))
+    ApiKey.objects.bulk_create([*used, *unused], BATCH_SIZE)
+    AuditEntry.objects.bulk_create(map(build_audit_entry, [*used, *unused]), BATCH_SIZE)
+    return used
 
 
-def build_key(rng: Random, now: datetime, account: Account, name: str) -> ApiKey:
-    suffix = "".join(rng.choices(BASE62_ALPHABET, k=PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH))
-    return ApiKey(
-        account=account,
-        public_id=account.public_id + suffix,
-        mode=get_key_mode(),
-        name=name,
-        digest=secrets.token_hex(32),
-        pepper_number=get_signing_pepper_number(),
-        created_at=account.created_at + timedelta(minutes=2),
-        last_used_at=get_last_use(now, timedelta(minutes=rng.uniform(0, 2))),
-    )
+def build_key(account: Account, name: str, **values: Any) -> ApiKey:
+    values["public_id"] = key_format.generate(models.get_key_mode(), account.public_id).public_id
+    values["digest"], values["pepper_number"] = secrets.token_hex(32), models.get_signing_pepper_number()
+    created_at = account.created_at + timedelta(minutes=2)
+    return ApiKey(account=account, name=name, mode=models.get_key_mode(), created_at=created_at, **values)
 
 
-def get_last_use(end: datetime, age: timedelta) -> datetime:
-    """Return a time before `end` on the same UTC day, whose usage includes it."""
-    return end - min(age, (end - datetime.combine(end.date(), time(), UTC)) / 2)
+def build_audit_entry(key: ApiKey) -> AuditEntry:
+    by = {"actor_name": SERVICE.name, "address": SERVICE.address}
+    row = {"model": key._meta.label_lower, "object_id": str(key.pk), "object_text": str(key)}
+    return AuditEntry(action=Action.ISSUED, at=key.created_at, **by, **row)
 
 
-def build_audit_entry(key: ApiKey, action: Action, at: datetime, reason: str = "") -> AuditEntry:
-    return AuditEntry(
-        model=key._meta.label_lower,
-        object_id=str(key.pk),
-        object_text=str(key),
-        action=action,
-        at=at,
-        actor_name=SERVICE.name,
-        reason=reason,
-        address=str(NO_ADDRESS),
-    )
+def ban_key(key: ApiKey, now: datetime) -> list[Rejection]:
+    """Ban a key that was banned before, for hours; return the rejections that led to it."""
+    at, rejections = to_microseconds(now), get_rejections_to_ban(key.account.limits.per_minute)
+    models.RateLimitState.objects.create(key=key, banned_until=at, ban_level=3)
+    key.ban(at, at, rejections)
+    return [build_rejection(key, now, Rejection.Reason.MINUTE) for _ in range(rejections)]
 
 
-def generate_ban_rows(rng: Random, now: datetime, key: ApiKey, level: int, by_ban: int) -> Iterator[Model]:
-    """Yield today's ban of a key for ignoring 429, its audit entry, and the rejections around it."""
-    age = min(BAN_AGE, to_microseconds(now) % DAY // 2)  # The first rejections are from today, too.
-    started_at = to_microseconds(now) - age
-    ends_at = started_at + BAN_LENGTHS[level]
-    by_minute = get_rejections_to_ban(key.account.limits.per_minute)
-    yield RateLimitState(key=key, banned_at=started_at, banned_until=ends_at, ban_level=level + 1)
-    reason = bans.describe(by_minute, ends_at - started_at)
-    yield build_audit_entry(key, Action.BANNED, to_datetime(started_at), reason)
-    previous = started_at
-    for length in reversed(BAN_LENGTHS[:level]):  # A first ban is short; earlier ones led to this level.
-        previous -= length + 2 * MINUTE
-        yield build_audit_entry(key, Action.BANNED, to_datetime(previous), bans.describe(by_minute, length))
-    for number in range(by_minute):
-        at = to_datetime(started_at - round(min(MINUTE, age) * rng.random()))
-        yield build_rejection(rng, key, at, Rejection.Reason.MINUTE, number)
-    for number in range(by_minute, by_minute + by_ban):
-        at = to_datetime(started_at + round(age * rng.random()))
-        yield build_rejection(rng, key, at, Rejection.Reason.BAN, number, ban_ends_at=to_datetime(ends_at))
-
-
-def generate_usage_rows(
-    rng: Random, now: datetime, days: int, keys: list[ApiKey], index: int, *, orders: Orders
+def generate_usage(
+    rng: Random, now: datetime, days: int, key: ApiKey, *, orders: Orders, ban: list[Rejection]
 ) -> Iterator[Model]:
-    """Yield the usage rows of an account. Its traffic grows over time and drops on weekends."""
-    account, ban_level, today = keys[0].account, BAN_LEVELS.get(index), now.date()
-    limits, admitted = account.limits, 0
-    current_share = 1.2 if index % 8 == 0 else rng.betavariate(1.6, 3.2) * 1.4  # Of the daily limit.
-    has_bursts = rng.random() < 0.3 and not ban_level
+    """Yield the usage of an account, which grows to a share of its daily quota."""
+    account, limits, admitted = key.account, key.account.limits, 0
+    share = rng.choice(SHARES)
     for days_ago in range(min(days, (now - account.created_at).days) - 1, -1, -1):
-        day = today - timedelta(days=days_ago)
-        day_start = datetime.combine(day, time(), UTC)
-        day_end = min(now, day_start + timedelta(days=1))
-        minutes = MINUTES_PER_DAY if days_ago else now.hour * 60 + now.minute + 1
-        first_hour = (day - EPOCH).days * 24
-        placed = [orders[account.pk, first_hour + hour] for hour in range(24)]
-        weekday_share = WEEKDAY_FACTORS[day.weekday()] * rng.uniform(0.85, 1.15)
-        share = current_share * (1 - 0.5 * days_ago / days) * weekday_share
-        attempted = max(sum(placed), round(limits.per_day * share * minutes / MINUTES_PER_DAY))
-        admitted = min(attempted, limits.per_day)
-        by_day = min(attempted - admitted, rng.randint(10, 60))  # Clients stop when they are rejected.
-        bursts = rng.randint(0, 3) if has_bursts and admitted > 6 * limits.per_minute else 0
-        excesses, by_ban = [rng.randint(1, 12) for _ in range(bursts)], 0
-        reasons = [Rejection.Reason.DAY] * by_day + [Rejection.Reason.MINUTE] * sum(excesses)
-        if ban_level and not days_ago:
-            excesses, by_ban = [get_rejections_to_ban(limits.per_minute)], rng.randint(5, 20)
-            admitted = max(admitted, limits.per_minute)
-            yield from generate_ban_rows(rng, now, keys[0], ban_level, by_ban)
-        rejected = by_day + by_ban + sum(excesses)
-        if days_ago < settings.REJECTION_RETENTION_DAYS:  # Log every rejection, all for the first key.
-            for number, reason in enumerate(reasons, rejected - len(reasons)):
-                at = day_start + (day_end - day_start) * rng.uniform(0.8, 1)
-                yield build_rejection(rng, keys[0], at, reason, number, day_used=admitted)
-        active_keys = [
-            key
-            for key in keys
-            if key.created_at.date() <= day <= (key.revoked_at or key.expires_at or now).date()
-        ]
-        per_key, remainder = divmod(admitted, len(active_keys))
-        yield DailyUsage(key=active_keys[0], day=day, admitted=per_key + remainder, rejected=rejected)
-        for key in active_keys[1:]:
-            yield DailyUsage(key=key, day=day, admitted=per_key)
-        calls = 0  # Of a deprecated operation.
-        if days_ago < RECENT_DAYS:
-            histogram = build_minute_histogram(limits.per_minute, admitted + by_day, excesses, minutes)
-            yield MinuteHistogram(account=account, day=day, minutes=histogram)
-            if index % 5 == 1 and (calls := round(admitted * rng.uniform(0, 0.02))):
-                values = {
-                    "operation": "getPet",
-                    "admitted": calls,
-                    "last_call_at": day_end - timedelta(seconds=1),
-                }
-                yield DeprecatedUse(account=account, day=day, **values)
+        start = datetime.combine(now.date() - timedelta(days=days_ago), time(), UTC)
+        duration = min(now - start, timedelta(days=1))
+        growth = (1 - 0.5 * days_ago / days) * rng.uniform(0.85, 1.15)
+        attempted = round(limits.per_day * share * growth * (duration / timedelta(days=1)))
+        placed = orders[account.pk, start.date()]
+        admitted = min(max(attempted, placed, limits.per_minute), limits.per_day)
+        by_day = min(max(0, attempted - admitted), 40)  # Clients stop when they are rejected.
+        log = [build_rejection(key, start + duration * rng.uniform(0.8, 1)) for _ in range(by_day)]
+        log += [] if days_ago else ban
+        yield models.DailyUsage(key=key, day=start, admitted=admitted, rejected=len(log))
+        if days_ago < settings.REJECTION_RETENTION_DAYS:
+            yield from log
         if days_ago < OPERATION_USAGE_DAYS:
-            hours = 24 if days_ago else now.hour + 1
-            counts = count_reads(admitted - calls - sum(placed), rejected)
-            by_hour = {key: spread(count, hours) for key, count in counts.items()}
-            by_hour["GET /v1/pets/{petId}", 200] = spread(calls, hours)
-            by_hour["POST /v1/store/orders", 201] = placed
-            yield from build_operation_rows(account, first_hour, by_hour, per_hour=days_ago < 2)
-    yield UsageGeneration(account=account)
-    yield QuotaUsage(account=account, day=(today - EPOCH).days, day_used=admitted)
+            counts = Counter({(LIST, 200): admitted - placed, (ORDER, 201): placed, (LIST, 429): len(log)})
+            hours = (now.hour + 1, 24)[days_ago] if days_ago < 2 else 0
+            yield from generate_operations(account, 24 * (start.date() - EPOCH).days, hours, counts)
+    yield models.UsageGeneration(account=account)
+    yield models.QuotaUsage(account=account, day=(now.date() - EPOCH).days, day_used=admitted)
 
 
-def count_reads(admitted: int, rejected: int) -> Counter[tuple[str, int]]:
-    """Count requests by operation and status, as `build_rejection` chooses the route."""
-    counts: Counter[tuple[str, int]] = Counter()
-    for status, count in ((200, admitted), (429, rejected)):
-        for route, share in zip(ROUTES, spread(count, len(ROUTES)), strict=True):
-            counts[f"GET {route}", status] += share
-    return counts
-
-
-def spread(count: int, parts: int) -> list[int]:
-    return [count // parts + (part < count % parts) for part in range(parts)]
-
-
-def build_operation_rows(
-    account: Account, first_hour: int, by_hour: dict[tuple[str, int], list[int]], *, per_hour: bool
+def generate_operations(
+    account: Account, first: int, hours: int, counts: Counter[tuple[str, int]]
 ) -> Iterator[OperationUsage]:
-    """Yield the requests of a day by operation and status, with `per_hour` also those of its hours."""
-    for (operation, status), requests in by_hour.items():
-        rows = [(OperationUsage.DAY, first_hour, sum(requests))]
-        if per_hour:
-            rows += [(OperationUsage.HOUR, first_hour + hour, count) for hour, count in enumerate(requests)]
+    """Yield the requests of a day by operation and status, also spread over its hours."""
+    for (operation, status), total in (+counts).items():  # Without zeros.
         values = {"account": account, "operation": operation, "status": status}
-        for length, start, count in rows:
-            if count:
-                yield OperationUsage(hours=length, start=start, requests=count, **values)
+        yield OperationUsage(hours=OperationUsage.DAY, start=first, requests=total, **values)
+        for hour in range(hours):
+            requests = total // hours + (hour < total % hours)
+            yield OperationUsage(hours=OperationUsage.HOUR, start=first + hour, requests=requests, **values)
 
 
-def build_minute_histogram(
-    per_minute: int, within_limit: int, excesses: list[int], minutes: int
-) -> dict[int, int]:
-    """Map requests per minute to the number of such minutes. An excess is of one minute over the limit."""
-    quotient, remainder = divmod(within_limit - len(excesses) * per_minute, max(1, minutes - len(excesses)))
-    histogram = Counter({quotient: minutes - len(excesses) - remainder, quotient + 1: remainder})
-    histogram.update(per_minute + excess for excess in excesses)
-    return {requests: count for requests, count in histogram.items() if requests and count}
-
-
-def build_rejection(
-    rng: Random, key: ApiKey, at: datetime, reason: str, number: int, **values: Any
-) -> Rejection:
-    minute_used = key.account.limits.per_minute if reason == Rejection.Reason.MINUTE else 0
+def build_rejection(key: ApiKey, at: datetime, reason: str = Rejection.Reason.DAY) -> Rejection:
+    limits, is_daily = key.account.limits, reason == Rejection.Reason.DAY
     return Rejection(
-        request_id=f"{rng.getrandbits(128):032x}",
-        rejected_at=at,
-        account=key.account,
-        key=key,
-        reason=reason,
-        address=f"203.0.113.{key.pk % 254 + 1}",  # RFC 5737.
-        method="GET",
-        route=ROUTES[number % len(ROUTES)],
-        minute_limit=key.account.limits.per_minute,
-        minute_ends_at=at + timedelta(seconds=rng.uniform(1, 50)),
-        day_limit=key.account.limits.per_day,
+        account=key.account, key=key, rejected_at=at, reason=reason, request_id=secrets.token_hex(16),
+        method="GET", route="/v1/pets", address="203.0.113.7",  # RFC 5737.
+        minute_limit=limits.per_minute, minute_used=0 if is_daily else limits.per_minute,
+        minute_ends_at=at + timedelta(seconds=30),
+        day_limit=limits.per_day, day_used=limits.per_day if is_daily else limits.per_minute,
         day_ends_at=datetime.combine(at.date() + timedelta(days=1), time(), UTC),
-        **{"minute_used": minute_used, "day_used": minute_used} | values,
-    )
+    )  # fmt: skip

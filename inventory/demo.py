@@ -77,8 +77,7 @@ def add_orders(rng: Random, now: datetime, days: int, accounts: list[Account]) -
             histories.append((order, steps))
     histories.sort(key=lambda history: history[1][0]["at"])  # IDs in the order of time.
     save(histories)
-    hours = [int(steps[0]["at"].timestamp()) // 3600 for _, steps in histories]
-    return Counter(zip([order.account_id for order, _ in histories], hours, strict=True))
+    return Counter((order.account_id, steps[0]["at"].date()) for order, steps in histories)
 
 
 def save(histories: list[tuple[Order, list[dict[str, Any]]]]) -> None:
