@@ -1,17 +1,17 @@
 """Deployments that break the contract: a proxy that modifies the running service's responses."""
 
-import http.client
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import urlsplit
+
+import httpx
 
 from tests.conformance import test_rules as rules
 from tests.support.live import Service
+from tests.system.clients.faulty_proxy import forward, proxy
 
 
 @dataclass
@@ -49,46 +49,23 @@ Variant = Callable[[Reply], object]
 def broken(service: Service, variant: Variant) -> Iterator[str]:
     """Serve through a proxy that modifies the service's responses; yield the base URL."""
     seen: dict[str, Any] = {}
-    upstream = urlsplit(service.url)
 
-    class Proxy(BaseHTTPRequestHandler):
-        def forward(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            connection = http.client.HTTPConnection(upstream.netloc, timeout=30)
-            connection.request(self.command, self.path, body or None, dict(self.headers))
-            response = connection.getresponse()
-            proxy_url = f"http://{self.headers['Host']}/v1"
-            headers = {
-                name: value.replace(f"{service.url}/v1", proxy_url) for name, value in response.getheaders()
-            }
-            reply = Reply(
-                self.command, self.path, dict(self.headers), response.status, headers, response.read(), seen
-            )
-            connection.close()
-            variant(reply)
-            self.send_response_only(reply.status)
-            for name, value in reply.headers.items():
-                if name.lower() not in {"content-length", "connection", "transfer-encoding"}:
-                    self.send_header(name, value)
-            self.send_header("Content-Length", str(len(reply.body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(reply.body)
+    def modify(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+        own_url = f"http://{handler.headers['Host']}/v1"
+        headers = {
+            name: value.replace(f"{service.url}/v1", own_url)
+            for name, value in response.headers.items()
+            if name != "content-length"
+        }
+        sent = dict(handler.headers)
+        reply = Reply(
+            handler.command, handler.path, sent, response.status_code, headers, response.content, seen
+        )
+        variant(reply)
+        forward(handler, httpx.Response(reply.status, headers=reply.headers, content=reply.body))
 
-        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = forward
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with proxy(service, otherwise=modify) as before:
+        yield f"{before.url}/v1"
 
 
 # --- Variants; beside each, the rule that finds it ----------------------------------------------

@@ -58,9 +58,6 @@ RUN_AXE = """async (contrast) => {
 }"""
 
 
-ARE_CUT = "cells => cells.map((cell) => cell.scrollHeight > cell.clientHeight + 1)"
-
-
 def find_problems(page: Page) -> list[str]:
     """Return the violations of axe-core's rules, and whether the page scrolls horizontally.
 
@@ -106,26 +103,6 @@ def test_pages_violate_neither_accessibility_rules_nor_the_csp(
         if found := find_problems(page):
             findings[path] = found
     assert not findings, json.dumps(findings, indent=1)
-
-
-def test_long_name_is_truncated_in_the_heading_only(shop: Service, open_page: Open) -> None:
-    name = f"{'The Society for Rabbits, ' * 8}Hamsters"
-    shop.issue(name, "free")
-    for narrow in (False, True):
-        page = open_page("/admin/accounts/account/?q=Hamsters", as_="root", narrow=narrow)
-        if narrow:
-            cells = page.locator("#result_list [data-label]")
-            expect(cells.first).to_have_attribute("data-label", "Name")
-            expect(cells.first).to_be_visible()
-            assert not any(cells.evaluate_all(ARE_CUT))
-        page.get_by_role("link", name=name, exact=True).click()
-        last = page.locator("h1").get_by_title(name)
-        expect(last).to_be_visible()
-        *others, _ = page.locator("h1 > :is(a, span)").filter(visible=True).all()
-        is_cut = "part => part.scrollWidth > part.clientWidth"
-        assert last.evaluate(is_cut)
-        assert not any(part.evaluate(is_cut) for part in others)
-        expect(page.get_by_role("heading", name=name).last).to_be_in_viewport()
 
 
 def test_pages_of_a_password_link_are_accessible(open_page: Open) -> None:

@@ -13,6 +13,8 @@ import httpx
 
 from tests.support.live import Service
 
+Action = Callable[[BaseHTTPRequestHandler, httpx.Response], None]
+
 
 @dataclass
 class Exchange:
@@ -30,7 +32,7 @@ class Proxy:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.actions: list[Callable[[BaseHTTPRequestHandler, httpx.Response], None]] = []
+        self.actions: list[Action] = []
         self.exchanges: list[Exchange] = []
         self.url = ""
 
@@ -72,8 +74,8 @@ def forward(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
 
 
 @contextmanager
-def proxy(service: Service) -> Iterator[Proxy]:
-    """Yield a listening proxy."""
+def proxy(service: Service, otherwise: Action = forward) -> Iterator[Proxy]:
+    """Yield a listening proxy, which applies `otherwise` after the list of actions."""
     made = Proxy(service)
 
     class Handler(BaseHTTPRequestHandler):
@@ -81,21 +83,21 @@ def proxy(service: Service) -> Iterator[Proxy]:
             exchange = Exchange(self.command, time.monotonic())
             made.exchanges.append(exchange)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            act = made.actions.pop(0) if made.actions else forward
+            act = made.actions.pop(0) if made.actions else otherwise
             sent = {name: value for name, value in self.headers.items() if name != "Host"}
             response = httpx.request(self.command, service.url + self.path, headers=sent, content=body)
             exchange.status, exchange.answered = response.status_code, time.monotonic()
             exchange.retry_after = int(response.headers.get("Retry-After", 0))
             act(self, response)
 
-        do_GET = do_POST = do_DELETE = handle_request
+        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_request
 
         def log_message(self, *args: Any) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     made.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         yield made

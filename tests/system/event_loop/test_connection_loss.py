@@ -162,17 +162,6 @@ def test_confirmed_commit_succeeds_although_the_connection_closes(
     assert serve(transaction.atomic(sleep)) == [""]
 
 
-def test_result_without_its_sync_is_a_failure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def close_before_sync(self: PostgresqlConnection) -> None:
-        raise ConnectionClosedError("The connection closed before the Sync.")
-
-    monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", close_before_sync)
-    (outcome,) = serve(get_pid)
-    assert isinstance(outcome, OperationalError)
-
-
 def test_prepared_statement_survives_a_changed_table() -> None:
     read = Statement(b"read_changing", b"SELECT number FROM changing")
 
