@@ -3,8 +3,8 @@
 prometheus_client creates sparse files. On a full disk, writing to a hole is a bus error, which kills the
 worker. Preallocated files have no holes.
 
-When a worker exits, the supervisor adds its counts to the files of process 0, so restarts don't fill the
-folder. A lock keeps readers from seeing these counts twice.
+Each worker has the files of a slot. Once it has exited, the next worker gets its slot and continues its
+counts, so restarts neither lose counts nor fill the folder.
 """
 
 import fcntl
@@ -14,19 +14,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
-from typing import Any
+from typing import ClassVar
 
-from prometheus_client import REGISTRY, mmap_dict, values
+from prometheus_client import REGISTRY, values
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.multiprocess import mark_process_dead
 
 PREFIX = "petstore-metrics-"
 MIN_ABANDONED_SECONDS = 60  # A service that is starting has not yet locked its folder.
-
-MetricsFile: Any = mmap_dict.MmapedDict  # The class has no type annotations.
 
 # In bytes. Labels come from closed lists (see instrumentation.py), so these are upper bounds.
 FILE_SIZES = {
@@ -44,12 +44,30 @@ class Supervisor:
     workers = 0
     started_at = time.time()
     worker_exits = memoryview(mmap.mmap(-1, 8)).cast("q")  # One integer in shared memory.
+    slot = 0  # Of the worker that is being started.
+    _used_slots: ClassVar[set[int]] = set()
     _lock = threading.Lock()
 
     @classmethod
     def count_worker_exit(cls) -> None:
         with cls._lock:
             cls.worker_exits[0] += 1
+
+    @classmethod
+    def take_slot(cls) -> int:
+        """Reserve the lowest free slot for a new worker, which may start before the old one stops."""
+        with cls._lock:
+            cls.slot = next(slot for slot in count() if slot not in cls._used_slots)
+            cls._used_slots.add(cls.slot)
+            return cls.slot
+
+    @classmethod
+    def release_slot(cls, slot: int) -> None:
+        """Delete the gauges of a worker that has exited, and keep its counts for the next one."""
+        with suppress(OSError):  # The worker must be replaced in any case.
+            mark_process_dead(slot)  # type: ignore[no-untyped-call]
+        with cls._lock:
+            cls._used_slots.remove(slot)
 
 
 @contextmanager
@@ -68,7 +86,6 @@ def create_metrics_folder(parent: str) -> Iterator[str]:
     except OSError as error:  # Even a folder needs space on most file systems.
         sys.exit(f"petstore: The metrics need a folder with space; set METRICS_DIR. {error}")
     with temporary as folder, lock(Path(folder), fcntl.LOCK_SH):
-        (Path(folder) / "lock").touch()
         yield folder
 
 
@@ -85,30 +102,28 @@ def lock(path: Path, operation: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-def lock_metrics_files(folder: str, operation: int) -> AbstractContextManager[None]:
-    return lock(Path(folder) / "lock", operation)
-
-
 def preallocate_metrics_files() -> None:
-    """Allocate the files of this new worker. If that fails, it stores its metrics in memory.
+    """Allocate the missing files of this new worker. If that fails, it stores its metrics in memory.
 
     Metrics without labels got their values in the supervisor, in memory, and get new ones in the files.
     """
     folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
-    pid = os.getpid()
+    slot = Supervisor.slot
+    files = {folder / f"{kind}_{slot}.db": size for kind, size in FILE_SIZES.items()}
+    missing = [path for path in files if not path.exists()]
     try:
-        for kind, size in FILE_SIZES.items():
-            new = folder / f"{kind}_{pid}.new"  # An empty .db file could not be read.
+        for path in missing:
+            new = path.with_suffix(".new")  # An empty .db file could not be read.
             with new.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, size)
-            new.rename(new.with_suffix(".db"))
+                os.posix_fallocate(file.fileno(), 0, files[path])
+            new.rename(path)
     except OSError:
         values.ValueClass = values.MutexValue
-        for path in folder.glob(f"*_{pid}.*"):
-            path.unlink()
+        for path in missing:
+            path.unlink(missing_ok=True)
+            path.with_suffix(".new").unlink(missing_ok=True)
     else:
-        # By default, prometheus_client calls getpid on each update.
-        values.ValueClass = values.MultiProcessValue(lambda: pid)  # type: ignore[no-untyped-call]
+        values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]
         for metric in REGISTRY._collector_to_names:
             if isinstance(metric, MetricWrapperBase) and not metric._labelnames:
                 metric._metric_init()  # type: ignore[no-untyped-call]
@@ -117,22 +132,3 @@ def preallocate_metrics_files() -> None:
 def lacks_space() -> bool:
     """Return whether the metrics of this worker are missing from /metrics."""
     return "PROMETHEUS_MULTIPROC_DIR" in os.environ and values.ValueClass is values.MutexValue
-
-
-def merge_metrics_files(folder: str, pid: int) -> None:
-    """Add the counts of a worker that has exited to those of process 0, and delete its files."""
-    with lock_metrics_files(folder, fcntl.LOCK_EX):
-        for path in Path(folder).glob(f"gauge_*_{pid}.db"):
-            path.unlink()
-        for kind in ("counter", "histogram"):
-            path, total = (Path(folder) / f"{kind}_{number}.db" for number in (pid, 0))
-            if not path.exists():
-                continue
-            if not total.exists():
-                path.rename(total)
-                continue
-            totals = MetricsFile(str(total))
-            for key, value, timestamp, _ in MetricsFile.read_all_values_from_file(str(path)):
-                totals.write_value(key, totals.read_value(key)[0] + value, timestamp)
-            totals.close()
-            path.unlink()

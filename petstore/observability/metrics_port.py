@@ -1,6 +1,5 @@
 """Serves the metrics of all workers on a separate port (METRICS_PORT), from a thread of the supervisor."""
 
-import fcntl
 import os
 import socket
 import threading
@@ -16,7 +15,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from petstore.observability.metrics_files import Supervisor, lock_metrics_files
+from petstore.observability.metrics_files import Supervisor
 
 
 class SupervisorCollector(Collector):
@@ -43,13 +42,8 @@ class MultiprocessRegistry(CollectorRegistry):
 
     def __init__(self, folder: str) -> None:
         super().__init__()
-        self._folder = folder
         self.register(SupervisorCollector())
         MultiProcessCollector(self, folder)  # type: ignore[no-untyped-call]
-
-    def collect(self) -> Iterable[Metric]:
-        with lock_metrics_files(self._folder, fcntl.LOCK_SH):
-            return list(super().collect())
 
 
 class IPv6MetricsServer(ThreadingWSGIServer):

@@ -24,7 +24,7 @@ from django.apps import apps
 from django.conf import settings
 from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
 from granian.http import HTTP1Settings
-from granian.log import LogLevels, logger
+from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
 from petstore.observability.healthcheck import is_alive
@@ -32,7 +32,6 @@ from petstore.observability.log_writer import log_writer
 from petstore.observability.metrics_files import (
     Supervisor,
     create_metrics_folder,
-    merge_metrics_files,
     preallocate_metrics_files,
 )
 from petstore.observability.metrics_port import serve_metrics
@@ -52,6 +51,10 @@ class Worker(WorkerProcess):
     mistake the worker for alive, and log that it is killed.
     """
 
+    def start(self) -> None:
+        self._slot = Supervisor.take_slot()
+        super().start()  # type: ignore[no-untyped-call]
+
     def _watch(self) -> None:
         self._watcher_thread = threading.Thread(target=self._watcher)
         self._watcher_thread.start()
@@ -60,10 +63,7 @@ class Worker(WorkerProcess):
         self.inner.join()
         if not self.interrupt_by_parent:
             Supervisor.count_worker_exit()
-        try:
-            merge_metrics_files(os.environ["PROMETHEUS_MULTIPROC_DIR"], self.inner.pid)
-        except Exception:  # noqa: BLE001  A killed worker can leave an invalid file.
-            logger.exception("The metrics of a worker that exited could not be merged.")
+        Supervisor.release_slot(self._slot)
         super()._watcher()  # type: ignore[no-untyped-call]  # It replaces the worker.
 
     def join(self, timeout: float | None = None) -> None:
@@ -117,6 +117,7 @@ def load_application() -> Any:
 
 def start_worker(application: Any) -> Any:
     """Start the background threads in a new worker. granian calls this for the application."""
+    preallocate_metrics_files()  # Before prometheus_client opens them.
     shutdown.block_sigterm()  # Threads inherit the mask.
     for app in apps.get_app_configs():
         if hasattr(app, "start_worker"):
@@ -174,8 +175,6 @@ def main() -> None:
     Supervisor.workers = options.workers
     with create_metrics_folder(settings.METRICS_DIR) as metrics_dir:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics_dir
-        # The files must exist before prometheus_client opens them.
-        os.register_at_fork(after_in_child=preallocate_metrics_files)
         if settings.METRICS_PORT:
             serve_metrics(options.metrics_host, settings.METRICS_PORT, settings.METRICS_ALLOW_FROM)
         # A worker that is forked while a thread imports a module inherits a locked import lock. This call

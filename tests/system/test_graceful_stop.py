@@ -157,8 +157,9 @@ def do_nothing(*_: object) -> None:
     """A stub of a worker's work."""
 
 
-def test_exited_worker_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exited_worker_is_not_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """On a busy machine the supervisor notices the exit late."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     reap = os.waitpid
 
     def reap_slowly(pid: int, options: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from prometheus_client import generate_latest
 
-from petstore.observability.metrics_files import PREFIX, create_metrics_folder, lock, merge_metrics_files
+from petstore.observability.metrics_files import PREFIX, Supervisor, create_metrics_folder, lock
 from petstore.observability.metrics_port import MultiprocessRegistry, serve_metrics
 from tests.support.live import ROOT, Service, live_service
 from tests.support.packages import python
@@ -37,49 +37,53 @@ def test_metric_files_are_allocated_at_the_start(service: Service) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The metrics folder of a worker that has died."""
+    """The metrics folder of two workers that have died."""
     folder = tmp_path_factory.mktemp("metrics")
+    for slot in range(2):
+        run_worker(folder, slot)
+    return folder
+
+
+def run_worker(folder: Path, slot: int) -> None:
+    """Run a worker that counts three bans."""
     program = (
+        f"from petstore.observability import metrics_files; metrics_files.Supervisor.slot = {slot}; "
+        "metrics_files.preallocate_metrics_files(); "
         "import django; django.setup(); from petstore.observability.metrics import *; "
         "BANS.inc(3); WORKERS.set(1)"
     )
     variables = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
-    (folder / "lock").touch()
-    for _ in range(2):
-        subprocess.run([python(), "-c", program], cwd=ROOT, env=os.environ | variables, check=True)
-    return folder
+    subprocess.run([python(), "-c", program], cwd=ROOT, env=os.environ | variables, check=True)
 
 
 def read_folder(folder: Path) -> str:
     return generate_latest(MultiprocessRegistry(str(folder))).decode()
 
 
-def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> None:
+def test_next_worker_continues_the_counts_of_one_that_died_but_not_its_state(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(folder))
     assert "petstore_bans_total 6.0" in read_folder(folder)
     assert "petstore_workers 2.0" in read_folder(folder)
-    for file in list(folder.glob("gauge_livesum_*.db")):
-        merge_metrics_files(str(folder), int(file.stem.rpartition("_")[2]))
-    assert [file.name for file in folder.glob("*.db")] == ["counter_0.db"]
-    text = read_folder(folder)
-    assert "petstore_bans_total 6.0" in text
-    assert "petstore_workers " not in text
+    assert [Supervisor.take_slot() for _ in range(2)] == [0, 1]
+    for slot in range(2):
+        Supervisor.release_slot(slot)
+    assert "petstore_bans_total 6.0" in read_folder(folder)
+    assert "petstore_workers " not in read_folder(folder)
+    run_worker(folder, slot=1)
+    assert "petstore_bans_total 9.0" in read_folder(folder)
+    assert "petstore_workers 1.0" in read_folder(folder)
 
 
 def wait_for_workers(service: Service, *, instead_of: list[int]) -> None:
     """Wait until as many new workers serve."""
 
     def are_replaced() -> bool:
-        return len(read_workers(service)) == len(instead_of) and not set(instead_of) & set(
-            read_workers(service)
-        )
+        workers = service.processes()[1:]
+        return len(workers) == len(instead_of) and not set(instead_of) & set(workers)
 
     wait_until(are_replaced)
-
-
-def read_workers(service: Service) -> list[int]:
-    """Return the process IDs of the workers that have metrics files."""
-    folder = Path(service.environment["METRICS_DIR"])
-    return [int(file.stem.rpartition("_")[2]) for file in folder.glob("*/gauge_livesum_*.db")]
 
 
 def read_metric(service: Service, start: str) -> float:
@@ -115,14 +119,19 @@ def test_reloads_and_killed_workers_leave_no_files(pair: Service) -> None:
     wait_until(lambda: read_metric(pair, "petstore_workers ") == 2)
 
     assert pair.process is not None
+    workers = pair.processes()[1:]
     pair.process.send_signal(signal.SIGHUP)
-    wait_for_workers(pair, instead_of=pair.processes()[1:])
+    wait_for_workers(pair, instead_of=workers)
     assert read_metric(pair, "petstore_worker_exits_total ") == 1
 
     assert read_metric(pair, HEALTH_CHECKS) >= before
     assert read_metric(pair, "petstore_start_time_seconds ") == started
-    files = Path(pair.environment["METRICS_DIR"]).glob("*/counter_*.db")
-    assert {int(file.stem.rpartition("_")[2]) for file in files} == {0, *pair.processes()[1:]}
+    wait_until(lambda: count_files(pair, "gauge_livesum") == 2)
+    assert count_files(pair, "counter") <= 3  # Workers are replaced one after another.
+
+
+def count_files(service: Service, kind: str) -> int:
+    return len(list(Path(service.environment["METRICS_DIR"]).glob(f"*/{kind}_*.db")))
 
 
 def test_killed_service_leaves_its_folder_until_the_next_start(tmp_path: Path) -> None:
@@ -140,7 +149,6 @@ WORKER_ON_A_FULL_DISK = """
 import os, resource, signal
 folder = os.environ.pop("PROMETHEUS_MULTIPROC_DIR")
 from petstore.observability import metrics_files
-from petstore.observability.metrics_files import PREFIX, create_metrics_folder, lock, merge_metrics_files
 from petstore.observability.metrics_port import MultiprocessRegistry
 from prometheus_client import generate_latest
 resource.setrlimit(resource.RLIMIT_FSIZE, (600 * 1024, 600 * 1024))  # Room for counters only.
@@ -157,14 +165,13 @@ print(generate_latest(MultiprocessRegistry(os.environ["PROMETHEUS_MULTIPROC_DIR"
 
 
 def test_worker_on_a_full_disk_serves_without_metrics(tmp_path: Path) -> None:
-    (tmp_path / "lock").touch()
     variables = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
     done = subprocess.run(
         [python(), "-c", WORKER_ON_A_FULL_DISK],
         cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("['lock']\n")
+    assert done.stdout.startswith("[]\n")
     assert "petstore_workers_configured 0.0" in done.stdout
 
 
