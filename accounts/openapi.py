@@ -12,13 +12,15 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
+from accounts.events.views import EventViewSet
 from accounts.keys import key_format, scopes
 from accounts.models import EventType, PlanCode
 from accounts.models.events import TYPES
 from accounts.quota.limits import PEEKS_PER_MINUTE
+from accounts.views import AccountViewSet
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.int64 import INT64_MAX
-from petstore.api.openapi.operations import build_operation, register_operations
+from petstore.api.openapi.operations import build_operation, describe_operations
 
 
 class BearerKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -126,8 +128,8 @@ BANNED_ACCOUNT = ACCOUNT | {
 
 RATE_LIMIT = {"cost": 0, "per": "key", "windows": ["minute"], "limit": PEEKS_PER_MINUTE, "refused-cost": 0}
 
-register_operations(
-    "AccountViewSet",
+describe_operations(
+    AccountViewSet,
     "account",
     {
         "retrieve": build_operation(
@@ -187,8 +189,8 @@ EVENT_EXAMPLES: dict[EventType, dict[str, Any]] = {  # Inventory adds the data o
     for event_id, event_type in enumerate(EventType, 1)
 }
 
-register_operations(
-    "EventViewSet",
+describe_operations(
+    EventViewSet,
     "events",
     {
         "list": build_operation(

@@ -12,13 +12,14 @@ from accounts.models import EventType
 from accounts.openapi import EVENT_EXAMPLES
 from inventory import serializers
 from inventory.serializer_fields import CategoryIdField
+from inventory.views import CategoryViewSet, OrderViewSet, PetBatchViewSet, PetViewSet
 from petstore.api import int64
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.operations import (
     build_examples,
     build_list_operation,
     build_operation,
-    register_operations,
+    describe_operations,
 )
 from petstore.db.names import NAME_LENGTH
 
@@ -209,7 +210,7 @@ ORDERS_OPERATIONS = {
     ),
 }
 
-register_operations("PetViewSet", "pets", PETS_OPERATIONS)
-register_operations("PetBatchViewSet", "pets", PET_BATCH_OPERATIONS)
-register_operations("CategoryViewSet", "categories", CATEGORIES_OPERATIONS)
-register_operations("OrderViewSet", "orders", ORDERS_OPERATIONS)
+describe_operations(PetViewSet, "pets", PETS_OPERATIONS)
+describe_operations(PetBatchViewSet, "pets", PET_BATCH_OPERATIONS)
+describe_operations(CategoryViewSet, "categories", CATEGORIES_OPERATIONS)
+describe_operations(OrderViewSet, "orders", ORDERS_OPERATIONS)

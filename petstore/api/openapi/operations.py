@@ -6,7 +6,6 @@ Imported only when the document is built, because drf-spectacular is slow to imp
 from collections.abc import Iterable
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiViewExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_view
 
 from petstore.api.errors import ErrorCode as Code
@@ -81,26 +80,14 @@ def build_examples(examples: Examples) -> list[OpenApiExample]:
     return [OpenApiExample(name, value, summary=summary) for name, (summary, value) in examples.items()]
 
 
-OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {}
-
-
-def register_operations(viewset: str, tag: str, operations: dict[str, Any]) -> None:
-    """Register the operations of the viewset with this class name, by action."""
-    OPERATIONS[viewset] = tag, operations
-
-
-class ApiViewExtension(OpenApiViewExtension):  # type: ignore[no-untyped-call]
-    target_class = "petstore.api.views.ApiView"
-    match_subclasses = True
-
-    def view_replacement(self) -> Any:
-        tag, operations = OPERATIONS[self.target.__name__]
-        schemas = {}
-        for action, operation in operations.items():
-            scope = self.target.required_scopes.get(action)
-            requirement = f"the scope `{scope}`" if scope else "no scope; any valid key works"
-            description = f"{operation['description']} Requires {requirement}."
-            extensions = operation["extensions"] | ({"x-required-scope": scope} if scope else {})
-            options = operation | {"description": description, "extensions": extensions}
-            schemas[action] = extend_schema(**options, tags=[tag])
-        return extend_schema_view(**schemas)(self.target)
+def describe_operations(viewset: Any, tag: str, operations: dict[str, Any]) -> None:
+    """Attach the operations to the viewset, by action, and add the scope that each requires."""
+    schemas = {}
+    for action, operation in operations.items():
+        scope = viewset.required_scopes.get(action)
+        requirement = f"the scope `{scope}`" if scope else "no scope; any valid key works"
+        description = f"{operation['description']} Requires {requirement}."
+        extensions = operation["extensions"] | ({"x-required-scope": scope} if scope else {})
+        options = operation | {"description": description, "extensions": extensions}
+        schemas[action] = extend_schema(**options, tags=[tag])
+    extend_schema_view(**schemas)(viewset)
