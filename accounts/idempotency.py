@@ -32,17 +32,16 @@ DUPLICATE_WAIT = 2_000  # Milliseconds; PostgreSQL only. SQLite uses the timeout
 CANONICAL_JSON = json.JSONEncoder(sort_keys=True, default=lambda decimal: {"\0": str(decimal)})
 
 # The wait must end before statement_timeout, which would look like a failing database. The request's own
-# writes use the original lock_timeout again.
+# writes use the lock_timeout of the session's start again.
 LIMIT_LOCK_WAIT = """
-SELECT set_config('petstore.lock_timeout', current_setting('lock_timeout'), true),
-    set_config('lock_timeout', (
-        CASE WHEN timeout_ms = 0 THEN %(wait_ms)s
-            ELSE least(%(wait_ms)s, greatest(1, timeout_ms / 2)) END)::text, true)
+SELECT set_config('lock_timeout', (
+    CASE WHEN timeout_ms = 0 THEN %(wait_ms)s
+        ELSE least(%(wait_ms)s, greatest(1, timeout_ms / 2)) END)::text, true)
 FROM (
     SELECT (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint AS timeout_ms
 ) AS statement
 """
-RESTORE_LOCK_WAIT = "SELECT set_config('lock_timeout', current_setting('petstore.lock_timeout'), true)"
+RESTORE_LOCK_WAIT = "SET LOCAL lock_timeout TO DEFAULT"
 
 FIELDS = ("id", "fingerprint", "status", "location", "body", "created_at")
 RECORDS = Read(IdempotencyRecord, lambda: IdempotencyRecord.objects.values(*FIELDS))

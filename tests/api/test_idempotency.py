@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -312,7 +312,7 @@ def test_key_of_another_account_does_not_wait(short_wait: None, api: Api, other_
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_lock_timeout_is_short_only_for_a_duplicate(api: Api) -> None:
+def test_lock_timeout_is_short_only_for_a_duplicate(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     timeouts = []
 
     def record_timeout(execute: Any, sql: str, *arguments: Any) -> Any:
@@ -320,6 +320,8 @@ def test_lock_timeout_is_short_only_for_a_duplicate(api: Api) -> None:
             timeouts.append(fetch_value("SHOW lock_timeout"))
         return execute(sql, *arguments)
 
-    with setting("lock_timeout", "7s"), connection.execute_wrapper(record_timeout):
+    connection.close()
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=7s")
+    with closing(connection), connection.execute_wrapper(record_timeout):
         assert add_pet(api).status_code == 201
     assert timeouts == ["7s"]

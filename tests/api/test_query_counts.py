@@ -28,8 +28,9 @@ def insert_with_event(table: str) -> list[str]:
 
 CREATE_PET = insert_with_event("inventory_pet")
 LIMIT_LOCK_WAIT = ["SELECT set_config"] if ON_POSTGRESQL else []
+RESTORE_LOCK_WAIT = ["SET lock_timeout"] if ON_POSTGRESQL else []
 FIND_RECORD = "SELECT accounts_idempotencyrecord"
-CLAIM = [*LIMIT_LOCK_WAIT, "INSERT accounts_idempotencyrecord", *LIMIT_LOCK_WAIT]
+CLAIM = [*LIMIT_LOCK_WAIT, "INSERT accounts_idempotencyrecord", *RESTORE_LOCK_WAIT]
 STORE_RESPONSE = "UPDATE accounts_idempotencyrecord"
 CHANGE_PET = ["UPDATE inventory_pet", *insert_with_event("inventory_petevent")]
 PLACE_ORDER = [
@@ -43,8 +44,8 @@ CANCEL_ORDER = [
 
 
 def describe(sql: str) -> str:
-    """Return the first word of a statement, and its first table or function."""
-    subject = re.search(r"(?:inventory|accounts)_[a-z]+|set_config", sql)
+    """Return the first word of a statement, and its first table, function or setting."""
+    subject = re.search(r"(?:inventory|accounts)_[a-z]+|set_config|lock_timeout", sql)
     assert subject, sql
     return f"{sql.split(maxsplit=1)[0]} {subject[0]}"
 

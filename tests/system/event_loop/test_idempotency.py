@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from django.db import connection
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import RequestFactory
 from django.utils import timezone
 
@@ -18,7 +17,6 @@ from inventory.views import OrderViewSet, PetViewSet
 from petstore.api.context import Caller, RequestContext
 from petstore.db.event_loop import connector
 from petstore.db.event_loop.connection import PostgresqlConnection
-from petstore.db.event_loop.connector import connect
 from tests.conftest import COMMITTED
 from tests.support.concurrency import uncommitted
 from tests.support.event_loop import run, run_request, serve, terminate_backend
@@ -164,12 +162,8 @@ def test_request_that_renews_a_key_is_a_conflict_for_duplicates(
 def test_lock_of_the_write_itself_is_not_a_concurrent_duplicate(
     creation: Creation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def connect_with_lock_timeout(alias: str) -> BaseDatabaseWrapper:
-        wrapper = connect(alias)
-        wrapper.connection.execute("SET lock_timeout = 50")
-        return wrapper
-
-    monkeypatch.setattr(connector, "connect", connect_with_lock_timeout)
+    options = f"{connector.PLANNER_OPTIONS} -c lock_timeout=50"
+    monkeypatch.setattr(connector, "PLANNER_OPTIONS", options)
     with uncommitted(lambda: list(creation.locks.objects.select_for_update())):
         assert get_outcomes(serve(creation.send)) == {UNAVAILABLE}
     assert creation.count_rows() == (0, 0)
