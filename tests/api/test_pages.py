@@ -15,9 +15,11 @@ from django.contrib.staticfiles import finders
 from django.db import OperationalError
 from django.test import Client, RequestFactory
 
+from accounts.models import Account, Role
 from petstore.site.docs import GUIDES
 from petstore.site.home import HomeView
 from petstore.site.reference import SAMPLES
+from tests.support.members import member_of
 
 pytestmark = pytest.mark.same_on_both
 PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES), "/docs/search", "/status", "/nothing"]
@@ -96,6 +98,15 @@ def test_pages_lead_to_the_account_or_to_sign_in_without_a_session_or_a_database
     monkeypatch.undo()
     Session.objects.all().delete()
     assert "Sign in" in client.get("/docs").text
+
+
+def test_pages_name_the_accounts_in_which_a_person_may_issue_keys(account: Account, settings: Any) -> None:
+    kim, reader = member_of(account, Role.DEVELOPER), member_of(account, Role.READER, "lee")
+    for settings.DEMO_KEY in ("", "psk_live_demo"):
+        assert (settings.DEMO_KEY or "Issue one in") in kim.get("/docs/operations/listPets").text
+        for page in ("/", "/docs/quickstart", "/docs/operations/placeOrder"):
+            for client, link in ((kim, f"/account/{account.public_id}/keys/issue/"), (reader, "/account/")):
+                assert f'Issue one in <a href="{link}">' in client.get(page).text, page
 
 
 def test_home_page_works_without_plans() -> None:

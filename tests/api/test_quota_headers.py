@@ -5,9 +5,7 @@ import time
 from typing import Any
 
 from accounts.models import PlanCode
-from accounts.quota.limits import SECOND
 from tests.conftest import Api
-from tests.support.quota import ban_by_now
 
 CONTRACT = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 DRAFT = re.compile(r'"minute";r=(\d+);t=(\d+), "day";r=(\d+);t=(\d+)')
@@ -57,17 +55,6 @@ def test_day_limit_gives_429_until_midnight(api: Api, account: Any) -> None:
     assert response.json()["code"] == "daily_quota_exceeded"
     assert "1 requests per day" in response.json()["message"]
     assert get_headers(response)[2] % 86_400 == 0
-
-
-def test_key_that_keeps_sending_after_429_is_banned(api: Api, key: Any, account: Any) -> None:
-    account.assign(PlanCode.ENTERPRISE, 1, 100)
-    banned_at = ban_by_now(key.text).now
-    response = api.get("/pets")
-    body, wait = response.json(), int(response.headers["Retry-After"])
-    assert (response.status_code, body["code"]) == (429, "api_key_banned")
-    assert wait <= 300
-    assert get_headers(response)[2] == banned_at // SECOND + 301
-    assert "banned" in body["message"]
 
 
 def test_requests_without_a_key_count_by_address_up_to_its_limit(anonymous_api: Api, settings: Any) -> None:

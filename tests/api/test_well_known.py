@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from petstore.site.docs import GUIDES
 from petstore.site.markdown import convert_to_markdown
 
 pytestmark = pytest.mark.same_on_both
@@ -52,6 +53,13 @@ def test_robots_may_read_the_pages_of_production_only(client: Client, settings: 
     for settings.ENVIRONMENT, disallowed in (("production", "/admin/"), ("staging", "/")):
         lines = client.get("/robots.txt").text.splitlines()
         assert lines[:2] == ["User-agent: *", f"Disallow: {disallowed}"]
+
+
+def test_sitemap_llms_txt_and_skill_list_public_pages(client: Client) -> None:
+    assert "http://testserver/docs/SKILL.md" in client.get("/llms.txt").text
+    assert "`http://testserver/v1`" in client.get("/docs/SKILL.md").text
+    sitemap = client.get("/sitemap.xml").text
+    assert all(f"<loc>http://testserver/docs/{name}</loc>" in sitemap for name in GUIDES)
 
 
 def test_markdown_keeps_examples_tables_and_links() -> None:

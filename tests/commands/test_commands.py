@@ -220,16 +220,6 @@ def test_unknown_key_is_reported(db: None, command: tuple[str, ...]) -> None:
 # --- seed_demo -----------------------------------------------------------------------------------
 
 
-def test_demo_pets_are_deterministic_for_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    for batch in (5_000, 150):
-        monkeypatch.setattr("inventory.management.commands.seed_demo.BATCH_SIZE", batch)
-        assert run("seed_demo", "--pets", "200") == "Done. Added 200 pets.\n"
-    pets = list(Pet.objects.order_by("id").values_list("name", "category_id", "status"))
-    assert pets[:200] == pets[200:]
-    assert {status for _, _, status in pets} == {"available", "pending", "sold"}
-    assert {category_id for _, category_id, _ in pets} == {item.pk for item in Category.objects.all()}
-
-
 def test_seed_demo_needs_a_category_and_a_valid_count_and_skips_a_shop_with_pets() -> None:
     assert get_error("seed_demo", "--pets", "-1") == "--pets must be 0 or more."
     assert run_json("seed_demo", "--pets", "3", "--if-empty") == {"added": 3}

@@ -133,11 +133,6 @@ def test_name_is_imported_unchanged(write: Write, name: str) -> None:
     assert [pet.name for pet in Pet.objects.all()] == [name, name]
 
 
-def test_file_without_pets_adds_nothing(write: Write) -> None:
-    assert run(write(b"name,category\n")) == "Done. Nothing was added.\n"
-    assert run(write(b"", "pets.jsonl")) == "Done. Nothing was added.\n"
-
-
 def set_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 

@@ -32,6 +32,7 @@ def test_invite_prints_a_link_that_works(account: Account) -> None:
 
 def test_members_are_listed_and_removed(account: Account) -> None:
     assert "has no members" in run("list_members", "--account", account.public_id)
+    assert "No account has the ID" in get_error("list_members", "--account", account.name)
     link = invite(account).split()[0]
     invitation = Invitation.objects.find(link.split("/")[-2])
     assert invitation is not None

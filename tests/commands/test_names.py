@@ -14,7 +14,7 @@ from accounts.models import Account, ApiKey
 from inventory.import_export.validation import Validator
 from inventory.models import Category, Pet
 from petstore.db.names import check_duplicate_names
-from tests.support.commands import get_error, run, run_json
+from tests.support.commands import run, run_json
 
 pytestmark = pytest.mark.django_db
 
@@ -86,9 +86,3 @@ def test_check_lists_rows_with_the_same_name() -> None:
     out = StringIO()
     call_command("check", databases=["default"], stderr=out)
     assert accounts.msg in out.getvalue()
-
-
-def test_unknown_name_is_not_found() -> None:
-    run("issue_key", "--account", NFC)
-    for name in ("V\u00f6gel", NFC.upper(), "Vogel Cafe"):
-        assert "No account has the name" in get_error("list_keys", "--account", name)

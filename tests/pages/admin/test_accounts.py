@@ -62,6 +62,8 @@ def test_list_counts_keys_and_is_sorted_by_usage_today(
     idle, _, acme = list_rows(staff, LIST, o=str(index))
     assert (acme.active_key_count, acme.banned_key_count, acme.last_used_at) == (1, 1, used_at)
     assert (idle.active_key_count, idle.banned_key_count, idle.last_used_at) == (0, 0, None)
+    full.suspend(reason="Unpaid", by=OPERATOR)
+    assert list_rows(staff, LIST, state="suspended") == [full]
 
 
 def test_accounts_are_found_by_name_public_id_and_plan(staff: Client, account: Account, key: Any) -> None:

@@ -13,10 +13,11 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
+from accounts.events.warnings import send_quota_warnings
 from accounts.models import Account, Event, EventType, Feed, OutboxEvent
 from accounts.quota.limits import to_microseconds
 from inventory.models import Category, Order, Pet
-from tests.support.staff import list_rows, page_url
+from tests.support.staff import clerk_with, list_rows, page_url
 
 LIST = "/admin/accounts/event/"
 
@@ -93,6 +94,20 @@ def test_pagination_shows_each_event_once(
         assert (len(first), first + rest) == (5, sorted(ids, reverse=not ordering))
         before = list_rows(staff, LIST, **query, **ordering, before=rest[0])
         assert [event.pk for event in before] == first
+
+
+def test_event_is_described_and_links_subjects_that_may_be_viewed(
+    staff: Client, order: Order, account: Account
+) -> None:
+    OutboxEvent.build(EventType.PETS_IMPORTED, {"count": 1_200, "firstId": 301, "lastId": 1_500}).save()
+    send_quota_warnings({(account.pk, 1, 80): (100, 80)})
+    sequence_all()
+    for path in (LIST, page_url(account)):
+        assert "80% of the day" in unescape(staff.get(path).text)
+    path = page_url(Event.objects.get(type="order.placed"))
+    links = [link for _, _, link in staff.get(path).context["subjects"]]
+    assert links == [page_url(row) for row in (account, order, order.pet)]
+    assert clerk_with("view_event").get(path).context["subjects"] == []
 
 
 def test_deleted_subjects_have_no_link(staff: Client, account: Account, category: Category) -> None:

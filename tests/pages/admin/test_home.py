@@ -73,6 +73,11 @@ def test_each_count_is_that_of_the_list_behind_it(staff: Client, busy: None, iss
         assert len(staff.get(link).context["cl"].result_list) == number, link
 
 
+def test_page_works_before_the_pets_are_counted(staff: Client, pet: Pet, monkeypatch: Any) -> None:
+    monkeypatch.setattr(stock, "MAX_PETS_COUNTED_ON_REQUEST", 0)
+    assert "Pets are being counted" in staff.get("/admin/").text
+
+
 def test_sections_require_their_permissions(busy: None) -> None:
     for permission, sections in (
         ("view_order", {"orders"}), ("view_pet", {"pets"}), ("view_apikey", {"keys"}),

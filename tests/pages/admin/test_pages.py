@@ -45,6 +45,8 @@ QUERIES: dict[str, list[Any]] = {
     "o": ["abc", "99", HUGE, "1.-2.x..9", ".".join("1" * 100), "\0"],
     "status__exact": ["\0", "nothing"],
     "category__id__exact": ["\u0661", HUGE],
+    "after": ["\u0661", "9" * 200],
+    "before": ["abc"],
     "plan__code__exact": ["nothing"],
     "plan__isnull": ["x"],
     "groups__id__exact": [HUGE, "abc"],

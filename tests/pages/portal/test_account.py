@@ -271,7 +271,7 @@ def test_counts_of_rejections_match_their_lists(account: Account, issue: Any, ot
 def test_invalid_filters_list_nothing(account: Account, key: ApiKey, issue: Any, other: Account) -> None:
     add_rejection(key)
     foreign, _ = issue(of=other)
-    client, path, texts = member_of(account), url(account, "requests/"), set()
+    client, path = member_of(account), url(account, "requests/")
     for filters in (
         {"key": foreign}, {"key": "0" * 14}, {"key": "' OR 1=1"}, {"reason": "x"}, {"day": "2026-13-45"},
         {"day": "10000-01-01"},
@@ -279,5 +279,4 @@ def test_invalid_filters_list_nothing(account: Account, key: ApiKey, issue: Any,
         page = client.get(path, filters)
         assert (page.status_code, page.context["latest"]) == (200, [])
         assert 'aria-invalid="true"' in page.text
-        texts.add(page.text.replace(str(filters.get("key")), "").replace("&#x27; OR 1=1", ""))
     assert client.get(path, {"day": "9999-12-31"}).status_code == 200

@@ -150,13 +150,6 @@ def test_replay_needs_a_time_in_the_past(kim: Client, endpoint: Endpoint) -> Non
         assert get_errors(kim.post(path(endpoint, "replay/"), {"since": since})), since
 
 
-def test_removed_webhook_is_gone(kim: Client, endpoint: Endpoint) -> None:
-    log(endpoint)
-    assert kim.post(path(endpoint, "remove/")).headers["Location"] == path(endpoint.account)
-    assert not Endpoint.objects.exists()
-    assert not WebhookAttempt.objects.exists()
-
-
 # --- Attempts
 
 
@@ -182,6 +175,12 @@ def test_attempts_are_listed_page_by_page_and_parked_ones_alone(kim: Client, end
     assert [row.event_id for row, *_ in second.context["attempts"]] == [5, 4, 3, 2, 1]
     parked = kim.get(path(endpoint), {"parked": ""})
     assert [row.event_id for row, *_ in parked.context["attempts"]] == [3]
+
+
+def test_gap_is_named_and_not_sent_again(kim: Client, endpoint: Endpoint) -> None:
+    attempt = log(endpoint, kind="lost", status=None, error="", event_type="", event_id=40)
+    assert "up to 40" in kim.get(path(endpoint)).text
+    assert kim.post(path(endpoint, f"attempts/{attempt.pk}/")).status_code == 404
 
 
 def test_event_is_sent_again_with_the_same_id(kim: Client, endpoint: Endpoint) -> None:

@@ -90,6 +90,8 @@ def test_list_is_read_only(boss: User) -> None:
     row, owner = create_failed_sign_in(user_id=boss.pk, username="boss"), signed_in(member_of("Owner"))
     assert f'href="{LIST}"' in owner.get("/admin/backoffice/auditentry/").text
     assert owner.get(f"{LIST}{row.pk}/change/").status_code == 200
+    for page in (LIST, f"/admin/auth/user/{boss.pk}/history/"):
+        assert "ailed" in owner.get(page).text
     viewer = signed_in(member_of("Viewer", "Support", "Stock"))
     assert viewer.get(f"{LIST}{row.pk}/change/").status_code == 403
     for page in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/"):
