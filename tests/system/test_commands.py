@@ -63,8 +63,11 @@ def test_pipe_has_no_colours() -> None:
     assert "\x1b[" not in run_manage(dict(os.environ), *INVALID_SERVE).stderr
 
 
-@pytest.mark.parametrize("when", ["at once", "in service"])
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("signal_number", "when"),
+    [(signal.SIGINT, "in service"), (signal.SIGTERM, "at once")],
+    ids=["Ctrl-C", "SIGTERM"],
+)
 def test_service_exits_promptly_when_all_its_processes_get_the_signal(
     service: Service, signal_number: int, when: str
 ) -> None:

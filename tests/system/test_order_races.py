@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from django.db import connection
 
 from accounts.models import Account
 from inventory.models import Category, Order, Pet, PetStatus, TransitionError
 from tests.conftest import COMMITTED
+from tests.support.concurrency import run_concurrently
 from tests.support.live import Service
 from tests.support.thorough import times
 
@@ -27,7 +27,7 @@ PETS = 50
 ROUNDS = times(10, 4)
 BUYERS_PER_PET = 5  # Buyers that compete for each pet.
 FIRST_ROUND_BUYERS_PER_PET = times(BUYERS, 16)  # The same in the first round.
-DUELS = times(20, 5)
+DUELS = times(20, 8)
 
 # Prints the database's state of the pets in a range of ids, inclusive.
 GET_STATE = """
@@ -185,22 +185,15 @@ def pet(category: Category) -> Pet:
 
 def at_once(*acts: Callable[[], Any]) -> list[bool]:
     """Run actions in concurrent threads; return whether each was legal."""
-    ready = threading.Barrier(len(acts), timeout=30)
 
-    def run(act: Callable[[], Any]) -> bool:
+    def attempt(act: Callable[[], Any]) -> bool:
         try:
-            connection.ensure_connection()
-            ready.wait()
             act()
         except TransitionError:
             return False
-        else:
-            return True
-        finally:
-            connection.close()
+        return True
 
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(run, acts))
+    return run_concurrently(*(partial(attempt, act) for act in acts))
 
 
 def copy(order: Order) -> Order:

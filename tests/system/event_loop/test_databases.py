@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from socket import create_server
 from typing import Any
 
@@ -21,7 +22,7 @@ from petstore.db.monitor import DatabaseUnavailableError, Server
 from tests.conftest import COMMITTED, Api
 from tests.support.skips import NEEDS_POSTGRESQL
 
-POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.db"
+KEEPALIVES = ("idle", "interval", "count")
 
 
 @pytest.fixture
@@ -100,22 +101,31 @@ def test_statements_of_a_serving_process_have_a_timeout(wrapper: DatabaseWrapper
         cursor.execute("SELECT pg_sleep(30)")
 
 
+def show(wrapper: Any, *names: str) -> list[str]:
+    """Return settings of a connection."""
+    values = []
+    with wrapper.cursor() as cursor:
+        for name in names:
+            cursor.execute(f"SHOW {name}")
+            values += cursor.fetchone()
+    return values
+
+
 @NEEDS_POSTGRESQL
-def test_statements_of_a_serving_process_are_not_compiled(wrapper: DatabaseWrapper) -> None:
+def test_serving_process_compiles_nothing_and_detects_a_dead_machine_within_15_seconds(
+    wrapper: DatabaseWrapper,
+) -> None:
     """PostgreSQL would compile a staff list for longer than it takes to read it."""
-    with wrapper.cursor() as cursor:
-        cursor.execute("SHOW jit")
-        assert cursor.fetchone() == ("off",)
+    assert show(wrapper, "jit", "tcp_user_timeout") == ["off", "15000"]
+    idle, interval, count = map(int, show(wrapper, *(f"tcp_keepalives_{one}" for one in KEEPALIVES)))
+    assert idle + interval * count <= 15
 
 
 @NEEDS_POSTGRESQL
-@pytest.mark.parametrize("name", ["statement_timeout", "idle_in_transaction_session_timeout"])
-def test_commands_have_no_timeout(db: None, name: str) -> None:
-    wrapper = connections.create_connection("default")
-    with wrapper.cursor() as cursor:
-        cursor.execute(f"SHOW {name}")
-        assert cursor.fetchone() == ("0",)
-    wrapper.close()
+def test_commands_have_no_timeout(db: None) -> None:
+    with closing(connections.create_connection("default")) as wrapper:
+        names = ("statement_timeout", "idle_in_transaction_session_timeout")
+        assert show(wrapper, *names) == ["0", "0"]
 
 
 @pytest.fixture
@@ -148,19 +158,6 @@ def test_loop_joins_no_tables_by_merging(loop_cursor: Any) -> None:
         "EXPLAIN SELECT key.id FROM key JOIN account ON account.id = account_id WHERE key.id = 7"
     )
     assert "Merge Join" not in str(loop_cursor.fetchall())
-
-
-@NEEDS_POSTGRESQL
-def test_keepalives_detect_a_dead_machine_within_15_seconds(wrapper: DatabaseWrapper) -> None:
-    with wrapper.cursor() as cursor:
-        values = []
-        for name in ("idle", "interval", "count"):
-            cursor.execute(f"SHOW tcp_keepalives_{name}")
-            values.append(int(cursor.fetchone()[0]))
-        cursor.execute("SHOW tcp_user_timeout")
-        assert cursor.fetchone() == ("15000",)
-    idle, interval, count = values
-    assert idle + interval * count <= 15
 
 
 @NEEDS_POSTGRESQL

@@ -25,11 +25,9 @@ class Findings:
 
     sent: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
-    without_response: int = 0  # Closed without a response, which is fine for garbage.
     failures: list[tuple[bytes, bytes]] = field(default_factory=list)  # The first requests with a 5xx.
     hangs: list[bytes] = field(default_factory=list)
     watched: int = 0
-    slowest_watched: float = 0.0  # Seconds.
     not_served: list[str] = field(default_factory=list)  # What well-behaved clients got instead of 200.
 
 
@@ -59,7 +57,6 @@ class Attacker:
             response, hung = await self._exchange(request)
             statuses = [int(status) for status in STATUS.findall(response)]
             self.findings.statuses.update(statuses)
-            self.findings.without_response += not statuses
             if any(status >= 500 for status in statuses):
                 self.findings.failures = [*self.findings.failures, (request, response)][:20]
             if hung:
@@ -103,7 +100,6 @@ class Attacker:
                         writer.close()
             took = time.monotonic() - began
             self.findings.watched += 1
-            self.findings.slowest_watched = max(self.findings.slowest_watched, took)
             if not response.startswith(b"HTTP/1.1 200 "):
                 self.findings.not_served.append(f"{response[:40]!r} after {took:.1f} s")
             await asyncio.sleep(WATCH_INTERVAL)

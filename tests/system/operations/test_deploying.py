@@ -225,25 +225,3 @@ def test_units_drain_and_log_without_a_limit() -> None:
     for logging in (text, (DEPLOY / "haproxy.service.conf").read_text()):
         assert "\nLogRateLimitBurst=1000000\n" in logging  # Otherwise journald would drop lines.
     assert "KillMode=mixed" in text  # Otherwise the workers would exit before the supervisor drains.
-
-
-def test_webhooks_may_have_a_process_of_their_own() -> None:
-    unit = (DEPLOY / "petstore-webhooks.service").read_text()
-    assert "manage.py deliver_webhooks" in unit
-    assert "\nSystemCallFilter=setpriority\n" in unit.partition("@resources")[2]  # Which contains it.
-    service = load_compose_file()["services"]["webhooks"]
-    assert (service["command"], service["profiles"]) == (["deliver_webhooks"], ["webhooks"])
-    assert "networks" not in service or "front" in service["networks"]  # It needs the Internet.
-
-
-def test_housekeeping_runs_daily_with_systemd_and_in_a_container() -> None:
-    unit = (DEPLOY / "petstore-housekeeping.service").read_text()
-    assert "manage.py housekeeping" in unit
-    assert "OnCalendar=daily" in (DEPLOY / "petstore-housekeeping.timer").read_text()
-    service = load_compose_file()["services"]["housekeeping"]
-    assert "manage.py housekeeping; then sleep 86400;" in service["command"][0]
-    instance = (DEPLOY / "petstore@.service").read_text()
-    hardening = re.findall(
-        r"^(?:Protect|Private|Restrict|SystemCall|NoNew|Cap|Memory\w+Execute).*", instance, re.M
-    )
-    assert set(hardening) <= set(unit.splitlines())
