@@ -197,15 +197,6 @@ def test_examples_are_tabs_with_a_stored_language(open_page: Open) -> None:
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "retries.mjs-example")
 
 
-def test_example_is_copied_unchanged(open_page: Open) -> None:
-    page = open_page("/docs/orders")
-    panel = page.get_by_role("tabpanel")
-    panel.get_by_role("button", name="Copy").click()
-    expect(panel.get_by_role("status")).to_have_text("Copied")
-    copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == panel.locator("code").first.text_content()
-
-
 def test_all_languages_are_visible_without_scripts(plain_page: Page) -> None:
     plain_page.goto("/docs/orders")
     for language in ("curl", "Python", "JavaScript"):
