@@ -1,4 +1,4 @@
-"""Pytest hooks and the fixtures that most tests share."""
+"""Pytest hooks and the fixtures that most tests share. run.py decides which tests run on which database."""
 
 import gc
 import itertools
