@@ -191,8 +191,15 @@ FAILURES: dict[type[Exception], Failure] = {  # The first that matches.
 
 @cache
 def get_tls_context() -> ssl.SSLContext:
-    """Return the context that trusts the system's certificate authorities."""
-    return ssl.create_default_context()
+    """Return the context that trusts the system's certificate authorities.
+
+    Keys are exchanged on elliptic curves. With finite fields, a receiver could choose one of 10,000 bits,
+    which takes 600 ms of CPU time instead of 1.
+    """
+    context = ssl.create_default_context()
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!SHA1")  # Up to TLS 1.2.
+    context.set_ecdh_curve("prime256v1")  # The only group. TLS 1.3 requires it of servers (RFC 8446).
+    return context
 
 
 class Sender(http.client.HTTPConnection):

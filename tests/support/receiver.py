@@ -15,6 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from accounts.webhooks.sender import get_tls_context
+
 Handle = Callable[[Any, bytes], object]  # Gets the connection and the request.
 
 
@@ -161,6 +163,8 @@ def build_server_context(name: str) -> ssl.SSLContext:
 
 
 def build_client_context() -> ssl.SSLContext:
-    """Return a context that trusts the authority of the receivers, and no other."""
+    """Return the service's context, which also trusts the authority of the receivers."""
     authority = get_authority()[0].public_bytes(serialization.Encoding.PEM).decode()
-    return ssl.create_default_context(cadata=authority)
+    context = get_tls_context.__wrapped__()
+    context.load_verify_locations(cadata=authority)
+    return context

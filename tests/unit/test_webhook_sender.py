@@ -367,6 +367,17 @@ def test_flood_of_session_tickets_is_cut_off(tmp_path: Path) -> None:
     assert outcome.milliseconds < 3000
 
 
+def test_receiver_cannot_choose_an_expensive_key_exchange() -> None:
+    """Finite fields take up to 600 ms of CPU time, P-256 takes 1 ms."""
+    assert {cipher["kea"] for cipher in TLS.get_ciphers()} == {"kx-ecdhe", "kx-any"}  # TLS 1.3 has any.
+    policy = Policy(LOCAL.allowed_networks, resolver=resolve_to("127.0.0.1"))
+    for group, error in (("prime256v1", None), ("secp384r1", Failure.TLS)):
+        with receiving(respond(), tls_name="hooks.example") as receiver:
+            context: Any = receiver._context
+            context.set_ecdh_curve(group)
+            assert send(f"https://hooks.example:{receiver.port}/", policy).error == error
+
+
 @pytest.mark.parametrize("status", [100, 102])
 def test_interim_responses_are_skipped(status: int) -> None:
     interim = f"HTTP/1.1 {status} Wait\r\nLink: </a>\r\n\r\n".encode()
