@@ -1,4 +1,4 @@
-"""The service sends the mail that its pages queue; tests/pages/test_email_queue.py has outages and retries."""
+"""The service sends the mail that its pages queue. Outages: tests/pages/test_email_queue.py."""
 
 import re
 from pathlib import Path

@@ -10,9 +10,10 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.actions import Action
+from accounts.admin.accounts import build_plan_choice
 from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import send_quota_warnings
-from accounts.models import Account, ApiKey, DailyUsage
+from accounts.models import Account, ApiKey, DailyUsage, Plan, PlanCode
 from inventory.models import Category, Order, Pet
 from petstore import audit
 from petstore.audit.models import AuditEntry
@@ -155,3 +156,20 @@ def test_invalid_change_of_plan_changes_nothing(staff: Client, account: Account)
     account.refresh_from_db()
     assert account.plan_id == "business"
     assert not AuditEntry.objects.for_object(account).exists()
+
+
+def test_author_of_an_account_who_may_view_none_returns_home(db: None) -> None:
+    response = clerk_with("add_account").post(f"{LIST}add/", {"name": "Beta Pets", "plan": "free"})
+    assert (response.headers["Location"], Account.objects.filter(name="Beta Pets").count()) == (
+        "/admin/",
+        1,
+    )
+
+
+def test_choice_of_a_plan_names_what_it_does(account: Account) -> None:
+    plans = Plan.objects.in_bulk()
+    assert build_plan_choice(plans["pro"], account)[:2] == ("pro", "Move to Pro")
+    assert build_plan_choice(plans["business"], account)[:2] == ("", "Business, the current plan")
+    account.assign(PlanCode.ENTERPRISE, per_minute=7_000, per_day=900_000)
+    text = "Current plan, now 7,000 per minute, 900,000 per day"
+    assert build_plan_choice(plans["enterprise"], account) == ("enterprise", "Set these limits", text)

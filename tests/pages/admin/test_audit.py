@@ -4,21 +4,27 @@ import csv
 import io
 import json
 import re
+from html import unescape
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection, transaction
+from django.db.models import BooleanField, DateTimeField, ForeignKey, IntegerField, Model
 from django.test import Client
+from django.utils.html import strip_tags
 
-from accounts.models import Account, ApiKey
-from inventory.models import Category
+from accounts.models import Account, ApiKey, PlanCode, WebhookEndpoint
+from inventory.models import Category, Order
 from petstore.api.link_header import get_page_url
+from petstore.audit import SECRET_FIELDS, Actor
 from petstore.audit.models import AuditEntry
+from petstore.backoffice.history import FIELD_LABELS, OMITTED_FIELDS, extra_fields
 from petstore.sign_in.password_links import create_link
-from tests.support.staff import PASSWORD, member_of, signed_in, superuser
+from tests.support.staff import PASSWORD, clerk_with, member_of, signed_in, superuser
 
 LIST, TABLE = "/admin/backoffice/auditentry/", "backoffice_auditentry"
 
@@ -203,3 +209,62 @@ def test_object_history_shows_actor_change_and_reason(staff: Client, key: ApiKey
     assert all(part in history for part in ("by boss", "by tests"))
     assert history.count("Leaked") == 1
     assert signed_in(member_of("Stock")).get(f"/admin/accounts/apikey/{key.pk}/history/").status_code == 403
+
+
+AUDITED: set[Any] = {
+    *(model for model, pages in admin.site._registry.items() if getattr(pages, "can_change", False)),
+    WebhookEndpoint,
+}
+
+
+@pytest.mark.parametrize("model", sorted(AUDITED, key=str))
+def test_changes_show_no_raw_reference_code_or_time(
+    staff: Client, order: Order, key: ApiKey, model: type[Model]
+) -> None:
+    label, raw, shown = model._meta.label_lower, {}, {}
+    rows: dict[Any, Any] = {
+        type(row): row for row in (order, order.pet, order.pet.category, key, key.account, key.account.plan)
+    }
+    fields = {field.name: field for field in model._meta.fields}
+    fields |= {name: field for (owner, name), field in extra_fields.items() if owner == label}
+    for name in fields.keys() - OMITTED_FIELDS - SECRET_FIELDS:
+        field = fields[name]
+        if isinstance(field, ForeignKey):
+            row = rows.get(field.related_model)
+            raw[name] = row.pk if row else 7
+            shown[name] = (row and getattr(row, "audit_description", str(row))) or f"{name} 7 (deleted)"
+        elif field.choices:
+            raw[name], shown[name] = field.flatchoices[-1]
+        elif isinstance(field, BooleanField):
+            raw[name], shown[name] = True, "yes"
+        elif isinstance(field, DateTimeField):
+            raw[name], shown[name] = "2026-11-03T06:05:07.1+00:00", "2026-11-03 06:05 UTC"
+        elif isinstance(field, IntegerField):
+            raw[name], shown[name] = 1234567, "1,234,567"
+    unset = dict.fromkeys(raw)
+    for before, after in ((unset, raw), ({}, raw), (raw, {})):
+        entry = AuditEntry.objects.create(
+            action="changed", model=label, before=before, after=after, address="::1"
+        )
+        page = staff.get(f"{LIST}{entry.pk}/change/").text.replace("<br>", "\n")
+        lines = {line.strip() for line in unescape(strip_tags(page)).splitlines()}
+        for name, text in shown.items():
+            field_label = FIELD_LABELS.get(name) or getattr(fields[name], "verbose_name", None) or name
+            assert f"{field_label}: {'none → ' if before and after else ''}{text}" in lines
+
+
+def test_changes_link_objects_that_the_user_may_view(staff: Client, account: Account) -> None:
+    account.change_plan(PlanCode.PRO, None, None, reason="Paid", by=Actor("tests"))
+    page = f"/admin/accounts/account/{account.pk}/history/"
+    linked = '<a class="office-link" href="/admin/accounts/plan/pro/change/">Pro</a>'
+    assert f"→ {linked}" in staff.get(page).text
+    assert linked in staff.get(LIST).text
+    assert "→ Pro<" in clerk_with("view_account").get(page).text
+
+
+def test_users_of_customers_are_called_members(staff: Client, boss: User, account: Account) -> None:
+    kim = User.objects.create_user("kim")
+    account.require_second_factor(required=True, by=Actor("kim", kim.pk))
+    text = staff.get(LIST).text
+    assert f"/admin/auth/user/{kim.pk}/" not in text
+    assert "member kim" in text

@@ -14,9 +14,10 @@ from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import send_quota_warnings
-from accounts.models import Account, Event, EventType, Feed, OutboxEvent
+from accounts.models import Account, ApiKey, Event, EventType, Feed, OutboxEvent
 from accounts.quota.limits import to_microseconds
 from inventory.models import Category, Order, Pet
+from tests.conftest import OPERATOR
 from tests.support.staff import clerk_with, list_rows, page_url
 
 LIST = "/admin/accounts/event/"
@@ -108,6 +109,14 @@ def test_event_is_described_and_links_subjects_that_may_be_viewed(
     links = [link for _, _, link in staff.get(path).context["subjects"]]
     assert links == [page_url(row) for row in (account, order, order.pet)]
     assert clerk_with("view_event").get(path).context["subjects"] == []
+
+
+def test_event_of_a_key_links_account_and_key(staff: Client, key: ApiKey) -> None:
+    sequence_all()
+    key.revoke(reason="Lost", by=OPERATOR)
+    sequence_all()
+    page = staff.get(page_url(Event.objects.get(type="key.revoked")))
+    assert [link for _, _, link in page.context["subjects"]] == [page_url(key.account), page_url(key)]
 
 
 def test_deleted_subjects_have_no_link(staff: Client, account: Account, category: Category) -> None:

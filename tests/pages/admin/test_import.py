@@ -98,6 +98,7 @@ def test_source_and_format_are_detected_or_chosen(staff: Client) -> None:
         (f"{'x' * 300}.csv", {}, "2 pets to import"),
     ):
         assert text in upload(staff, GOOD, name, **fields).text
+    assert "Select a valid choice." in upload(staff, GOOD, "pets", format="pdf").text
     for data in ({"import_file": "text"}, {"format": "csv"}, {"pasted": " \r\n\t"}):
         assert "Paste pets or choose a file." in staff.post(IMPORT, data).text
     template = staff.get(f"{IMPORT}template/").getvalue()

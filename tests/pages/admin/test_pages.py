@@ -193,3 +193,9 @@ def test_searched_key_is_sent_by_post_and_removed_from_the_url(staff: Client, ke
         response = staff.post(page, {"q": text.format(key.text), "name": ["é&", "b"]})
         assert response["Location"] == f"{page}?q={key.public_id}&name=%C3%A9%26&name=b"
         assert staff.get(page, {"q": text.format(key.text)})["Location"] == f"{page}?q={key.public_id}"
+
+
+def test_pages_of_django_lead_to_those_that_limit_attempts(staff: Client) -> None:
+    """Sign-in, sign-out and passwords have one place, under /account/."""
+    for page, target in (("password_change", "account_change_password"), ("logout", "account_logout")):
+        assert staff.get(url(page)).headers["Location"] == reverse(target)

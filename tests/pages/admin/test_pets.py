@@ -10,10 +10,10 @@ from django.db import connection
 from django.test import Client
 
 from accounts.models import Account
-from inventory.models import Category, Order, Pet, PetStatus
+from inventory.models import Category, Order, Pet, PetStatus, TransitionError
 from inventory.search import filter_by_prefix
 from tests.support.costs import count_queries
-from tests.support.staff import CONFIRMED, list_rows, run_bulk_action
+from tests.support.staff import CONFIRMED, list_rows, page_url, run_bulk_action
 
 PETS = "/admin/inventory/pet/"
 run_action = partial(run_bulk_action, path=PETS)
@@ -198,3 +198,15 @@ def test_only_indexed_columns_are_sortable(staff: Client, pets: Any, page: str) 
         if response.status_code == 200:
             ordering = set(response.context["cl"].queryset.query.order_by)
             assert not {"updated_at", "-updated_at", "created_at"} & ordering
+
+
+def test_status_that_changed_since_the_form_was_checked_is_kept(
+    staff: Client, pet: Pet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reject(*args: Any, **options: Any) -> None:
+        raise TransitionError("The pet has been ordered.")
+
+    monkeypatch.setattr(Pet, "change_status", reject)
+    form = {"name": pet.name, "category": pet.category_id, "status": "sold"}
+    assert "The pet has been ordered." in staff.post(page_url(pet), form, follow=True).text
+    assert stored_statuses(pet) == ["available"]

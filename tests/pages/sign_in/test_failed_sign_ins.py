@@ -96,3 +96,13 @@ def test_list_is_read_only(boss: User) -> None:
     assert viewer.get(f"{LIST}{row.pk}/change/").status_code == 403
     for page in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/"):
         assert owner.post(f"{LIST}{page}", {"post": "yes"}).status_code == 403
+
+
+def test_list_names_unknown_users_and_members(boss: User) -> None:
+    member = User.objects.create(username="kim")
+    create_failed_sign_in()
+    for user in (member, boss):
+        create_failed_sign_in(username=user.username, user_id=user.pk)
+    page = signed_in(boss).get("/admin/backoffice/failedsignin/").text
+    for text in (">Unknown<", ">member kim<", f'/{boss.pk}/change/">boss<'):
+        assert text in page
