@@ -46,6 +46,7 @@
     }).observe(panel, { attributes: true });
 
     function returnFocus() {
+      if (isVisible(panel)) return; // It was opened again.
       const active = document.activeElement;
       if (active === document.body || panel.contains(active) || active.closest(LISTS)) opener.focus();
     }

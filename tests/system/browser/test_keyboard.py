@@ -75,6 +75,24 @@ def test_filters_close_by_escape_and_when_the_focus_leaves_them(open_page: Open)
     expect(sheet).to_be_hidden()
 
 
+def test_filters_that_are_opened_again_at_once_keep_the_focus(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/", as_="owner")
+    opener, sheet = open_filters(page)
+    page.evaluate(
+        """async ([opener, sheet]) => {
+            const press = (key) =>
+                document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+            press("Escape");
+            for (let i = 0; i < 1000 && sheet.getClientRects().length; i++) await null;
+            press(" ");  // Before any timer runs.
+            await new Promise((resolve) => setTimeout(resolve, 50));
+        }""",
+        [opener.element_handle(), sheet.element_handle()],
+    )
+    expect(sheet).to_be_visible()
+    expect_focus_in(sheet)
+
+
 def test_filter_list_closes_by_escape_and_applies_on_change(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/", as_="owner")
     for key in ("Escape", "ArrowDown"):

@@ -189,6 +189,12 @@ def respond_without_pets(handler: BaseHTTPRequestHandler, response: httpx.Respon
     forward(handler, httpx.Response(response.status_code, json=[]))
 
 
+def forward_late(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+    """Respond like a busy service: later than a client handles a rejection of another request."""
+    time.sleep(0.5)
+    forward(handler, response)
+
+
 class Outcome(NamedTuple):
     """An example's output, the times at which its requests arrived and were rejected, and its orders."""
 
@@ -224,7 +230,8 @@ def outcomes(
             "retries": [offer, drop_connection],
             "retry": [offer, drop_connection, reject_and_record],
         }
-        with proxy(deployment) as before, deployment.client(keys[name]) as client:
+        otherwise = forward_late if name in {"backoff.py", "backoff.mjs"} else forward
+        with proxy(deployment, otherwise) as before, deployment.client(keys[name]) as client:
             before.actions = faults[name if name in faults else re.split("[._]", name)[0]]
             code = examples[name].replace(deployment.url, before.url)
             printed = run(name, code, keys[name], tmp_path_factory.mktemp("waits"))
