@@ -21,6 +21,7 @@ from tests.conftest import COMMITTED
 def test_healthz_uses_no_database(client: Client) -> None:
     response = client.get("/healthz")  # Without the fixture `db`, a query would fail the test.
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
 @COMMITTED

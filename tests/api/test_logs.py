@@ -118,6 +118,14 @@ def test_key_is_never_logged(key: Any, settings: Any, capfd: pytest.CaptureFixtu
             assert PASSWORD not in output
 
 
+def test_incomplete_key_in_a_request_id_is_redacted(client: Client, settings: Any, capfd: Any) -> None:
+    for settings.LOG_FORMAT in ("json", "text"):
+        client.get("/healthz", headers={"X-Request-Id": "psk_live_0Zl4dF9kQ2mXa7_geheim"})
+        output = capfd.readouterr().err
+        assert "psk_live_0Zl4dF9kQ2mXa7_***" in output
+        assert "geheim" not in output
+
+
 def get_secret(key: str) -> str:
     return key.rpartition("_")[2][: key_format.SECRET_LENGTH]
 
@@ -253,6 +261,13 @@ def test_full_pipe_drops_lines_without_blocking(pipe: Pipe, writer: LogWriter) -
     assert 0 < lost < line_count - MAX_QUEUED + 1
     written = [int(line) for line in read_lines(pipe[0], line_count - lost)]
     assert written == sorted(set(written))
+
+
+def test_line_that_is_written_in_parts_is_complete(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda end, data: write(end, data[:3]))  # As to an almost full disk.
+    LogWriter(pipe[1]).write(b"complete\n")
+    assert os.read(pipe[0], 100) == b"complete\n"
 
 
 def test_closed_pipe_drops_lines() -> None:

@@ -78,6 +78,9 @@ LEGAL_ACTIONS = {
 }
 
 
+ACTING_AT_ONCE = {"to_approve": ["approve"], "to_ship": ["ship"], "shipped": ["deliver"]}
+
+
 def move_to(stage: str, order: Order) -> None:
     if stage not in {"to_approve", "cancelled"}:
         order.approve(by="tests")
@@ -96,6 +99,7 @@ def test_stage_offers_its_actions_and_others_are_skipped(staff: Client, order: O
     legal = LEGAL_ACTIONS[stage]
     page, tab = staff.get(f"{ORDERS}{order.pk}/change/").text, staff.get(ORDERS, {"stage": stage}).text
     assert {name for name in ACTIONS if f"/act/{name}/" in page} == legal
+    assert re.findall(r'formaction="[^"]+/act/(\w+)/', page) == ACTING_AT_ONCE.get(stage, [])
     assert {name for name in ACTIONS if f'name="action" value="{name}"' in tab} == legal
     before = Order.objects.filter(pk=order.pk).values().get()
     assert staff.get(f"{ORDERS}{order.pk}/act/explode/").status_code == 404

@@ -150,6 +150,8 @@ def test_lookups_outside_the_filters_of_a_list_are_rejected(staff: Client, key: 
     for lookup in ("digest__startswith", "digest", "pepper_number", "account__name", "account__plan__code"):
         assert staff.get(url("accounts_apikey_changelist"), {lookup: "1"}).status_code == 400
     assert staff.get(url("auth_user_changelist"), {"password__startswith": "a"}).status_code == 400
+    buyers_name = {"category__pets__orders__account__name__startswith": "A"}
+    assert staff.get(url("inventory_pet_changelist"), buyers_name).status_code == 400
     assert staff.get(url("accounts_account_changelist"), {"plan__code__exact": "free"}).status_code == 200
     filtered = staff.get(url("auth_user_changelist"), {"is_active__exact": "1", "role": "1"})
     assert filtered.status_code == 200

@@ -84,7 +84,8 @@ def test_passkey_is_a_second_factor_after_the_password(passkey: Passkey) -> None
 def test_passkey_of_another_origin_is_rejected(passkey: Passkey) -> None:
     for host in ("localhost:8000", "evil.example"):  # The Host header does not choose the relying party.
         assert get_login_options(Client(headers={"Host": host}))["rpId"] == "localhost"
-    for origin in ("http://localhost", "http://localhost:8001", "https://localhost:8000", SUBDOMAIN):
+    origins = "http://localhost", "http://localhost:8001", "https://localhost:8000", f"{ORIGIN}1", SUBDOMAIN
+    for origin in origins:
         passkey.origin = origin
         client = sign_in_with(passkey)
         assert REJECTED in client.get(LOGIN).text
