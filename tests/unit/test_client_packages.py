@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 import petstore_client
-from petstore_client import Client, ConnectionFailedError, client, errors, models
+from petstore_client import ApiError, Client, ConnectionFailedError, RateLimitError, client, errors, models
+from petstore_client._gate import Gate
 from tests.support.live import ROOT
 
 DOCUMENT = yaml.safe_load((ROOT / "tests/openapi.yaml").read_text())
@@ -125,6 +126,24 @@ def test_versions_are_the_same() -> None:
     assert wheel_version == package["version"]
     assert client.USER_AGENT.endswith(f"/{wheel_version}")
     assert f'VERSION = "{wheel_version}"' in TYPESCRIPT["transport"]
+
+
+def test_shorter_wait_does_not_end_a_longer_one() -> None:
+    gate = Gate()
+    for _ in range(2):
+        gate.enter(2, max_wait=0)
+    for seconds in (60, 1):
+        gate.leave(RateLimitError(429, "a_limit", "", retry_after=seconds))
+    with pytest.raises(RateLimitError) as rejection:
+        gate.enter(2, max_wait=5)
+    assert 59 < (rejection.value.retry_after or 0) <= 60
+
+
+@pytest.mark.parametrize(
+    ("status", "retried"), [(400, False), (408, True), (409, False), (429, True), (500, True)]
+)
+def test_only_what_may_succeed_later_is_retried(status: int, retried: bool) -> None:
+    assert client.is_retryable(ApiError(status, "pet_not_available", "")) is retried
 
 
 class Pauses(threading.Event):

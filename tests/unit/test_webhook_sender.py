@@ -222,15 +222,15 @@ def test_connection_is_not_kept_after_these_responses(response: bytes) -> None:
     assert receiver.connections == 2
 
 
-def test_kept_connection_has_a_deadline_for_each_exchange() -> None:
+def test_kept_connection_has_a_deadline_for_each_exchange_and_is_closed_at_its_end() -> None:
     def handle(connection: Any, request: bytes) -> None:
         connection.sendall(OK)
         wait(connection, request)
 
     with receiving(handle) as receiver:
-        outcomes = post_repeatedly(f"http://127.0.0.1:{receiver.port}/", LOCAL, 2, timeout=SHORT)
-    assert [outcome.error for outcome in outcomes] == [None, Failure.TIMEOUT]
-    assert receiver.connections == 1
+        outcomes = post_repeatedly(f"http://127.0.0.1:{receiver.port}/", LOCAL, 3, timeout=SHORT)
+    assert [outcome.error for outcome in outcomes] == [None, Failure.TIMEOUT, None]
+    assert receiver.connections == 2
 
 
 # --- Through a proxy
