@@ -337,7 +337,7 @@ def test_deadline_covers_the_whole_exchange(handle: Any, scheme: str, options: d
 
 
 def flood_with_tickets(connection: Any, request: bytes) -> None:
-    """Send session tickets of TLS 1.3 for some seconds, which OpenSSL reads without returning any data."""
+    """Send session tickets of TLS 1.3 for half a minute, which OpenSSL reads without returning any data."""
 
     def expand(label: bytes, length: int) -> bytes:
         info = bytes([0, length, 6 + len(label)]) + b"tls13 " + label + b"\0"
@@ -350,7 +350,7 @@ def flood_with_tickets(connection: Any, request: bytes) -> None:
     ticket = b"\x04\0\0\x0f" + b"\0\0\x0e\x10" + b"\0\0\0\0" + b"\x01n" + b"\0\x01t" + b"\0\0"
     content = ticket * 800 + b"\x16"  # A record of the handshake.
     header = b"\x17\x03\x03" + (len(content) + 16).to_bytes(2, "big")
-    ends_at, number = monotonic() + 5, 0
+    ends_at, number = monotonic() + 30, 0
     while monotonic() < ends_at:
         record = header + cipher.encrypt((nonce ^ number).to_bytes(12, "big"), content, header)
         socket.socket.sendall(connection, record)  # Not through the TLS of the server.
@@ -362,9 +362,8 @@ def test_flood_of_session_tickets_is_cut_off(tmp_path: Path) -> None:
     with receiving(flood_with_tickets, tls_name="hooks.example") as receiver:
         context: Any = receiver._context
         context.num_tickets, context.keylog_filename = 0, str(tmp_path / "keys")
-        outcome = send(f"https://hooks.example:{receiver.port}/", policy, timeout=SHORT)
-    assert (outcome.error, outcome.status) == (Failure.CONNECTION, None)
-    assert outcome.milliseconds < 3000
+        outcome = send(f"https://hooks.example:{receiver.port}/", policy)
+    assert (outcome.error, outcome.status) == (Failure.CONNECTION, None)  # No TIMEOUT.
 
 
 def test_receiver_cannot_choose_an_expensive_key_exchange() -> None:

@@ -12,6 +12,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError, connection
 
 from inventory.models import Category, Pet
+from petstore.db.event_loop.counting import CountingConnections
 from petstore.db.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, wait
 from petstore.db.event_loop.libpq import Statement
 from petstore.db.event_loop.shared_connection import ReadPipeline
@@ -139,6 +140,21 @@ def test_deallocated_statement_is_prepared_again(pipe: ReadPipeline) -> None:
         return [first, pipe.fetch_rows(DOUBLE, [2])]
 
     assert serve(read_twice) == [[[(2,)], [(4,)]]]
+
+
+@COMMITTED
+@NEEDS_POSTGRESQL
+def test_statements_that_count_for_groups_waiting_for_locks_are_transactions_of_their_own() -> None:
+    async def main() -> list[Any]:
+        counting = CountingConnections()
+        for group in "ab":
+            counting._block(group, float("inf"))
+        get_id = Statement(b"", b"SELECT pg_current_xact_id()::text")
+        return await asyncio.gather(
+            *(run_request(partial(counting.fetch_rows, group, get_id, [])) for group in "aabb")
+        )
+
+    assert len({row for rows in run(main()) for row in rows}) == 4
 
 
 @COMMITTED

@@ -545,6 +545,17 @@ def test_request_that_leaves_a_transaction_open_loses_its_connection(writers: Co
     assert run(main()) == (0, [set()])
 
 
+def test_connection_on_which_a_transaction_was_left_open_is_not_lent_again() -> None:
+    def begin() -> tuple[Any, Any]:
+        first = fetch_value("SELECT pg_backend_pid()")
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+        return first, fetch_value("SELECT pg_backend_pid()")
+
+    [(first, second)] = serve(begin)
+    assert first != second
+
+
 def test_cancelled_requests_leave_the_pool_whole(settings: Any, writers: ConnectionPool) -> None:
     """They are cancelled while connecting, in the queue, during a statement, COMMIT or anything else."""
     settings.WRITE_CONNECTIONS = 4
