@@ -77,7 +77,17 @@ def test_rejection_is_found_by_its_request_id(
     assert before <= rejection.rejected_at <= timezone.now()
     assert rejection.minute_ends_at is not None
     assert -(-rejection.minute_ends_at.timestamp() // 1) == int(responses[3].headers["X-RateLimit-Reset"])
+    assert rejection.day_ends_at is not None
+    assert (rejection.day_ends_at > before, rejection.day_ends_at.timestamp() % 86_400) == (True, 0)
     assert rejection.ban_ends_at is None
+
+
+def test_reused_request_id_finds_the_newest_first_and_an_invalid_one_nothing(key: ApiKey) -> None:
+    write_log(build_rejection(key), build_rejection(key, now=NOON + MINUTE))
+    found = [rejection.rejected_at for rejection in Rejection.objects.for_request(" r\n")]
+    assert found == [to_datetime(NOON + MINUTE), to_datetime(NOON)]
+    for text in ("", "\0", "\ud800"):
+        assert list(Rejection.objects.for_request(text)) == []
 
 
 def test_rejections_of_a_key_are_bounded_per_hour_and_the_others_counted(key: ApiKey) -> None:
@@ -143,9 +153,10 @@ def test_oldest_rejections_are_pruned_beyond_the_maximum(key: ApiKey, settings: 
     assert get_ids() == [*["quiet"] * 3, "2", "3", "4"]
 
 
-def test_unknown_method_is_stored_as_other(key: ApiKey) -> None:
-    write_log(build_rejection(key)._replace(method="X\0" * 99))
-    assert get_logged("r").method == "(other)"
+def test_unknown_method_and_path_are_not_stored_as_sent(key: ApiKey) -> None:
+    write_log(build_rejection(key)._replace(method="X\0" * 99, route=r"^v1(?:/|\Z)"))
+    rejection = get_logged("r")
+    assert (rejection.method, rejection.route) == ("(other)", rejection_log.NO_SUCH_PATH)
 
 
 def test_rejection_has_the_ban_end_only_while_banned(key: ApiKey) -> None:

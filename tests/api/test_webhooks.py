@@ -147,6 +147,18 @@ def test_members_cannot_enable_what_staff_disabled(endpoint: Endpoint) -> None:
     assert endpoint.disabled_at is None
 
 
+def test_webhooks_that_fail_for_an_hour_or_that_no_member_disabled_need_attention(
+    endpoint: Endpoint,
+) -> None:
+    now = timezone.now()
+    for minutes in (59, 61):
+        Endpoint.objects.update(failing_since=now - timedelta(minutes=minutes))
+        assert Endpoint.objects.needing_attention(now).exists() == (minutes > 60)
+    for origin in Endpoint.DisabledBy:
+        Endpoint.objects.update(disabled_at=now, disabled_by=origin)
+        assert Endpoint.objects.needing_attention(now).exists() == (origin != "member")
+
+
 def test_suspended_account_can_only_reduce(account: Account, endpoint: Endpoint) -> None:
     (event_id,) = emit(account.pk)
     account.suspend(reason="Unpaid", by=OPERATOR)

@@ -57,14 +57,18 @@ def test_list_counts_keys_and_is_sorted_by_usage_today(
     full, yesterday = (Account.objects.create(name=name, plan_id="free") for name in ("Full", "Idle"))
     use_quota(account, 85_000)
     use_quota(full, 2_500)
-    use_quota(yesterday, 500, days_ago=1)
+    use_quota(yesterday, 900, days_ago=1)
     index = staff.get(LIST).context["cl"].list_display.index("usage_today")
     assert list_rows(staff, LIST, o=f"-{index}") == [account, full, yesterday]
     idle, _, acme = list_rows(staff, LIST, o=str(index))
     assert (acme.active_key_count, acme.banned_key_count, acme.last_used_at) == (1, 1, used_at)
     assert (idle.active_key_count, idle.banned_key_count, idle.last_used_at) == (0, 0, None)
+    assert list_rows(staff, LIST, used="80") == [account, full]
     full.suspend(reason="Unpaid", by=OPERATOR)
     assert list_rows(staff, LIST, state="suspended") == [full]
+    full.lift_suspension(reason="Paid", by=OPERATOR)
+    timeline = staff.get(page_url(full)).context["panels"]["timeline"]
+    assert [entry.title for entry in timeline] == ["Suspension lifted", "Suspended"]
 
 
 def test_accounts_are_found_by_name_public_id_and_plan(staff: Client, account: Account, key: Any) -> None:

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from accounts.key_forms import IssueKeyForm
 from accounts.keys import key_format, scopes
-from accounts.models import Account, ApiKey
+from accounts.models import Account, ApiKey, DailyUsage
 from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import ban, expire
@@ -157,6 +157,18 @@ def test_revoked_key_is_read_only(staff: Client, key: ApiKey) -> None:
         assert f"Key {key.public_id} is already revoked." in response.text
     assert ApiKey.objects.filter(pk=key.pk).values().get() == before
     assert key.audit_entries.count() == 2
+
+
+def test_ban_of_a_revoked_key_can_be_lifted(staff: Client, key: ApiKey) -> None:
+    ban(key)
+    key.revoke(reason="Leaked", by=OPERATOR)
+    staff.post(page_url(key, "unban"), {"reason": "They need a new one."})
+    assert ApiKey.objects.get().get_ban_end(timezone.now()) is None
+
+
+def test_usage_is_that_of_the_key(staff: Client, key: ApiKey, issue: Any) -> None:
+    DailyUsage.objects.create(key=issue()[0], day=timezone.now().date(), admitted=5)
+    assert staff.get(page_url(key)).context["usage_chart"] is None
 
 
 def test_only_the_name_can_be_changed(staff: Client, account: Account, key: ApiKey) -> None:

@@ -66,6 +66,8 @@ def test_delivered_order_sells_pet(staff: Client, order: Order, pet: Pet, act: C
     for entry, (before, after) in ((approved, statuses[:2]), (delivered, statuses[2:])):
         assert (entry.before["status"], entry.after["status"]) == (before, after)
     assert "ship_date" in shipped.after
+    actions = [approved.action, shipped.action, delivered.action]
+    assert actions == ["to_ship", "shipped", "delivered"]  # The stages that they lead to.
 
 
 LEGAL_ACTIONS = {

@@ -24,7 +24,7 @@ from accounts.quota.limits import HOUR, to_microseconds
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import OPERATOR, Api
 from tests.support.costs import count_queries
-from tests.support.customers import add_rejection, ban
+from tests.support.customers import add_rejection, ban, use_quota
 from tests.support.members import member_of
 
 PAGES = ["", "keys/", "requests/", "orders/"]
@@ -101,6 +101,24 @@ def test_overview_sums_thirty_days_by_outcome_and_key(
     page = member.get(url(account, ""))
     assert [row[1:] for row in page.context["keys"]] == [(30, 2)]
     assert page.context["other_keys"] == [1_200, 5]  # Of keys beyond the listed ones.
+
+
+@pytest.mark.parametrize(("used", "reached"), [(79_999, 0), (80_000, 80), (100_000, 100)])
+def test_overview_names_the_highest_threshold_that_the_day_has_reached(
+    account: Account, used: int, reached: int
+) -> None:
+    use_quota(account, used)
+    assert member_of(account).get(url(account, "")).context["reached"] == reached
+
+
+def test_overview_lists_keys_that_expire_within_a_week_without_a_replacement(
+    account: Account, issue: Any
+) -> None:
+    expiring, replaced, _ = (
+        issue(expires_at=timezone.now() + timedelta(days=days))[0] for days in (6, 30, 8)
+    )
+    replaced.rotate(by=OPERATOR)  # It expires in a day.
+    assert member_of(account).get(url(account, "")).context["expiring"] == [expiring]
 
 
 @pytest.mark.parametrize(("days", "included"), [("7", 1_000), ("30", 1_200), ("90", 1_230), ("x", 1_200)])

@@ -75,8 +75,11 @@ def test_only_owners_see_addresses_and_owner_actions(
     ann: Membership, dev: Membership, reader: Membership, invitation: Invitation, page: str
 ) -> None:
     for member, is_owner in ((ann, True), (dev, False), (reader, False)):
-        text = sign_in(member.user).get(page).text
+        response = sign_in(member.user).get(page)
+        text = response.text
         assert all(name in text for name in ("ann", "dev", "rea"))
+        second_factors = {has for _, _, has in response.context["members"]}
+        assert second_factors == ({False} if is_owner else {None})
         assert ("kim@example.com" in text) == is_owner
         assert ("Create a link" in text) == is_owner
         assert ("Remove ann" in text or "Remove dev" in text) == is_owner
