@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
@@ -10,7 +11,7 @@ import orjson
 import pytest
 from django.conf import settings
 from django.core.management import call_command
-from django.db import IntegrityError, InterfaceError, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, transaction
 from prometheus_client import REGISTRY
 
 from accounts.events import sequencing
@@ -146,6 +147,20 @@ def test_change_that_is_rolled_back_leaves_no_event(api: Api, category: Category
     (_, (kind, data)) = event_data(api)  # The first is that of the key.
     assert (kind, data["account"]["plan"]) == ("plan.changed", "pro")
     assert data["account"]["id"] == account.public_id
+
+
+def test_key_does_not_change_if_its_event_fails(
+    key: Any, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = list(ApiKey.objects.values())
+    monkeypatch.setattr(OutboxEvent, "save", Mock(side_effect=DatabaseError))
+    for change in (
+        partial(ApiKey.objects.issue, account), partial(key.narrow, key_scopes=["pets:read"]),
+        partial(key.revoke, reason="Lost."), key.rotate,
+    ):  # fmt: skip
+        with pytest.raises(DatabaseError):
+            change(by=OPERATOR)
+        assert list(ApiKey.objects.values()) == before
 
 
 def test_events_of_a_key_contain_no_secret(api: Api, key: Any, account: Account) -> None:

@@ -219,6 +219,13 @@ def test_no_sequence_of_changes_adds_a_right(
             assert key.expires_at - key.created_at <= lifetime * ONE_DAY
 
 
+def test_replacement_ends_with_the_narrowed_key(issue: Issue) -> None:
+    key, end = issue()[0], timezone.now() + ONE_DAY
+    key.narrow(expires_at=end, by=OPERATOR)
+    new, _ = key.rotate(by=OPERATOR)
+    assert (new.expires_at, new.max_expires_at) == (end, end)
+
+
 # --- Bans
 
 
