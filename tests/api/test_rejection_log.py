@@ -9,11 +9,12 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from accounts.keys import key_format
-from accounts.models import Account, ApiKey, PlanCode, Rejection
+from accounts.models import Account, ApiKey, OperationUsage, PlanCode, Rejection
 from accounts.quota.limits import DAY, HOUR, MINUTE, Limits, RateLimitDecision, build_windows, to_datetime
 from accounts.usage import rejection_log
 from accounts.usage.rejection_log import RejectedRequest
 from accounts.usage.write_behind import UsageRecorder
+from petstore.api.context import Caller
 from petstore.observability.metrics import REJECTIONS_DROPPED
 from tests.conftest import OPERATOR, Api
 from tests.support.customers import expire
@@ -111,10 +112,11 @@ def test_rejections_of_many_keys_are_bounded_per_write(key: ApiKey) -> None:
     assert dropped_count() - before == 7
 
 
-def test_failed_write_loses_no_rejections_within_the_bound(
+def test_failed_write_loses_no_rejections_within_the_bound_and_counts_none_twice(
     key: ApiKey, monkeypatch: Any, caplog: Any
 ) -> None:
-    recorder = UsageRecorder()
+    recorder, caller = UsageRecorder(), Caller(key.account_id, key.pk, key.public_id, frozenset(), 0)
+    recorder.record_response(caller, "GET /v1/pets", 429, NOON)
     with monkeypatch.context() as patched:
         patched.setattr(rejection_log, "store", Mock(side_effect=DatabaseError))
         for request_id in ("early", "late"):
@@ -122,6 +124,7 @@ def test_failed_write_loses_no_rejections_within_the_bound(
             recorder.write()
     recorder.write()
     assert get_ids() == ["early", "late"]
+    assert OperationUsage.objects.get(hours=OperationUsage.HOUR).requests == 1
     assert "Writing usage failed and will be retried." in caplog.text
 
 

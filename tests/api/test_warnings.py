@@ -45,12 +45,12 @@ def test_account_is_warned_once_at_80_and_100_per_cent_of_its_day(api: Api, acco
 
 
 def test_threshold_reached_by_lowering_the_limit_is_warned_of(account: Account) -> None:
-    use_quota(account, 9)
+    use_quota(account, 8)
     account.assign(PlanCode.ENTERPRISE, 100, 10)
     for _ in range(2):
         force_check()
     [data] = event_data(EventType.QUOTA_REACHED)
-    assert data == {"window": "day", "limit": 10, "used": 9, "threshold": 80}
+    assert data == {"window": "day", "limit": 10, "used": 8, "threshold": 80}
 
 
 def test_expiry_warnings_are_sent_7_days_and_1_day_before_unless_it_is_revoked(issue: Issue) -> None:
@@ -58,15 +58,15 @@ def test_expiry_warnings_are_sent_7_days_and_1_day_before_unless_it_is_revoked(i
         return sorted(data["key"]["name"] for data in event_data(EventType.KEY_EXPIRING))
 
     now = timezone.now()
-    for name, days in (("Later", 8), ("Soon", 6), ("Revoked", 6)):
+    for name, days in (("Later", 8), ("Soon", 6), ("Today", 0.5), ("Revoked", 6)):
         key, _ = issue(name=name, expires_at=now + timedelta(days=days))
     key.revoke(reason="Lost.", by=OPERATOR)
     for _ in range(2):
         force_check()
-    assert get_names() == ["Soon"]
+    assert get_names() == ["Soon", "Today"]
     for _ in range(2):
         force_check(now + timedelta(days=5, hours=1))
-    assert get_names() == ["Later", "Soon", "Soon"]
+    assert get_names() == ["Later", "Soon", "Soon", "Today"]
 
 
 @pytest.mark.parametrize(("per_day", "used"), [(10, {80: 8, 100: 10}), (1, {80: 1, 100: 1})])

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
@@ -57,11 +58,15 @@ def test_customer_promoted_to_staff_chooses_a_new_password(customer: User) -> No
     thief = signed_in(customer)
     User.objects.filter(pk=customer.pk).update(is_superuser=True)  # Has no effect without is_staff.
     customer.user_permissions.add(Permission.objects.get(codename="delete_pet"))
+    for verified in (False, True):
+        email = f"kim-{verified}@example.com"
+        EmailAddress.objects.create(user=customer, email=email, verified=verified)
     link = extract_link(make_staff(signed_in(superuser())).text)
     promoted = User.objects.get(pk=customer.pk)
     assert (promoted.is_staff, promoted.is_superuser) == (True, False)
     assert (promoted.has_usable_password(), promoted.user_permissions.exists()) == (False, False)
     assert [group.name for group in promoted.groups.all()] == ["Viewer"]
+    assert EmailAddress.objects.get().verified
     assert thief.get("/admin/").status_code == 302
     entry = AuditEntry.objects.get(action="made_staff")
     assert (entry.actor_name, entry.object_text, entry.reason) == ("boss", "kim", "Joins us")
@@ -91,11 +96,13 @@ def test_promotion_cannot_grant_more_than_the_editor_has(customer: User) -> None
 
 def test_removed_member_of_staff_can_still_sign_in_without_permissions(db: None, staff: Client) -> None:
     clerk = member_of("Owner", name="clerk", is_superuser=True)
+    clerk.user_permissions.add(Permission.objects.get(codename="delete_pet"))
     client = signed_in(clerk)
     assert client.get(STAFF).status_code == 200
     assert staff.post(f"{STAFF}{clerk.pk}/remove-from-staff/", {"reason": "Left us"})["Location"] == STAFF
     removed = User.objects.get(pk=clerk.pk)
     assert (removed.is_active, removed.is_staff, removed.is_superuser) == (True, False, False)
     assert not removed.groups.exists()
+    assert not removed.user_permissions.exists()
     assert client.get(STAFF).status_code == 302
     assert AuditEntry.objects.get(action="removed_from_staff").reason == "Left us"
