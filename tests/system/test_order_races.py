@@ -13,11 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from accounts.models import Account
+from accounts.models import Account, OutboxEvent
 from inventory.models import Category, Order, Pet, PetStatus, TransitionError
 from tests.conftest import COMMITTED
-from tests.support.concurrency import run_concurrently
+from tests.support.concurrency import before_commit, run_concurrently
 from tests.support.live import Service
+from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import times
 
 pytestmark = pytest.mark.each_database
@@ -257,3 +258,11 @@ def test_order_approved_by_two_is_approved_once(account: Account, pet: Pet) -> N
         assert sorted(decisions) == [False, False, False, True]
         assert order.events.filter(to_status="approved").count() == 1
         order.cancel(by="staff")
+
+
+@COMMITTED
+@NEEDS_POSTGRESQL
+def test_pet_deleted_by_two_is_announced_once(pet: Pet) -> None:
+    with before_commit(Pet.objects.get(pk=pet.pk).delete):
+        pet.delete()
+    assert OutboxEvent.objects.filter(type="pet.deleted").count() == 1
