@@ -21,6 +21,7 @@ from accounts.models import WebhookEndpoint as Endpoint
 from accounts.models.webhooks import DEFAULT_TYPES, MAX_ENDPOINTS, MAX_PENDING
 from accounts.webhooks import backlog
 from accounts.webhooks.backlog import build_message, fetch_page, get_oldest_time, replay_since
+from accounts.webhooks.sender import Failure
 from petstore.audit.models import AuditEntry
 from tests.conftest import OPERATOR
 
@@ -317,3 +318,15 @@ def test_peppers_count_the_secrets_that_depend_on_them(endpoint: Endpoint, setti
     settings.API_KEY_PEPPERS = {number: b"old"}
     with pytest.raises(SystemExit):
         call_command("list_peppers")
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ({"status": 204}, ("up", "204")), ({"error": "status", "status": 500}, ("down", "500")),
+        ({"error": "timeout"}, ("down", Failure.TIMEOUT.label)),
+        ({"due_at": timezone.now()}, ("degraded", "Pending")),
+    ],
+)  # fmt: skip
+def test_outcome_of_an_attempt_is_described(values: Any, outcome: tuple[str, str]) -> None:
+    assert WebhookAttempt(**values).describe_outcome() == outcome

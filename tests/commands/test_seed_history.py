@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
@@ -132,3 +132,11 @@ def test_history_is_not_added_beside_customers_without_force() -> None:
     assert not Pet.objects.exists()
     assert "Added 4 accounts" in seed("--history-days", "3", "--accounts", "4", "--force")
     assert Account.objects.count() == 7
+
+
+def test_customers_that_another_run_has_added_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def collide(*args: object) -> Orders:
+        raise IntegrityError
+
+    monkeypatch.setattr("inventory.management.commands.seed_demo.add_history", collide)
+    assert "No customers were added" in get_error("seed_demo", "--pets", "0", "--year")

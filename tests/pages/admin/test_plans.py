@@ -4,12 +4,13 @@ import re
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import Account, MinuteCount, MinuteHistogram, Plan
 from accounts.quota.limits import MINUTE, to_microseconds
+from petstore.backoffice.navigation import environment_callback
 from tests.conftest import Api
 
 pytestmark = pytest.mark.same_on_both
@@ -84,3 +85,24 @@ def test_invalid_limits_get_a_message(staff: Client) -> None:
         assert page.context["form"].errors
         assert "simulation" not in page.context
         assert "<script>&" not in page.text
+
+
+def test_what_if_without_requests_has_no_share(staff: Client, path: str) -> None:
+    page = staff.get(path, {"per_minute": 30, "per_day": 1_000})
+    assert page.context["simulation"].requests == 0
+    assert "share" not in page.context
+
+
+@pytest.mark.parametrize(
+    ("values", "label"),
+    [
+        ({"HTTPS": False, "DEMO_KEY": "psk_"}, "Demo"), ({"HTTPS": False, "DEMO_KEY": ""}, "Local"),
+        ({"HTTPS": True, "ENVIRONMENT": "staging"}, "Staging"),
+        ({"HTTPS": True, "ENVIRONMENT": "production"}, "Production"),
+    ],
+)  # fmt: skip
+def test_pages_name_the_deployment(rf: RequestFactory, settings: Any, values: Any, label: str) -> None:
+    """So that nobody edits production in the belief that it is staging."""
+    for name, value in values.items():
+        setattr(settings, name, value)
+    assert environment_callback(rf.get("/admin/"))[0] == label

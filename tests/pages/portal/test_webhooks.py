@@ -150,6 +150,13 @@ def test_replay_needs_a_time_in_the_past(kim: Client, endpoint: Endpoint) -> Non
         assert get_errors(kim.post(path(endpoint, "replay/"), {"since": since})), since
 
 
+def test_removed_webhook_is_gone(kim: Client, endpoint: Endpoint) -> None:
+    log(endpoint)
+    assert kim.post(path(endpoint, "remove/")).headers["Location"] == path(endpoint.account)
+    assert not Endpoint.objects.exists()
+    assert not WebhookAttempt.objects.exists()
+
+
 # --- Attempts
 
 
