@@ -46,9 +46,9 @@ class Proxy:
 
 
 def reject(
-    handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2, code: str = "a_limit"
+    handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int | str = 2, code: str = "a_limit"
 ) -> None:
-    """Respond like the service when a limit is exhausted."""
+    """Respond like the service when a limit is exhausted, or like a proxy that names a date."""
     body = json.dumps({"code": code, "message": f"Try again in {seconds} seconds.", "status": 429}).encode()
     handler.send_response(429)
     handler.send_header("Retry-After", str(seconds))

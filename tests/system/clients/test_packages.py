@@ -10,6 +10,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -154,9 +156,11 @@ def test_errors_that_are_ignored_send_nothing_until_the_day_resets(
     assert len(before.exchanges) <= 1 + MAX_IN_FLIGHT + 1  # The last is GET /account.
 
 
-def test_ban_is_reported_at_once(shop: Service, run: Run, key: str) -> None:
+@pytest.mark.parametrize("as_date", [False, True])
+def test_ban_is_reported_at_once(shop: Service, run: Run, key: str, *, as_date: bool) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=300), usegmt=True)
     with proxy(shop) as before:
-        banned = partial(reject, seconds=300, code="api_key_banned")
+        banned = partial(reject, seconds=date if as_date else 300, code="api_key_banned")
         before.actions = [banned] * MAX_IN_FLIGHT
         [(result, count)] = run("wait_together", before.url, key, client={"max_wait": 60}).items()
     assert (count, "api_key_banned" in result) == (40, True)
