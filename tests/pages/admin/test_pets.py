@@ -123,9 +123,13 @@ def test_selection_across_pages_is_confirmed_first(
     assert "Select up to" not in staff.get(PETS, {"status__exact": "available"}).text
 
 
-def test_save_and_add_another_keeps_the_category(staff: Client, category: Category) -> None:
-    data = {"name": "Rex", "category": category.pk, "status": "available", "_addanother": "1"}
-    page = staff.post(f"{PETS}add/", data, follow=True)
+def test_save_returns_to_the_list_and_save_and_add_another_keeps_the_category(
+    staff: Client, category: Category
+) -> None:
+    data = {"name": "Tom", "category": category.pk, "status": "available"}
+    assert staff.post(f"{PETS}add/", data).headers["Location"] == PETS
+    Pet.objects.all().delete()
+    page = staff.post(f"{PETS}add/", data | {"_addanother": "1"}, follow=True)
     assert page.context["adminform"].form["category"].value() == category.pk
     assert len(list_rows(staff, PETS, category__id__exact=category.pk)) == 1
 
