@@ -102,7 +102,7 @@ def test_what_if_without_requests_has_no_share(staff: Client, path: str) -> None
     ],
 )  # fmt: skip
 def test_pages_name_the_deployment(rf: RequestFactory, settings: Any, values: Any, label: str) -> None:
-    """So that nobody edits production in the belief that it is staging."""
+    """Otherwise production could be mistaken for staging."""
     for name, value in values.items():
         setattr(settings, name, value)
     assert environment_callback(rf.get("/admin/"))[0] == label
